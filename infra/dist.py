@@ -28,7 +28,7 @@ COMMANDS: Sequence[tuple[str, str]] = (
 )
 """Offline commands, and a text in the output of each. They run in a folder with `xid.log` and `policy.yaml`."""
 
-AGENT = ("-m", "faultbridge.agent", "--help")
+AGENT = ("-m", "faultbridge.node.agent", "--help")
 """Arguments of Python that start the agent, which must not need any dependency."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Edge
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "state-machine.md"

@@ -6,23 +6,23 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from faultbridge import data
-from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.catalog import Catalog, Row, Scope
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
-from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
-from faultbridge.domain.policy import Limits, Policy, Rule
-from faultbridge.pipeline.decide.decide import Rules
-from faultbridge.pipeline.fold.changes import Arrival, Folded
-from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.ports import Table
-from faultbridge.storage import keys
-from faultbridge.storage.codec import pack, unpack
-from faultbridge.storage.writes import Update
+from faultbridge.decide.decide import Rules
+from faultbridge.decide.fold.changes import Arrival, Folded
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.decode import data
+from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.catalog import Catalog, Row, Scope
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Component, ComponentType, Fault, Severity
+from faultbridge.model.nodes import Head, Incarnation, NodeKey, NodeState, Placement
+from faultbridge.model.policy import Limits, Policy, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.codec import pack, unpack
+from faultbridge.model.storage.writes import Update
+from faultbridge.record.ports import Table
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"

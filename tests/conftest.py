@@ -13,7 +13,7 @@ import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
-from faultbridge.log import LOGGER
+from faultbridge.model.log import LOGGER
 from tests.embedded import embedded_stack, recording_proxy, stop_shared_stacks, tiny_stack
 from tests.scheduling import IS_XDIST_PROCESS, Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT

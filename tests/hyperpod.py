@@ -12,11 +12,10 @@ from unittest import mock
 from botocore.validate import validate_parameters
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
-from faultbridge.local.hyperpod.cluster import Durations, FakeHyperPod, Group
-from faultbridge.local.hyperpod.operations import ApiError, FakeSageMaker
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.adapters.hyperpod.cluster import HyperPodCluster
+from faultbridge.local.hyperpod import ApiError, Durations, FakeHyperPod, FakeSageMaker, Group
 from tests.adapters.stubs import ENVIRONMENT
+from tests.sim.fakes import ManualClock
 
 NAME, GROUP = "hp-train", "gpu-workers"
 AT_ONCE = Durations(timedelta(0), timedelta(0), timedelta(0), timedelta(0))

@@ -8,7 +8,7 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Self
 
-from faultbridge.gateway.signature import check_signature, request_content, signed_time
+from faultbridge.serve.gateway.webhooks import check_signature, request_content, signed_time
 
 SECRET = "a secret of the receiver"  # of a test
 

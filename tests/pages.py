@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.times import to_text
-from faultbridge.simulation.fakes import START
+from faultbridge.model.entries import EntryType
+from faultbridge.model.times import to_text
+from tests.sim.fakes import START
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"
 GPU = {"type": "gpu", "pci": "0000:c1:00", "uuid": None, "index": None, "serial": "1654922006713"}

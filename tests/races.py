@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultbridge.simulation.fakes import Call, Seam
-from faultbridge.storage.writes import Key, Write
+from faultbridge.model.storage.writes import Key, Write
+from tests.sim.fakes import Call, Seam
 
 
 def writes_of(call: Call) -> tuple[Write, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.adapters.slurm.operations import SlurmJob
-from faultbridge.decoders.slurm.node_listing import SlurmNode
+from faultbridge.adapters.slurm.rest import SlurmJob
+from faultbridge.decode.slurm.node_listing import SlurmNode
 
 REST = "https://slurm.example.internal:6820"
 

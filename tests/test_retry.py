@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.retry import Retry
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.retry import Retry
 
 
 def failing(times: int, error: type[Exception] = Conflict) -> Callable[[], int]:

@@ -10,15 +10,17 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from faultbridge.composition.installation import Installation, Timing
-from faultbridge.domain.cluster.config import JOB_CALLBACKS, ClusterConfig
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import Misconfigured
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.registry.registration import NewNode
-from faultbridge.settings import Settings
-from faultbridge.simulation.fakes import (
+from faultbridge.model.cluster.config import JOB_CALLBACKS, ClusterConfig
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.records import Outcome
+from faultbridge.model.settings import Settings
+from faultbridge.model.storage.wire.message import Message, encode_message
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.installation import Installation, Timing
+from tests.builders import KEY, NOON, STACK_ID, config
+from tests.sim.fakes import (
     FakeBus,
     FakeCollector,
     FakeFleet,
@@ -36,9 +38,7 @@ from faultbridge.simulation.fakes import (
     ManualClock,
     Seam,
 )
-from faultbridge.simulation.fakes.objects import FakeArchivePorts
-from faultbridge.storage.wire.message import Message, encode_message
-from tests.builders import KEY, NOON, STACK_ID, config
+from tests.sim.fakes.objects import FakeArchivePorts
 
 GROUP = "gpu-workers"
 XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.events import CaseStatusChange, Event, read_envelope
+from faultbridge.model.events import CaseStatusChange, Event, read_envelope
 
 FINAL = ("resolved", "expired")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from faultbridge.events import Event, read
+from faultbridge.model.events import Event, read
 
 # (stream, epoch, after) -> details of the entries after that sequence, in order: GET /streams/{stream}/entries?after=N
 Fetch = Callable[[str, int, int], Iterable[str]]

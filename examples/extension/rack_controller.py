@@ -13,12 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus, RepairSetting
-from faultbridge.domain.instances import Instance
-from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ports import (
+from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
+from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.instances import Instance
+from faultbridge.record.ports import (
     CallResult,
     Capacity,
     CapacityEvidence,
@@ -30,7 +29,7 @@ from faultbridge.ports import (
     ProviderFailure,
     Surroundings,
 )
-from faultbridge.registry.instances import GroupMember
+from faultbridge.repair.registry.instances import GroupMember
 
 
 class Rack:
@@ -66,7 +65,7 @@ class Rack:
 
 
 class RackProvider:
-    """A `faultbridge.ports.Provider`."""
+    """A `faultbridge.record.ports.Provider`."""
 
     def __init__(self, rack: Rack) -> None:
         self.rack = rack
@@ -116,7 +115,7 @@ class RackProvider:
 
 
 class RackInventory:
-    """A `faultbridge.registry.instances.Inventory`."""
+    """A `faultbridge.repair.registry.instances.Inventory`."""
 
     def __init__(self, rack: Rack) -> None:
         self.rack = rack
@@ -181,7 +180,7 @@ class RackInventory:
 
 
 class RackOrchestrator:
-    """A `faultbridge.ports.Orchestrator`: the controller's own flag keeps work off an instance."""
+    """A `faultbridge.record.ports.Orchestrator`: the controller's own flag keeps work off an instance."""
 
     applicable = True
 

@@ -59,7 +59,7 @@ install_agent() {
     echo "FAULTBRIDGE_AGENT_INSTANCE_ID=$(instance_id "$python")"
   } >"$STATE/agent.env"
 
-  sed "s|^ExecStart=.*|ExecStart=$VENV/bin/python -m faultbridge.agent|" \
+  sed "s|^ExecStart=.*|ExecStart=$VENV/bin/python -m faultbridge.node.agent|" \
     "$(dirname "$0")/faultbridge-agent.service" >/etc/systemd/system/faultbridge-agent.service || return 1
   systemctl daemon-reload && systemctl enable --now faultbridge-agent.service
 }

@@ -24,5 +24,5 @@ if [ -r /etc/faultbridge/agent.env ]; then
 fi
 exec 9>"$LOCK" || exit 0
 flock -n 9 || exit 0
-timeout --kill-after=5 50 nice -n 19 "$PYTHON" -m faultbridge.agent --once >/dev/null 2>&1
+timeout --kill-after=5 50 nice -n 19 "$PYTHON" -m faultbridge.node.agent --once >/dev/null 2>&1
 exit 0

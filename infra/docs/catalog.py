@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from faultbridge import data
+from faultbridge.decode import data
 from infra.docs.markdown import code, page, table
 
 FAMILIES = {

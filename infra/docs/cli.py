@@ -9,8 +9,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from faultbridge.cli.app import application
-from faultbridge.cli.command_table import COMMANDS
+from faultbridge.cli.app import COMMANDS, application
 from infra.docs.markdown import page, table
 
 INTRODUCTION = """\

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from faultbridge.api.openapi import openapi_document
-from faultbridge.events.json_schema.reference_page import reference_page as events_page
+from faultbridge.model.events.json_schema.reference_page import reference_page as events_page
+from faultbridge.serve.api.openapi import openapi_document
 from infra.docs import catalog, cli, http_api, metrics, policy, rooms, settings, sources, state_machines
 
 ROOT = Path(__file__).resolve().parents[2]

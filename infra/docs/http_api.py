@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from faultbridge.api.job_models import JobReportDetail
-from faultbridge.api.openapi import openapi_document
+from faultbridge.serve.api.openapi import openapi_document
+from faultbridge.serve.api.response_models import JobReportDetail
 from infra.docs.markdown import code, page, table
 from infra.docs.schema import type_of
 

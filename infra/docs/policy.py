@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BeforeValidator
 
-from faultbridge.policyfile.json_schema import field_guide, part_title, policy_schema
-from faultbridge.policyfile.schema import PolicyPart
+from faultbridge.decide.policyfile.parser import field_guide, part_title, policy_schema
+from faultbridge.decide.policyfile.schema import PolicyPart
 from infra.docs.markdown import cell, code, table
 from infra.docs.schema import type_of
 
@@ -91,4 +91,4 @@ def _shown(field: dict[str, Any], write: Callable[[Any], str]) -> str:
 
 def _default() -> str:
     """Return the text of the packaged default policy."""
-    return files("faultbridge.data").joinpath("policy/default.json").read_text(encoding="utf-8").strip()
+    return files("faultbridge.decode.data").joinpath("policy/default.json").read_text(encoding="utf-8").strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.settings import Settings, Variable
+from faultbridge.model.settings import Settings, Variable
 from infra.docs.markdown import code, page, table
 from infra.docs.template import template
 

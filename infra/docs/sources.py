@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import READ_WITH_MAPPINGS
 from infra.docs.markdown import code, page, table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, CaseStatus, Edge, NodeStatus
-from faultbridge.pipeline.decide.cluster_status import cluster_status
+from faultbridge.decide.breaker import cluster_status
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, CaseStatus, Edge, NodeStatus
 from infra.docs.markdown import code, page, table
 from infra.docs.meanings import meanings
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.errors import FaultbridgeError
 from faultbridge.local.stack.deployment import PARAMETERS as EMULATED
+from faultbridge.model.errors import FaultbridgeError
 from infra.smoke.cleanup import clean_up, remaining
 from infra.smoke.plan import CLEANUP_SECONDS, MAX_SECONDS, PARAMETERS, STEP_SECONDS, cost_bound, plan_lines
 from infra.smoke.run import Smoke, SmokeFailed, checked_name, emulated

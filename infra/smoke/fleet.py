@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.errors import code_of
-from faultbridge.local.servers.diagnostics import healthy_diagnostics
+from faultbridge.local.servers.fault_injection import healthy_diagnostics
 from infra.smoke.plan import INSTANCE_TYPE, NODES, TAG
 from infra.smoke.run import Smoke, SmokeFailed
 

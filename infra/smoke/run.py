@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.errors import FaultbridgeError, Misconfigured
+from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from infra.smoke.plan import TAG
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.errors import code_of
 from faultbridge.adapters.aws.stack import stack_outputs
-from faultbridge.local.stack import sam
+from faultbridge.local.stack import deployment
 from infra.smoke import fleet
 from infra.smoke.plan import TAG
 from infra.smoke.run import Smoke, SmokeFailed
@@ -43,7 +43,7 @@ def deploy(smoke: Smoke) -> str:
     parameters = {**smoke.parameters, "SenderRoles": sender_roles(smoke.clients.sts.get_caller_identity()["Arn"])}
     done = subprocess.run(  # noqa: S603 - SAM CLI with our own arguments
         [
-            sam.executable(), "deploy", "--template-file", str(smoke.template), "--stack-name", smoke.name,
+            deployment.executable(), "deploy", "--template-file", str(smoke.template), "--stack-name", smoke.name,
             "--s3-bucket", bucket, "--region", smoke.region, "--capabilities", "CAPABILITY_IAM",
             "--no-confirm-changeset", "--no-progressbar", "--tags", f"{TAG}={smoke.name}",
             "--parameter-overrides", *(f"{key}={value}" for key, value in parameters.items()),

@@ -17,9 +17,9 @@ from botocore.exceptions import (
 from botocore.stub import Stubber
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
-from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Presence, ProviderFailure
+from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import CallResult, Presence, ProviderFailure
 from tests.adapters.stubs import answering, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"

@@ -15,7 +15,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws.errors import translate, translated
-from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from tests.adapters.stubs import client_error
 
 URL = "http://127.0.0.1:1"

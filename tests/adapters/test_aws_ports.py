@@ -12,12 +12,12 @@ from botocore.stub import Stubber
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
-from faultbridge.adapters.compute import log_bundle
+from faultbridge.adapters.ec2 import log_bundle
 from faultbridge.adapters.slurm import access
-from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
-from faultbridge.errors import Rejected
-from faultbridge.ports import BundleState
-from faultbridge.settings import Settings
+from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
+from faultbridge.model.errors import Rejected
+from faultbridge.model.settings import Settings
+from faultbridge.record.ports import BundleState
 from tests.adapters.stubs import ENVIRONMENT
 
 ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")

@@ -11,14 +11,20 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.paging.channels import PAGE_SOURCE, pager_from_settings
-from faultbridge.adapters.paging.chat_webhooks import DETAIL_TYPE, SERVICES, BusChats, ChatWebhooks
-from faultbridge.entrypoints.pager import CHAT_PAGE, pager
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
-from faultbridge.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
-from faultbridge.simulation.fakes import FakeBus
+from faultbridge.adapters.paging import (
+    CHAT_DETAIL_TYPE,
+    PAGE_SOURCE,
+    SERVICES,
+    BusChats,
+    ChatWebhooks,
+    pager_from_settings,
+)
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
+from faultbridge.serve.entrypoints.pager import CHAT_PAGE, pager
 from tests.adapters.test_paging_channels import PAGE, FakePagerDuty, settings
 from tests.architecture.project import resources
+from tests.sim.fakes import FakeBus
 from tests.world import World
 
 SLACK, TEAMS = {"text": "s", "blocks": []}, {"type": "message", "attachments": []}
@@ -34,7 +40,7 @@ def published(page=CHAT) -> dict[str, dict[str, Any]]:
     """Return the details that a page leaves on the bus, by service."""
     bus = FakeBus()
     BusChats(bus).send(page)
-    assert {event.detail_type for event in bus.accepted} == {DETAIL_TYPE}
+    assert {event.detail_type for event in bus.accepted} == {CHAT_DETAIL_TYPE}
     details = [json.loads(event.detail) for event in bus.accepted]
     return {detail["service"]: detail for detail in details}
 
@@ -129,8 +135,8 @@ def test_chats_are_a_channel_only_where_they_are_configured() -> None:
 def test_the_rule_of_the_template_sends_the_pager_function_the_page_of_the_bus() -> None:
     rule = resources("AWS::Events::Rule")["ChatRule"]["Properties"]
     source = {"Fn::Sub": f"${{EventSource}}.{PAGE_SOURCE}"}
-    assert rule["EventPattern"] == {"source": [source], "detail-type": [DETAIL_TYPE]}
+    assert rule["EventPattern"] == {"source": [source], "detail-type": [CHAT_DETAIL_TYPE]}
     assert rule["Targets"][0]["Arn"] == {"Fn::GetAtt": "PagesQueue.Arn"}
     assert "InputPath" not in rule["Targets"][0]
-    assert DETAIL_TYPE == CHAT_PAGE
+    assert CHAT_DETAIL_TYPE == CHAT_PAGE
     assert set(SERVICES) == {"slack", "teams"}

@@ -12,7 +12,7 @@ from botocore.exceptions import UnknownServiceError
 from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients, new_session
-from faultbridge.domain.cluster.config import ProviderRole
+from faultbridge.model.cluster.config import ProviderRole
 from tests.adapters.stubs import ENVIRONMENT
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
-from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
-from faultbridge.decoders.dcgm.diag import read_report
-from faultbridge.decoders.verification.gpu_processes import MARKER, GpuProcesses
-from faultbridge.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.ports import Verdict, Verification
-from faultbridge.simulation.fakes import FakeObjects
+from faultbridge.adapters.ec2.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
+from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_of
+from faultbridge.decode.dcgm.diag import read_report
+from faultbridge.decode.verification import MARKER, GpuProcesses
+from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
+from faultbridge.record.ports import Verdict, Verification
 from tests.adapters.stubs import failing, stubbed
+from tests.sim.fakes import FakeObjects
 
 INSTANCE = "i-0123456789abcdef0"
 COMMAND = "01234567-89ab-cdef-0123-456789abcdef"

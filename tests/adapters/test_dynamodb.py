@@ -12,13 +12,22 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb.table import READ_AT_ONCE, DynamoTable, request_token
-from faultbridge.adapters.dynamodb.throttling import THROTTLE_RETRY, ThrottledTransaction
-from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
-from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
-from faultbridge.ports import UnprocessedKeys
-from faultbridge.retry import Retry
-from faultbridge.storage.writes import TIMELINE, Key, Packed, Put, Value
+from faultbridge.adapters.aws.dynamodb import (
+    READ_AT_ONCE,
+    THROTTLE_RETRY,
+    DynamoTable,
+    ThrottledTransaction,
+    from_token,
+    from_typed,
+    from_typed_item,
+    request_token,
+    to_token,
+    to_typed,
+)
+from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.retry import Retry
+from faultbridge.model.storage.writes import TIMELINE, Key, Packed, Put, Value
+from faultbridge.record.ports import UnprocessedKeys
 from tests.adapters.stubs import answering, stubbed
 
 KEYS = [Key("P", "1"), Key("P", "2")]

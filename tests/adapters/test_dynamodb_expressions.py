@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.dynamodb.expressions import (
+from faultbridge.adapters.aws.dynamodb import (
     Placeholders,
     condition_expression,
     range_expression,
@@ -12,7 +12,19 @@ from faultbridge.adapters.dynamodb.expressions import (
     transaction_part,
     write_arguments,
 )
-from faultbridge.storage.writes import Absent, AnyOf, Below, Check, Delete, Equals, Key, Present, Put, Update, Write
+from faultbridge.model.storage.writes import (
+    Absent,
+    AnyOf,
+    Below,
+    Check,
+    Delete,
+    Equals,
+    Key,
+    Present,
+    Put,
+    Update,
+    Write,
+)
 
 KEY = Key("P", "S")
 TYPED_KEY = {"pk": {"S": "P"}, "sk": {"S": "S"}}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
-from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.ports import Capacity, CapacityEvidence, Provider
+from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.record.ports import Capacity, CapacityEvidence, Provider
 from tests.adapters.stubs import stubbed
 
 INSTANCE = "i-0aaaaaaaaaaaaaaaa"

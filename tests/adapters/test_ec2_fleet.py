@@ -9,10 +9,9 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
-from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.ports import CallResult, LaunchRequest, ProviderFailure
+from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.record.ports import CallResult, LaunchRequest, ProviderFailure
 from tests.adapters.stubs import failing, stubbed
 
 URL = "http://127.0.0.1:1"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-from faultbridge.adapters.compute.instances import domains_by_instance
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.domain.nodes import narrowest
-from faultbridge.errors import Rejected, Transient
-from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember
-from faultbridge.registry.registration import NewNode
+from faultbridge.adapters.ec2.instances import domains_by_instance
+from faultbridge.adapters.ec2.inventory import Ec2Inventory
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.nodes import narrowest
+from faultbridge.repair.registry.instances import OPT_OUT_TAG, GroupMember
+from faultbridge.repair.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.test_provider import group_of
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not ON_MOTO, reason="only moto has the compute s
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
     # moto has no instance topology.
-    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.domains_by_instance", lambda *_: {})
+    monkeypatch.setattr("faultbridge.adapters.ec2.inventory.domains_by_instance", lambda *_: {})
     with aws() as made:
         yield made
 
@@ -53,7 +53,7 @@ def test_an_instance_in_standby_is_not_listed(clients: Clients) -> None:
 
 
 def test_a_large_group_is_read_in_several_calls(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.INSTANCES_AT_ONCE", 1)
+    monkeypatch.setattr("faultbridge.adapters.ec2.inventory.INSTANCES_AT_ONCE", 1)
     group, instances = group_of(clients)
     assert len(Ec2Inventory(clients).serving_instances(CLUSTER, group)) == len(instances)
 

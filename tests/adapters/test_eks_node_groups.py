@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-from faultbridge.adapters.kubernetes.node_groups import auto_scaling_groups, node_groups, repair_setting
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured
+from faultbridge.adapters.ec2.inventory import Ec2Inventory, auto_scaling_groups, node_groups, repair_setting
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured
 from tests.adapters.stubs import stubbed
 
 EKS, CONFIG = "train", ClusterConfig("train-a", eks_cluster="train")

@@ -14,16 +14,16 @@ import yaml
 from lightkube import Client
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.kubernetes import taints
+from faultbridge.adapters.kubernetes import nodes
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks_access
-from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS, evict_all
-from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.adapters.kubernetes.nodes import MAX_EVICTING_SECONDS, evict_all
+from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
-from faultbridge.ports import ClusterNode, ProviderFailure
-from faultbridge.simulation.fakes import START
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.record.ports import ClusterNode, ProviderFailure
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, eks_cluster, on_eks
+from tests.sim.fakes import START
 
 DEADLINE = START + timedelta(minutes=10)
 BETWEEN_CALLS = timedelta(seconds=30)
@@ -69,15 +69,15 @@ def test_a_name_that_another_instance_uses_does_not_match_the_node(eks: OnEks) -
 def test_a_cordoned_node_has_the_label_and_keeps_other_taints(eks: OnEks) -> None:
     patched(eks, taints=[NOT_READY])
     assert eks.orchestrator.cordon(eks.member).ok
-    assert node(eks)["metadata"]["labels"][taints.ISOLATED] == "true"
+    assert node(eks)["metadata"]["labels"][nodes.ISOLATED] == "true"
     assert NOT_READY in node(eks)["spec"]["taints"]
     assert len(node(eks)["spec"]["taints"]) == 2
     assert eks.orchestrator.uncordon(eks.member).ok
     assert node(eks)["spec"]["taints"] == [NOT_READY]
-    assert taints.ISOLATED not in node(eks)["metadata"]["labels"]
+    assert nodes.ISOLATED not in node(eks)["metadata"]["labels"]
 
 
-SOFT = {"key": taints.ISOLATED, "value": "true", "effect": "PreferNoSchedule"}
+SOFT = {"key": nodes.ISOLATED, "value": "true", "effect": "PreferNoSchedule"}
 
 
 def test_a_discouraged_node_has_the_soft_taint_until_it_is_cordoned_or_released(eks: OnEks) -> None:
@@ -85,7 +85,7 @@ def test_a_discouraged_node_has_the_soft_taint_until_it_is_cordoned_or_released(
     for _ in range(2):
         assert eks.orchestrator.discourage(eks.member).ok
         assert node(eks)["spec"]["taints"] == [NOT_READY, SOFT]
-    assert taints.ISOLATED not in node(eks)["metadata"].get("labels", {})
+    assert nodes.ISOLATED not in node(eks)["metadata"].get("labels", {})
     assert eks.orchestrator.cordon(eks.member).ok
     assert SOFT not in node(eks)["spec"]["taints"]
     assert eks.orchestrator.discourage(eks.member).ok
@@ -133,7 +133,7 @@ def test_an_incomplete_cordon_is_completed(eks: OnEks) -> None:
 
 
 def test_a_node_that_registers_with_the_taint_gets_work_only_after_uncordon(eks: OnEks) -> None:
-    eks.cluster.register_taints = ({"key": taints.ISOLATED, "value": "true", "effect": "NoSchedule"},)
+    eks.cluster.register_taints = ({"key": nodes.ISOLATED, "value": "true", "effect": "NoSchedule"},)
     eks.cluster.join(OTHER)
     assert not takes_work(eks.cluster.node(OTHER.name))
     assert eks.orchestrator.uncordon(replace(eks.member, instance_id=OTHER.instance_id)).ok

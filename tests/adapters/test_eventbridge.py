@@ -10,9 +10,9 @@ from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.messaging.eventbridge import CALL_BYTES, EVENT_BYTES, EventBridgeBus
-from faultbridge.errors import Misconfigured
-from faultbridge.ports import BusEvent
+from faultbridge.adapters.aws.messaging import EVENT_BYTES, EVENTS_CALL_BYTES, EventBridgeBus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import BusEvent
 from tests.adapters.stubs import ENVIRONMENT, answering, failing, stubbed
 
 EVENTS = [BusEvent(f"e-{number}", "Node Status Change", '{"a": 1}') for number in range(3)]
@@ -52,7 +52,7 @@ def test_calls_stay_within_ten_entries_and_the_size_of_a_call() -> None:
         EventBridgeBus(clients, "bus", "faultbridge").put(large)
     sent = [len(json.loads(request.body)["Entries"]) for request in requests]
     assert sent == [3, 3]
-    assert max(sent) * size < CALL_BYTES
+    assert max(sent) * size < EVENTS_CALL_BYTES
 
 
 class TestPartialFailures:

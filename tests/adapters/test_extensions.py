@@ -16,22 +16,22 @@ import pytest
 
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.extensions import Parts
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Orchestrator, Presence, Surroundings
-from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.provider_check import ProviderCheck
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement, RetireReplaced
-from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.settings import Settings
-from faultbridge.simulation.fakes import FakeOrchestrator, ManualClock
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.settings import Settings
+from faultbridge.record.ports import Orchestrator, Presence, Surroundings
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
 from tests.architecture.project import ROOT
 from tests.cli.desk import Desk
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import FakeOrchestrator, ManualClock
 
 NAME, NEW = "rack-controller", "i-00000000000000009"
 

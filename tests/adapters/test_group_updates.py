@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.ec2_inventory import running_refreshes
-from faultbridge.adapters.compute.hyperpod_status import status_of_cluster
-from faultbridge.adapters.kubernetes.node_groups import running_updates
-from faultbridge.domain.cluster.group_updates import GroupUpdate
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.ec2.inventory import running_refreshes, running_updates
+from faultbridge.adapters.hyperpod.inventory import status_of_cluster
+from faultbridge.model.cluster.config import GroupUpdate
+from faultbridge.model.errors import Misconfigured, Transient
 from tests.adapters.stubs import stubbed
 from tests.adapters.test_eks_node_groups import node_group
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.adapters.paging import http_post
-from faultbridge.adapters.paging.http_post import LIMITS, post_json
-from faultbridge.errors import Transient
+from faultbridge.adapters import http_post
+from faultbridge.adapters.http_post import LIMITS, post_json
+from faultbridge.model.errors import Transient
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 

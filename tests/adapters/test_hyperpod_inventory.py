@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.registry.instances import GroupMember
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.repair.registry.instances import GroupMember
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.hyperpod import hyperpod
+from tests.sim.fakes import ManualClock
 
 CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")
 LAUNCHED = datetime(2026, 2, 3, 11, 0, tzinfo=UTC)

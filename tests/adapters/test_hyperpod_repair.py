@@ -11,20 +11,26 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.compute.hyperpod_cluster import FAILURES, HyperPodCluster, result_for
-from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
-from faultbridge.adapters.compute.hyperpod_restart import SETTLE, HyperPodRestarter
-from faultbridge.adapters.compute.hyperpod_verifier import CHECK_LABEL, HEALTH_LABEL, START_LIMIT, HyperPodVerifier
-from faultbridge.adapters.compute.request_log import Progress, RequestLog
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.local.hyperpod.cluster import FakeHyperPod
-from faultbridge.ports import Capacity, CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
+from faultbridge.adapters.ec2.request_log import Progress, RequestLog
+from faultbridge.adapters.hyperpod.cluster import FAILURES, HyperPodCluster, result_for
+from faultbridge.adapters.hyperpod.provider import (
+    CHECK_LABEL,
+    HEALTH_LABEL,
+    SETTLE,
+    START_LIMIT,
+    HyperPodProvider,
+    HyperPodRestarter,
+    HyperPodVerifier,
+)
+from faultbridge.local.hyperpod import FakeHyperPod
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.record.ports import Capacity, CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
 from tests.adapters.stubs import client_error
 from tests.hyperpod import GROUP, api, hyperpod
 from tests.races import run_before_write
+from tests.sim.fakes import FakeTable, ManualClock, Seam
 
 REBOOT = RepairAction.REBOOT_NODE
 UNKNOWN = "i-0123456789abcdef0"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.aws.newest_operations import MINIMUM
-from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
-from faultbridge.errors import Misconfigured
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.adapters.hyperpod.cluster import MINIMUM
+from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
+from faultbridge.model.errors import Misconfigured
 from tests.adapters.stubs import client_error
 from tests.hyperpod import api, hyperpod
+from tests.sim.fakes import ManualClock
 
 
 @pytest.mark.parametrize(("refusals", "reads"), [(0, 1), (1, 2)])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from faultbridge.adapters.compute.instance_checks import checks_of
-from faultbridge.ports import CheckResult, InstanceChecks
+from faultbridge.adapters.ec2.instances import checks_of
+from faultbridge.record.ports import CheckResult, InstanceChecks
 from tests.adapters.stubs import stubbed
 
 ID = "i-0123456789abcdef0"

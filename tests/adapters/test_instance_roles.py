@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.instance_roles import InstanceRoles
+from faultbridge.adapters.ec2.inventory import InstanceRoles
 from tests.adapters.stubs import stubbed
 
 PROFILE = {"IamInstanceProfile": {"Arn": "arn:aws:iam::111122223333:instance-profile/path/gpu-nodes", "Id": "AIPA"}}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.adapters.ec2.inventory import Ec2Inventory
+from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
+from faultbridge.model.cluster.config import ClusterConfig
 from tests.adapters.stubs import ENVIRONMENT
 
 NODES, GROUPS = 12_500, 25

@@ -20,9 +20,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from faultbridge.adapters.callbacks.job_annotation import ANNOTATION
-from faultbridge.adapters.kubernetes.client import ApiAccess, Kubernetes
-from faultbridge.adapters.kubernetes.job_client import annotate_job
+from faultbridge.adapters.callbacks import ANNOTATION
+from faultbridge.adapters.kubernetes.client import ApiAccess, Kubernetes, annotate_job
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "llama", "namespace": "ml", "uid": "u-1"}}
 JOBS = {"name": "jobs", "singularName": "job", "namespaced": True, "kind": "Job", "verbs": ["get", "patch"]}

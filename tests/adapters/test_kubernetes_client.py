@@ -26,10 +26,9 @@ from faultbridge.adapters.kubernetes.client import (
     ReadTimedOut,
     eks_access,
 )
-from faultbridge.adapters.kubernetes.connection import connections
-from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.kubernetes.orchestrator import EksNodeListing, connections
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.errors import Misconfigured, Transient
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.log_bundle import SsmLogCollector, script
-from faultbridge.ports import Bundle, BundleState
+from faultbridge.adapters.ec2.log_bundle import SsmLogCollector, script
+from faultbridge.record.ports import Bundle, BundleState
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 BUCKET = "amzn-s3-demo-bucket"

@@ -15,8 +15,8 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from faultbridge.adapters.aws.clients import SERVICES
-from faultbridge.adapters.aws.newest_operations import MINIMUM, newest_operation, report_old_version
-from faultbridge.errors import Misconfigured
+from faultbridge.adapters.hyperpod.cluster import MINIMUM, newest_operation, report_old_version
+from faultbridge.model.errors import Misconfigured
 from tests.architecture.project import ROOT
 
 OLDEST = json.loads(Path(__file__).with_name("oldest_botocore.json").read_text())

@@ -11,13 +11,19 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.paging.channels import PAGE_SOURCE, AllChannels, pager_from_settings
-from faultbridge.adapters.paging.pagerduty import DETAIL_TYPE, BusPagerDuty, HttpPagerDuty
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import FailedEvent, FormattedPage, PageFormat, PageMessage, PageUrgency
-from faultbridge.settings import Settings
-from faultbridge.simulation.fakes import FakeBus, FakePager, raise_once
+from faultbridge.adapters.paging import (
+    PAGE_SOURCE,
+    PAGERDUTY_DETAIL_TYPE,
+    AllChannels,
+    BusPagerDuty,
+    HttpPagerDuty,
+    pager_from_settings,
+)
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.settings import Settings
+from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageMessage, PageUrgency
 from tests.architecture.project import resources
+from tests.sim.fakes import FakeBus, FakePager, raise_once
 
 EVENT = {"event_action": "trigger", "dedup_key": "c-1:escalated", "payload": {"summary": "x"}}
 PAGE = PageMessage(
@@ -141,7 +147,7 @@ def test_the_rule_of_the_template_matches_the_page_on_the_bus() -> None:
     rule = resources("AWS::Events::Rule")["PagerDutyRule"]["Properties"]
     assert rule["EventPattern"] == {
         "source": [{"Fn::Sub": f"${{EventSource}}.{PAGE_SOURCE}"}],
-        "detail-type": [DETAIL_TYPE],
+        "detail-type": [PAGERDUTY_DETAIL_TYPE],
     }
     (target,) = rule["Targets"]
     bus = FakeBus()

@@ -11,28 +11,25 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.ssm_commands import DELIVERY_SECONDS
-from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers
-from faultbridge.adapters.verification.pair_verifier import MAX_PEERS, SsmPairVerifier
-from faultbridge.adapters.verification.peer_leases import LEASE, PeerLeases
-from faultbridge.decoders.verification.peer_checks import PeerChecks
-from faultbridge.domain.cluster.spares import SpareStatus
-from faultbridge.domain.nodes import Alias, AliasRow
-from faultbridge.errors import Transient
-from faultbridge.ports import Verdict, Verification
-from faultbridge.registry.new_node import NewNode
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.verification.peers import VerificationPeers
+from faultbridge.adapters.ec2.commands import DELIVERY_SECONDS
+from faultbridge.adapters.ec2.pair_verifier import LEASE, MAX_PEERS, PEER_TAG, Ec2Peers, PeerLeases, SsmPairVerifier
+from faultbridge.decode.verification import PeerChecks
+from faultbridge.model.cluster.state import SpareStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import Alias, AliasRow
+from faultbridge.model.storage import items
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import NewNode, Registration
+from faultbridge.repair.registry.verification import VerificationPeers
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.simulation.fakes import FakeVerifier
-from faultbridge.storage import items
-from faultbridge.storage.writes import Put
 from tests.adapters.stubs import client_error, served
 from tests.decoders.peer_pair import EFA_PASSED, all_reduce, both
 from tests.decoders.test_deep_checks import DOMAINS, TYPE, loopback
 from tests.scenarios.provider.test_spares import ready, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import FakeVerifier
 
 NEW = "i-00000000000000001"
 KEPT = "i-0000000000000beef"

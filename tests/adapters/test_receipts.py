@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.messaging.receipts import (
-    EVENTS_AT_ONCE,
-    LogReceipts,
-    read_receipt,
-    receipt_line,
-)
-from faultbridge.errors import Misconfigured
+from faultbridge.adapters.aws.receipts import EVENTS_AT_ONCE, LogReceipts, read_receipt, receipt_line
+from faultbridge.model.errors import Misconfigured
 from tests.adapters.stubs import stubbed
 from tests.contracts.aws import aws
 

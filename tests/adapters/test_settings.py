@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from faultbridge.errors import Misconfigured
-from faultbridge.settings import DESCRIPTIONS, Settings, Variable
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.settings import DESCRIPTIONS, Settings, Variable
 
 NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, Variable))
 DEFAULTS = {

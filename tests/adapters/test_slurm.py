@@ -16,15 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.slurm.head_node import PAUSE, POLLS, SECONDS, SsmHeadNode, connect
-from faultbridge.adapters.slurm.operations import SlurmJob
+from faultbridge.adapters.slurm.access import PAUSE, POLLS, SECONDS, Output, Scontrol, SsmHeadNode, connect
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
-from faultbridge.adapters.slurm.scontrol import Output, Scontrol
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ports import ClusterNode, ProviderFailure
-from faultbridge.simulation.fakes import START, ManualClock
+from faultbridge.adapters.slurm.rest import SlurmJob
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.record.ports import ClusterNode, ProviderFailure
 from tests.adapters.stubs import failing, stubbed
+from tests.sim.fakes import START, ManualClock
 from tests.slurm import SlurmInMemory
 
 HEAD = "i-0123456789abcdef0"

@@ -11,21 +11,18 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.limited_connection import Limits
-from faultbridge.adapters.slurm.access import access_of, connections
-from faultbridge.adapters.slurm.https_request import Access, Answer, send
-from faultbridge.adapters.slurm.operations import SlurmJob
+from faultbridge.adapters.http_post import Limits
+from faultbridge.adapters.slurm.access import Scontrol, access_of, connections
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
-from faultbridge.adapters.slurm.scontrol import Scontrol
-from faultbridge.cli.errors.failures import failure_of
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ports import ClusterNode, ProviderFailure
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmJob, SlurmRest, send
+from faultbridge.cli.errors import failure_of
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.record.ports import ClusterNode, ProviderFailure
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 from tests.adapters.stubs import stubbed
+from tests.sim.fakes import ManualClock
 
 URL = "https://slurm.example:6820"
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.c2ln"

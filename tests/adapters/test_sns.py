@@ -10,8 +10,8 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.paging.sns import SnsPager, subject_line
-from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.adapters.paging import SnsPager, subject_line
+from faultbridge.record.ports import PageMessage, PageUrgency
 from tests.adapters.stubs import stubbed
 
 

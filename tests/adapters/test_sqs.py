@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.messaging.sqs import SqsQueue, fair_group, queue_age
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.aws.messaging import SqsQueue, fair_group, queue_age
+from faultbridge.model.errors import Misconfigured, Transient
 from tests.adapters.stubs import stubbed
 from tests.builders import NOON
 

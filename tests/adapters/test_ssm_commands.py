@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.compute import ssm_commands
-from faultbridge.adapters.compute.ssm_commands import COMMENT_CHARACTERS, THROTTLE_RETRY
-from faultbridge.domain.cases import RepairAction
+from faultbridge.adapters.ec2 import commands
+from faultbridge.adapters.ec2.commands import COMMENT_CHARACTERS, THROTTLE_RETRY
+from faultbridge.model.cases import RepairAction
 from tests.adapters.stubs import client_error, served
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"
@@ -40,7 +40,7 @@ class FakeRunCommand:
 
 
 def send(ssm: Any, token: str) -> str:
-    return ssm_commands.send(ssm, INSTANCE, token, ("true",), seconds=1)
+    return commands.send(ssm, INSTANCE, token, ("true",), seconds=1)
 
 
 @pytest.mark.parametrize("length", [len(CASE), 60, COMMENT_CHARACTERS, 101, 300])
@@ -51,14 +51,14 @@ def test_attempts_of_one_case_never_find_each_others_command(length: int) -> Non
     sent: dict[str, str] = {}
     with served("ssm", FakeRunCommand()) as clients:
         for token in tokens:
-            assert ssm_commands.find(clients.ssm, INSTANCE, token) is None
+            assert commands.find(clients.ssm, INSTANCE, token) is None
             sent[token] = send(clients.ssm, token)
-        assert {token: ssm_commands.find(clients.ssm, INSTANCE, token) for token in tokens} == sent
+        assert {token: commands.find(clients.ssm, INSTANCE, token) for token in tokens} == sent
 
 
 @given(st.lists(st.text(max_size=250), min_size=2, max_size=2, unique=True))
 def test_different_tokens_have_different_comments_within_the_limit(tokens: list[str]) -> None:
-    one, other = (ssm_commands.comment_of(token) for token in tokens)
+    one, other = (commands.comment_of(token) for token in tokens)
     assert one != other
     assert max(len(one), len(other)) <= COMMENT_CHARACTERS
 
@@ -82,7 +82,7 @@ def test_a_throttled_command_is_sent_again_after_growing_pauses(caplog: pytest.L
     retry = replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
     fake = FailingRunCommand(client_error("ThrottlingException"), client_error("Unknown", status=429))
     with served("ssm_no_retry", fake) as clients:
-        ssm_commands.send(clients.ssm_no_retry, INSTANCE, CASE, ("true",), seconds=1, retry=retry)
+        commands.send(clients.ssm_no_retry, INSTANCE, CASE, ("true",), seconds=1, retry=retry)
     assert len(fake.commands) == 1
     assert pauses == [0.2, 0.4]
     assert [record.message for record in caplog.records] == ["command_throttled"] * 2
@@ -97,7 +97,7 @@ def test_a_command_that_may_have_been_sent_is_never_sent_again_and_a_throttled_o
 ) -> None:
     fake = FailingRunCommand(*[error] * 9)
     with served("ssm_no_retry", fake) as clients, pytest.raises(ClientError, match="words"):
-        ssm_commands.send(
+        commands.send(
             clients.ssm_no_retry,
             INSTANCE,
             CASE,

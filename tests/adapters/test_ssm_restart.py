@@ -11,11 +11,11 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import ANY
 
-from faultbridge.adapters.compute import ssm_restart
-from faultbridge.adapters.compute.ssm_commands import THROTTLE_RETRY
-from faultbridge.adapters.compute.ssm_restart import SsmRestarter
-from faultbridge.domain.cases import RepairAction
-from faultbridge.ports import ProviderFailure, Restart, RestartState
+from faultbridge.adapters.ec2 import restart
+from faultbridge.adapters.ec2.commands import THROTTLE_RETRY
+from faultbridge.adapters.ec2.restart import SsmRestarter
+from faultbridge.model.cases import RepairAction
+from faultbridge.record.ports import ProviderFailure, Restart, RestartState
 from tests.adapters.stubs import client_error, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"
@@ -91,7 +91,7 @@ def test_an_action_that_is_no_restart_sends_nothing_to_the_instance(repair_actio
         refused = SsmRestarter(clients).restart(repair_action, INSTANCE, TOKEN)
     assert (refused.failure, repair_action.value in refused.reason) == (ProviderFailure.PROVIDER_ERROR, True)
     with pytest.raises(KeyError):
-        ssm_restart.script(repair_action, TOKEN)
+        restart.script(repair_action, TOKEN)
 
 
 def test_a_restart_is_delivered_within_ten_minutes_or_never() -> None:
@@ -133,8 +133,8 @@ class Host:
 
     def _run(self, repair_action: RepairAction, disk: str, shell: str) -> subprocess.CompletedProcess[str]:
         """Run a script in a shell; `disk` is shell code that runs before it."""
-        text = "\n".join((disk, *ssm_restart.script(repair_action, TOKEN)))
-        text = text.replace(ssm_restart.FOLDER, str(self.folder / "state"))
+        text = "\n".join((disk, *restart.script(repair_action, TOKEN)))
+        text = text.replace(restart.FOLDER, str(self.folder / "state"))
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.boot))
         path = f"{self.folder}:{os.environ['PATH']}"
         # restore_signals=False: a write beyond `ulimit -f` then fails like one on a full disk, without a signal.
@@ -163,8 +163,8 @@ def test_the_reset_script_stops_gpu_services_and_starts_them_again(tmp_path: Pat
     calls = host.calls.read_text().splitlines()
     at = calls.index("nvidia-smi --gpu-reset")
     stopped = [call.split()[-1] for call in calls[:at] if " stop " in call]
-    assert stopped == list(ssm_restart.GPU_SERVICES)
-    assert [call.split()[-1] for call in calls[at + 1 :]] == list(reversed(ssm_restart.GPU_SERVICES))
+    assert stopped == list(restart.GPU_SERVICES)
+    assert [call.split()[-1] for call in calls[at + 1 :]] == list(reversed(restart.GPU_SERVICES))
 
 
 def test_a_failed_reset_is_reported_again_without_a_second_reset(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_reset_is_reported_again_without_a_second_reset(tmp_path: Path)
 
 def test_the_reboot_script_requests_a_reboot_until_one_happened(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    assert [host.run(RepairAction.REBOOT_NODE)[0] for _ in range(2)] == [ssm_restart.REBOOT_NOW] * 2
+    assert [host.run(RepairAction.REBOOT_NODE)[0] for _ in range(2)] == [restart.REBOOT_NOW] * 2
     host.boot.write_text("second\n")
     assert [host.run(RepairAction.REBOOT_NODE) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
     host.boot.write_text("third\n")
@@ -194,7 +194,7 @@ def test_on_a_full_disk_a_script_does_nothing_in_any_run(
 ) -> None:
     host = Host(tmp_path)
     runs = [host.refusal(repair_action, disk=FULL, shell=shell) for _ in range(2)]
-    assert {code for code, _ in runs} == {ssm_restart.CANNOT_RECORD}
+    assert {code for code, _ in runs} == {restart.CANNOT_RECORD}
     assert all(reason.endswith("cannot be written; nothing was done") for _, reason in runs)
     assert host.calls.read_text() == ""
 
@@ -207,7 +207,7 @@ def test_without_a_folder_for_its_marker_a_script_does_nothing(
     host = Host(tmp_path)
     (tmp_path / "state").write_text("a file where the folder belongs")
     code, reason = host.refusal(repair_action, shell=shell)
-    assert (code, reason.endswith("is not writable; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert (code, reason.endswith("is not writable; nothing was done")) == (restart.CANNOT_RECORD, True)
     assert host.calls.read_text() == ""
 
 
@@ -227,7 +227,7 @@ def test_a_script_does_nothing_before_it_has_its_lock_and_its_marker_is_on_disk(
     host = Host(tmp_path)
     host.tool(tool, script)
     code, reason = host.refusal(repair_action)
-    assert (code, reason.endswith(f"cannot be {problem}; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert (code, reason.endswith(f"cannot be {problem}; nothing was done")) == (restart.CANNOT_RECORD, True)
     assert host.calls.read_text() == ""
 
 
@@ -238,7 +238,7 @@ def test_a_reset_that_did_not_finish_is_not_repeated(tmp_path: Path) -> None:
     )
     assert host.run(RepairAction.RESET_GPU)[0] == -9
     code, reason = host.refusal(RepairAction.RESET_GPU)
-    assert code == ssm_restart.UNFINISHED_BEFORE
+    assert code == restart.UNFINISHED_BEFORE
     assert reason == "an earlier run of this reset did not finish; nothing was done"
     assert host.resets() == 1
 
@@ -250,7 +250,7 @@ def test_a_reset_whose_result_cannot_be_written_is_reported_once_and_not_repeate
     (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nmkdir {marker}.new\n')
     code, reason = host.refusal(RepairAction.RESET_GPU)
     assert (code, reason.endswith("the reset is not repeated")) == (0, True)
-    assert host.refusal(RepairAction.RESET_GPU)[0] == ssm_restart.UNFINISHED_BEFORE
+    assert host.refusal(RepairAction.RESET_GPU)[0] == restart.UNFINISHED_BEFORE
     assert host.resets() == 1
 
 
@@ -260,4 +260,4 @@ def test_a_node_without_a_lasting_folder_is_not_rebooted(tmp_path: Path) -> None
     stat.write_text("#!/bin/sh\necho tmpfs\n")
     stat.chmod(0o755)
     code, reason = host.refusal(RepairAction.REBOOT_NODE)
-    assert (code, reason.endswith("does not survive a reboot; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert (code, reason.endswith("does not survive a reboot; nothing was done")) == (restart.CANNOT_RECORD, True)

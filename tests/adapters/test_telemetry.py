@@ -11,13 +11,13 @@ import pytest
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from faultbridge.adapters.telemetry import emit, emit_for_cluster, emit_for_reason
+from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster, emit_for_reason
 
 FIRST_LINES = """
 import sys
 from logging.handlers import BufferingHandler
-from faultbridge.adapters import telemetry
-from faultbridge.log import LOGGER, log_cause
+from faultbridge.adapters.aws import telemetry
+from faultbridge.model.log import LOGGER, log_cause
 assert "aws_lambda_powertools" not in sys.modules
 other = BufferingHandler(9)
 LOGGER.addHandler(other)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.transport_contract import SendFailed
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.delivery.sender import SendFailed
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.cursors import Cursor, CursorFile
-from faultbridge.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Severity
-from faultbridge.storage.wire.decode_message import decode_message, split_records
-from faultbridge.storage.wire.message import Message
+from faultbridge.decode import registry
+from faultbridge.model.faults import Severity
+from faultbridge.model.storage.wire.decode_message import decode_message, split_records
+from faultbridge.model.storage.wire.message import Message
+from faultbridge.node.agent.cursors import Cursor, CursorFile
+from faultbridge.node.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
 from tests.agent.fakes import BOOT, Ring, script
 from tests.waiting import BUSY_FACTOR
 
@@ -118,7 +118,8 @@ class FakeNode:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FAULTBRIDGE_"))}
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "PYTHONPATH": str(ROOT / "src")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "faultbridge.agent", "--config", str(self.folder / "agent.toml")], env=clean | keys
+            [sys.executable, "-m", "faultbridge.node.agent", "--config", str(self.folder / "agent.toml")],
+            env=clean | keys,
         )
 
     def kill(self) -> None:

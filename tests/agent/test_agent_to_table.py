@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.agent import Agent, build_agent
-from faultbridge.agent.delivery.messages import text_of, to_messages
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.transport_contract import SendFailed
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.entries import EntryType
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import entry_data
-from faultbridge.storage import keys
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.entries import EntryType
+from faultbridge.model.storage import keys
+from faultbridge.node.agent.agent import Agent, build_agent
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.delivery.sender import SendFailed
+from faultbridge.node.agent.delivery.transport import text_of, to_messages
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.record.timeline import entry_data
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.agent.fakes import ManualClock
 from tests.agent.test_agent_process import FakeNode, QueueServer, wait_for
 from tests.builders import KEY

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
-from faultbridge.agent.delivery.outbox import MAX_IN_MEMORY, Outbox
-from faultbridge.agent.delivery.postponed import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS
-from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
-from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
-from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
-from faultbridge.agent.log_follower import Follower, Log, LogLine
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.node.agent.cursors import HALF_BYTES, Cursor, CursorFile
+from faultbridge.node.agent.delivery.outbox import BLOCK_BYTES, MAX_IN_MEMORY, Outbox, Spool, SpoolFull
+from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
+from faultbridge.node.agent.delivery.sender import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS, SHARE_SECONDS, Sender
+from faultbridge.node.agent.log_follower import Follower, Log, LogLine
 from tests.agent.fakes import BOOT, NOON, FakeTransport, ManualClock
 
 

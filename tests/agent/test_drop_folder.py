@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.drop_folder import FILES_PER_POLL, DropFolder
+from faultbridge.node.agent.drop_folder import FILES_PER_POLL, DropFolder
 
 
 @pytest.fixture

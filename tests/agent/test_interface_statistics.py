@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from faultbridge.agent.child_processes import Outcome, ProbeResult
-from faultbridge.agent.interface_statistics import TIMEOUT_SECONDS, InterfaceStatistics, counters_with_threshold
-from faultbridge.agent.probes import Probe, ProbeScheduler
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.network import ethtool_stats
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.decode.network import ethtool_stats
+from faultbridge.node.agent.child_processes import Outcome, ProbeResult
+from faultbridge.node.agent.probes import (
+    TIMEOUT_SECONDS,
+    InterfaceStatistics,
+    Probe,
+    ProbeScheduler,
+    counters_with_threshold,
+)
 from tests.agent.fakes import ManualClock
 
 OUTPUT = b"NIC statistics:\n     tx_timeout: 2\n     queue_0_rx_bytes: 77\n     [1]: rx_errors: 4\n"

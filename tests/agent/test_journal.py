@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.journal import RESTART_SECONDS, JournalLog
+from faultbridge.node.agent.kernel_log import RESTART_SECONDS, JournalLog
 from tests.agent.fakes import ManualClock, script
 
 UNIT = "nvidia-fabricmanager.service"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.agent.kernel_log import READ_BYTES, KernelLog
-from faultbridge.agent.log_follower import MAX_BATCH_BYTES, MAX_RECENT_LINES, LineBatch, LogLine
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault
+from faultbridge.decode import registry
+from faultbridge.model.faults import Fault
+from faultbridge.node.agent.kernel_log import READ_BYTES, KernelLog
+from faultbridge.node.agent.log_follower import MAX_BATCH_BYTES, MAX_RECENT_LINES, LineBatch, LogLine
 from tests.agent.fakes import BOOT, NOON, UPTIME, ManualClock
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from faultbridge.agent.__main__ import EXIT_NOT_SENT, main
-from faultbridge.agent.agent import Agent, build_agent
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.resource_limits import MEMORY_BYTES
-from faultbridge.agent.settings import AgentSettings
+from faultbridge.node.agent.__main__ import EXIT_NOT_SENT, main
+from faultbridge.node.agent.agent import Agent, build_agent
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.resource_limits import MEMORY_BYTES
+from faultbridge.node.agent.settings import AgentSettings
 from tests.agent.fakes import FakeTransport, ManualClock
 
 KEYS = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"}
@@ -36,10 +36,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def once(tmp_path, monkeypatch, capsys):
     """Return a function that runs the agent once: with AWS keys or not, and an answer of the queue."""
-    monkeypatch.setattr("faultbridge.agent.host.instance_id", lambda *_: None)
-    monkeypatch.setattr("faultbridge.agent.delivery.signing.RoleCredentials._from_instance", lambda _: iter(()))
-    monkeypatch.setattr("faultbridge.agent.resource_limits.lower_priority", lambda: None)
-    monkeypatch.setattr("faultbridge.agent.__main__._stop_on_signals", lambda _: None)
+    monkeypatch.setattr("faultbridge.node.agent.host.instance_id", lambda *_: None)
+    monkeypatch.setattr("faultbridge.node.agent.delivery.transport.RoleCredentials._from_instance", lambda _: iter(()))
+    monkeypatch.setattr("faultbridge.node.agent.resource_limits.lower_priority", lambda: None)
+    monkeypatch.setattr("faultbridge.node.agent.__main__._stop_on_signals", lambda _: None)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     settings = {"CLUSTER": "train-a", "NODE": "gpu-1", "SPOOL": str(tmp_path), "KMSG": str(tmp_path / "kmsg")}

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
+from faultbridge.node.agent.settings import AgentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 INFRA = ROOT / "infra" / "agent"
 ALONE = """
 import sys
 sys.path.insert(0, {source!r})
-import faultbridge.agent.__main__, faultbridge.agent.delivery.transport, faultbridge.agent.delivery.signing
+import faultbridge.node.agent.__main__
+import faultbridge.node.agent.delivery.transport
 loaded = {{name.partition(".")[0] for name in sys.modules}}
 others = loaded - set(sys.stdlib_module_names) - {{"__main__", "faultbridge"}}
 print(sorted(name for name in others if not name.startswith("_")))
@@ -103,7 +104,7 @@ def test_the_health_check_exits_with_0_and_runs_the_agent_once(tmp_path):
         run("slurm-health-check.sh", FAULTBRIDGE_PYTHON=str(python), FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
         == 0
     )
-    assert (tmp_path / "arguments").read_text().split() == ["-m", "faultbridge.agent", "--once"]
+    assert (tmp_path / "arguments").read_text().split() == ["-m", "faultbridge.node.agent", "--once"]
     assert (
         run("slurm-health-check.sh", FAULTBRIDGE_PYTHON="/nowhere", FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
         == 0

@@ -12,8 +12,11 @@ from urllib.error import URLError
 
 import pytest
 
-from faultbridge.agent import probe_commands, resource_limits
-from faultbridge.agent.child_processes import (
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.node.agent import probes as probe_commands
+from faultbridge.node.agent import resource_limits
+from faultbridge.node.agent.child_processes import (
     MAX_OUTPUT_BYTES,
     BackgroundRead,
     ChildProcess,
@@ -22,11 +25,17 @@ from faultbridge.agent.child_processes import (
     RunningProbe,
     start_process,
 )
-from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, node_probes, port_counters, scrape
-from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler, probe_fault
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
+from faultbridge.node.agent.probes import (
+    NVIDIA_SMI_ERRORS,
+    REPEAT_FAULT_SECONDS,
+    Probe,
+    ProbeScheduler,
+    node_probes,
+    port_counters,
+    probe_fault,
+    scrape,
+)
+from faultbridge.node.agent.settings import AgentSettings
 from tests.agent.fakes import NOON, ManualClock, script
 from tests.waiting import BUSY_FACTOR
 
@@ -312,7 +321,7 @@ def test_the_cpu_budget_pauses_until_the_average_is_below_its_share():
 
 def test_lower_priority_sets_the_nice_value(tmp_path):
     program = (
-        "import os; from faultbridge.agent import resource_limits; resource_limits.lower_priority(); print(os.nice(0))"
+        "import os; from faultbridge.node.agent import resource_limits as r; r.lower_priority(); print(os.nice(0))"
     )
     import sys
 

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.postponed import MAX_ACCESS_BACKOFF_SECONDS, Failure, PostponedRecords
-from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
-from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
-from faultbridge.agent.delivery.sender import Sender
-from faultbridge.agent.delivery.service_clock import ServiceClock
-from faultbridge.agent.delivery.signing import Call, Credentials
-from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool
-from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Severity
-from faultbridge.storage.wire.decode_message import decode_message, split_records
+from faultbridge.decode import registry
+from faultbridge.model.faults import Severity
+from faultbridge.model.storage.wire.decode_message import decode_message, split_records
+from faultbridge.node.agent.delivery.outbox import BLOCK_BYTES, Outbox, QuarantineNotice, Spool
+from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
+from faultbridge.node.agent.delivery.sender import (
+    MAX_ACCESS_BACKOFF_SECONDS,
+    Failure,
+    PostponedRecords,
+    Sender,
+    ServiceClock,
+)
+from faultbridge.node.agent.delivery.transport import AwsTransport, Call, Credentials, HttpResponse
 from tests.agent.fakes import ManualClock
 
 PACKER = RecordPacker("train-a", "n-1", "i-0123456789abcdef0", "b1", has_bucket=True)

@@ -8,11 +8,18 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.service_clock import ServiceClock
-from faultbridge.agent.delivery.signing import Call, Credentials, NoCredentials, RoleCredentials, signed_headers
-from faultbridge.agent.delivery.transport import AwsTransport, HttpConnections, HttpResponse
-from faultbridge.agent.delivery.transport_contract import SendFailed
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.delivery.sender import SendFailed, ServiceClock
+from faultbridge.node.agent.delivery.transport import (
+    AwsTransport,
+    Call,
+    Credentials,
+    HttpConnections,
+    HttpResponse,
+    NoCredentials,
+    RoleCredentials,
+    signed_headers,
+)
 from tests.agent.fakes import NOON, ManualClock
 from tests.agent.signature_checker import SignatureChecker
 

@@ -15,19 +15,20 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as LibraryCredentials
 from moto.server import ThreadedMotoServer
 
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.service_clock import ServiceClock
-from faultbridge.agent.delivery.signing import (
+from faultbridge.model.storage.wire.decode_message import split_records
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.delivery.sender import SendFailed, ServiceClock
+from faultbridge.node.agent.delivery.transport import (
+    TIMEOUT_SECONDS,
+    AwsTransport,
     Call,
     Credentials,
+    HttpResponse,
     NoCredentials,
     RoleCredentials,
     region_of,
     signed_headers,
 )
-from faultbridge.agent.delivery.transport import TIMEOUT_SECONDS, AwsTransport, HttpResponse
-from faultbridge.agent.delivery.transport_contract import SendFailed
-from faultbridge.storage.wire.decode_message import split_records
 from tests.adapters.listener import listening
 from tests.agent.fakes import NOON, ManualClock
 
@@ -148,7 +149,7 @@ def test_a_queue_that_does_not_answer_within_ten_seconds_raises_send_failed(monk
             pass
 
     assert TIMEOUT_SECONDS == 10
-    monkeypatch.setattr("faultbridge.agent.delivery.transport.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("faultbridge.node.agent.delivery.transport.TIMEOUT_SECONDS", 0.2)
     with listening(keep_silent) as port, pytest.raises(SendFailed, match="timed out"):
         transport_to(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/q").send_batch([ONE])
 

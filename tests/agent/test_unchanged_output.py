@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.agent.child_processes import Outcome, ProbeResult
-from faultbridge.agent.delivery.records import Wait
-from faultbridge.agent.probes import Probe, ProbeScheduler
-from faultbridge.agent.unchanged_output import (
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import CounterSample, Observation, Snapshot
+from faultbridge.node.agent.child_processes import Outcome, ProbeResult
+from faultbridge.node.agent.delivery.records import Wait
+from faultbridge.node.agent.probes import Probe, ProbeScheduler
+from faultbridge.node.agent.unchanged_output import (
     COUNTER_SOURCES,
     RELEVANT,
     STATELESS_REPEATS,
     STATELESS_SOURCES,
     UnchangedOutput,
 )
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import CounterSample, Observation, Snapshot
-from faultbridge.errors import Rejected
-from faultbridge.findings.peer_totals import STALE
+from faultbridge.repair.findings.compare_peers import STALE
 from tests.agent.fakes import NOON, FakeTransport, ManualClock
 from tests.agent.test_once import agent_with_records
 from tests.agent.test_probes import ScriptedProbe

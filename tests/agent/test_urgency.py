@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.agent.urgency import MAX_LINES, can_wait
-from faultbridge.data import load_catalog
-from faultbridge.domain.faults import Severity
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.faults import Severity
+from faultbridge.node.agent.log_follower import MAX_LINES, can_wait
 
 PREFIX = "2026-02-03T12:00:00.000Z 3,17,99950000000,-;"
 XID = "NVRM: Xid (PCI:0000:c1:00): {code}, pid=1234, name=python, text"

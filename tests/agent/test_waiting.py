@@ -11,15 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.agent.delivery.messages import text_of, to_messages
-from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.records import OutgoingRecord, Wait, new_record_id
-from faultbridge.agent.delivery.sender import SHARE_SECONDS, Sender
-from faultbridge.agent.delivery.spool import Spool
-from faultbridge.domain import names
-from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.decode_message import split_records
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, MAX_SHARED_RECORDS, Message, encode_message, raw_key
+from faultbridge.model import names
+from faultbridge.model.storage.wire.decode_message import split_records
+from faultbridge.model.storage.wire.message import (
+    MAX_MESSAGE_BYTES,
+    MAX_SHARED_RECORDS,
+    MAX_UNPACKED_BYTES,
+    Message,
+    encode_message,
+    raw_key,
+)
+from faultbridge.node.agent.delivery.outbox import Outbox, Spool
+from faultbridge.node.agent.delivery.records import OutgoingRecord, Wait, new_record_id
+from faultbridge.node.agent.delivery.sender import SHARE_SECONDS, Sender
+from faultbridge.node.agent.delivery.transport import text_of, to_messages
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import NOON
 

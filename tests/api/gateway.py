@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
-from faultbridge.entrypoints.timeline import timeline
+from faultbridge.serve.entrypoints.timeline import timeline
 from tests.world import World
 
 ADMIN = ("*",)

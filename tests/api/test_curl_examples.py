@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from faultbridge.api.routes import ROUTES
+from faultbridge.serve.api.routes import ROUTES
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
 from tests.world import World

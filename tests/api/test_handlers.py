@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.api import handlers
-from faultbridge.api.problems import MEDIA_TYPE
-from faultbridge.api.response_models import MODELS
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Policy, Rule
-from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ledger.page_tokens import Tokens
-from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump
-from faultbridge.storage.writes import Put
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.timeline import Tokens
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.api import handlers
+from faultbridge.serve.api.problems import MEDIA_TYPE
+from faultbridge.serve.api.response_models import MODELS
 from tests.api.gateway import Gateway, Response
+from tests.sim.fakes import Call
 
 C = "/clusters/train-a"
 N1, N2 = NodeKey("train-a", "n-1"), NodeKey("train-a", "n-2")

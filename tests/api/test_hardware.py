@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.api.response_models import MODELS
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.findings import Finding, finding_id
-from faultbridge.registry.registration import NewNode
-from faultbridge.storage import findings as stored
-from faultbridge.storage.writes import Put
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.findings import Finding, finding_id
+from faultbridge.model.storage import findings as stored
+from faultbridge.model.storage.writes import Put
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.api.response_models import MODELS
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
 from tests.cli.test_device import CARD, UUID

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.api.problems import MEDIA_TYPE
-from faultbridge.api.response_models import MODELS
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.failure_domains import DeclaredDomain
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.storage import items
-from faultbridge.storage.writes import Put, Update
+from faultbridge.model.cluster.config import ClusterConfig, DeclaredDomain
+from faultbridge.model.nodes import DomainKind
+from faultbridge.model.storage import items
+from faultbridge.model.storage.writes import Put, Update
+from faultbridge.serve.api.problems import MEDIA_TYPE
+from faultbridge.serve.api.response_models import MODELS
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
 from tests.world import World

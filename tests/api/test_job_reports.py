@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.api.job_models import JobReport
-from faultbridge.api.response_models import MODELS
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import to_text
-from faultbridge.jobs.reports import FIELDS
-from faultbridge.storage.writes import Delete, Put, Update
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage.writes import Delete, Put, Update
+from faultbridge.model.times import to_text
+from faultbridge.repair.jobs.reports import FIELDS
+from faultbridge.serve.api.response_models import MODELS, JobReport
 from tests.api.gateway import Gateway, Response
 from tests.architecture.roles import statements
 from tests.world import World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.api.response_models import MODELS
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.nodes import NodeKey
+from faultbridge.serve.api.response_models import MODELS
 from tests.api.gateway import Gateway
 from tests.world import World
 

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from faultbridge.api.openapi import openapi_document
-from faultbridge.api.routes import ROUTES
+from faultbridge.serve.api.openapi import openapi_document
+from faultbridge.serve.api.routes import ROUTES
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
 

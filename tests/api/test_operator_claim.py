@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.api.problems import MEDIA_TYPE
-from faultbridge.api.requests import OPERATOR_CLAIM
-from faultbridge.api.routes import ROUTES, Route
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.storage import findings as stored
-from faultbridge.storage.writes import Put
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.storage import findings as stored
+from faultbridge.model.storage.writes import Put
+from faultbridge.serve.api.problems import MEDIA_TYPE
+from faultbridge.serve.api.requests import OPERATOR_CLAIM
+from faultbridge.serve.api.routes import ROUTES, Route
 from tests.api.gateway import Gateway
 from tests.api.test_handlers import ANSWER, N2, case_of, waiting
 from tests.api.test_hardware import finding

@@ -30,7 +30,7 @@ TEXT = {".md", ".yaml", ".yml", ".json", ".toml", ".mk", ".sh", ".service", ""}
 # Strings of these folders are messages and help; strings of tests are mostly samples of other programs.
 MESSAGES = ("src/", "functions/", "infra/", "examples/")
 # JSON elsewhere is recorded data.
-OWN_JSON = ("src/faultbridge/data/", "schemas/")
+OWN_JSON = ("src/faultbridge/decode/data/", "schemas/")
 MIN_WORDS = 3
 """A string literal with fewer words is a value, not a message."""
 

@@ -108,7 +108,7 @@ def reachable(starts: list[Path], *, at_once: bool = False) -> dict[Path, Path |
 @cache
 def lambda_files() -> dict[Path, Path | None]:
     """Return the files that handlers may load; decoders are imported by name, so all of them are included."""
-    return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])
+    return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decode")])
 
 
 def not_in_lambda() -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.simulation.invariants import commit_checks
-from faultbridge.simulation.invariants.catalog import INVARIANTS
 from tests.architecture.project import ROOT
+from tests.sim.invariants import commit_checks
+from tests.sim.invariants.catalog import INVARIANTS
 
 PAGE = (ROOT / "docs" / "at-most-one.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`([a-z_/]+\.py)(?:::(\w+))?`", PAGE)))

@@ -12,7 +12,7 @@ LOADED = """
 import gc, json, sys
 sys.path[:0] = sys.argv[1:]
 from handler import handler
-from faultbridge.composition.function import from_environment
+from faultbridge.serve.wiring.function import from_environment
 from_environment().ingestion.ingest
 json.dump([gc.get_threshold()[0], sorted(sys.modules)], sys.stdout)
 """
@@ -22,14 +22,14 @@ NOT_LOADED = (
     "multiprocessing",
     "s3transfer",
     "statistics",
-    "faultbridge.ingest.canary",
-    "faultbridge.ingest.rejects",
-    "faultbridge.ingest.release",
-    "faultbridge.jobs",
-    "faultbridge.ports.compute",
-    "faultbridge.ports.objects",
-    "faultbridge.registry",
-    "faultbridge.storage.findings",
+    "faultbridge.serve.ingest.canary",
+    "faultbridge.serve.ingest.rejects",
+    "faultbridge.serve.ingest.release",
+    "faultbridge.repair.jobs",
+    "faultbridge.record.ports.compute",
+    "faultbridge.record.ports.objects",
+    "faultbridge.repair.registry",
+    "faultbridge.model.storage.findings",
 )
 MAX_MODULES = 165
 """Modules of the package before the first record; its decoder adds about ten. Lower it when modules are left out."""

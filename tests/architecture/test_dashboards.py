@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.dynamodb.values import to_typed_item
-from faultbridge.adapters.telemetry import NAMESPACE
-from faultbridge.domain.cases import Phase, WaitingFor
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.times import to_text
-from faultbridge.entrypoints.ingest import ingest
-from faultbridge.entrypoints.inventory import inventory
-from faultbridge.entrypoints.pager import pager
-from faultbridge.entrypoints.publish import publish
-from faultbridge.entrypoints.sweep import sweep
-from faultbridge.simulation.fakes import START
-from faultbridge.storage.writes import Item
+from faultbridge.adapters.aws.dynamodb import to_typed_item
+from faultbridge.adapters.aws.telemetry import NAMESPACE
+from faultbridge.model.cases import Phase, WaitingFor
+from faultbridge.model.entries import EntryType
+from faultbridge.model.storage.writes import Item
+from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.entrypoints.inventory import inventory
+from faultbridge.serve.entrypoints.pager import pager
+from faultbridge.serve.entrypoints.publish import publish
+from faultbridge.serve.entrypoints.sweep import sweep
 from tests.architecture.project import ROOT, resources
 from tests.bench.dynamodb_meter import PRICES
 from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
+from tests.sim.fakes import START
 from tests.world import World
 
 Where = frozenset[str]

@@ -31,5 +31,5 @@ def test_the_image_installs_what_make_dist_builds_and_starts_what_the_daemonset_
     daemonset = (ROOT / "infra/agent/daemonset.yaml").read_text(encoding="utf-8")
     (copied,) = re.findall(r"^COPY (\S+)", recipe, re.MULTILINE)
     assert Path("dist/faultbridge-0.1.0-py3-none-any.whl").match(copied)
-    assert 'ENTRYPOINT ["python3", "-m", "faultbridge.agent"]' in recipe
-    assert "command: [python3, -m, faultbridge.agent, --config, /etc/faultbridge/agent.toml]" in daemonset
+    assert 'ENTRYPOINT ["python3", "-m", "faultbridge.node.agent"]' in recipe
+    assert "command: [python3, -m, faultbridge.node.agent, --config, /etc/faultbridge/agent.toml]" in daemonset

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.composition.installation import on_aws
-from faultbridge.settings import PREFIX, Settings
+from faultbridge.model.settings import PREFIX, Settings
+from faultbridge.serve.wiring.installation import on_aws
 from tests.architecture.project import resources, template
 
 # Given to every function: defaults, the name and id of the stack, and one variable for tests of the embedded stack.

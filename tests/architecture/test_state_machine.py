@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.adapters.compute.ssm_commands import DELIVERY_SECONDS
-from faultbridge.adapters.verification.pair_verifier import MAX_PEERS
-from faultbridge.decoders.verification.deep_checks import DeepChecks
-from faultbridge.decoders.verification.peer_checks import PeerChecks
-from faultbridge.policyfile.schema import REPLACEMENT_SECONDS, STEP_DEADLINES, LimitsPart
+from faultbridge.adapters.ec2.commands import DELIVERY_SECONDS
+from faultbridge.adapters.ec2.pair_verifier import MAX_PEERS
+from faultbridge.decide.policyfile.schema import REPLACEMENT_SECONDS, STEP_DEADLINES, LimitsPart
+from faultbridge.decode.verification import DeepChecks, PeerChecks
 from tests.architecture.project import STATE_MACHINES, relative, resources, template
 
 HARD_LIMIT = 20 * 3600

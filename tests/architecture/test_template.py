@@ -16,15 +16,14 @@ import pytest
 import yaml
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
-from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS
-from faultbridge.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
-from faultbridge.pager.page_rule import PageRule
-from faultbridge.pager.rules import EVENT_TYPES, RULES
+from faultbridge.adapters.kubernetes.nodes import MAX_EVICTING_SECONDS
 from faultbridge.repair.attempt.progress import LEASE
 from faultbridge.repair.dispatch import MAX_ADMITTING
-from faultbridge.simulation.fakes.table import PROJECTED
+from faultbridge.serve.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
+from faultbridge.serve.pager.rules import EVENT_TYPES, RULES, PageRule
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, managed_policies, statements
+from tests.sim.fakes.table import PROJECTED
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))
@@ -346,7 +345,7 @@ def test_ingest_keeps_the_messages_that_it_gives_back_and_no_other_function_give
         if body["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
     }
     assert partial == {("IngestFunction", "RawRecords"), ("IngestFunction", "CloudEvents")}
-    answers = (ROOT / "src" / "faultbridge" / "entrypoints").glob("*.py")
+    answers = (ROOT / "src" / "faultbridge" / "serve" / "entrypoints").glob("*.py")
     assert [one.stem for one in answers if "batchItemFailures" in one.read_text(encoding="utf-8")] == ["ingest"]
 
 
@@ -391,7 +390,9 @@ OUR_METRICS = {
 @pytest.mark.parametrize("metric", OUR_METRICS)
 def test_a_metric_of_ours_that_raises_an_alarm_is_one_that_its_function_emits(metric: str) -> None:
     service = OUR_METRICS[metric]
-    assert metric in (ROOT / "src" / "faultbridge" / "entrypoints" / f"{service}.py").read_text(encoding="utf-8")
+    assert metric in (ROOT / "src" / "faultbridge" / "serve" / "entrypoints" / f"{service}.py").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_alarm_goes_straight_to_the_urgent_topic() -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.archive.manifests import Manifest
-from faultbridge.archive.retention import ExpireEntries
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.wire import archive_lines as layout
-from faultbridge.storage.writes import Delete
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.wire import archive_lines as layout
+from faultbridge.model.storage.writes import Delete
+from faultbridge.record.archive.seal import ExpireEntries, Manifest
 from tests.archive.world import KEEP, N1, ArchiveWorld
+from tests.sim.fakes import Call
 
 DAY = "2026-02-03"
 

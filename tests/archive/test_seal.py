@@ -9,20 +9,18 @@ from random import Random
 
 import pytest
 
-from faultbridge.archive.anchor import read_anchor
-from faultbridge.archive.archive_verification import VerifyArchive
-from faultbridge.archive.manifests import Manifest
-from faultbridge.archive.read import ReadArchive
-from faultbridge.archive.seal import Seal
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.ledger.verify import BreakKind
-from faultbridge.simulation.fakes import Call, Seam
-from faultbridge.storage import keys
-from faultbridge.storage.wire import archive_lines as layout
-from faultbridge.storage.wire.archive_lines import ArchiveLine
-from faultbridge.storage.writes import Delete, Key, Update
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.wire import archive_lines as layout
+from faultbridge.model.storage.wire.archive_lines import ArchiveLine
+from faultbridge.model.storage.writes import Delete, Key, Update
+from faultbridge.record.archive.anchor import read_anchor
+from faultbridge.record.archive.seal import Manifest, Seal
+from faultbridge.record.archive.verification import ReadArchive, VerifyArchive
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.record.verify import BreakKind
 from tests.archive.world import KEEP, N1, ArchiveWorld
+from tests.sim.fakes import Call, Seam
 
 DAY = "2026-02-03"
 

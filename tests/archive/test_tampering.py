@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.errors import Transient
-from faultbridge.ledger.verify import BreakKind, Verified
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.wire import archive_lines as layout
-from faultbridge.storage.writes import Delete, Put, Update
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.wire import archive_lines as layout
+from faultbridge.model.storage.writes import Delete, Put, Update
+from faultbridge.record.verify import BreakKind, Verified
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import change_stored_head
+from tests.sim.fakes.seam import Call
 
 BOTH = pytest.mark.parametrize("anchor", [False, True], ids=["alone", "with the anchor"])
 

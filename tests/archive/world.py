@@ -7,23 +7,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.archive.anchor import Anchor, RecordAnchor
-from faultbridge.archive.anchor_reader import AnchorReader
-from faultbridge.archive.archive_verification import VerifyArchive
-from faultbridge.archive.schedule import ArchiveSchedule
-from faultbridge.archive.seal import Seal, SealResult
-from faultbridge.archive.write import WriteArchive
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType, seal
-from faultbridge.domain.nodes import Head, NodeKey
-from faultbridge.ledger.publish import Publish
-from faultbridge.ledger.verify import Verified, Verify
-from faultbridge.simulation.fakes import FakeBus
-from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
-from faultbridge.storage import items, keys
-from faultbridge.storage.wire.archive_lines import ArchiveLine
-from faultbridge.storage.writes import Delete, Key, Put
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType, seal
+from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.wire.archive_lines import ArchiveLine
+from faultbridge.model.storage.writes import Delete, Key, Put
+from faultbridge.record.archive.anchor import Anchor, RecordAnchor
+from faultbridge.record.archive.seal import ArchiveSchedule, Seal, SealResult
+from faultbridge.record.archive.verification import AnchorReader, VerifyArchive
+from faultbridge.record.archive.write import WriteArchive
+from faultbridge.record.publish import Publish
+from faultbridge.record.verify import Verified, Verify
 from tests.ingest.world import LedgerFixture
+from tests.sim.fakes import FakeBus
+from tests.sim.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 
 N1 = NodeKey("train-a", "n-1")
 KEEP = timedelta(days=30)

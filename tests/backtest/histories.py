@@ -7,25 +7,25 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge import data
-from faultbridge.backtest.course import Replayed
-from faultbridge.backtest.replay import Evidence, replay
-from faultbridge.cli.commands.embedded.demo_records import demo_records
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.policy import Policy
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import Table
-from faultbridge.simulation.environment.action_plan import draw_plan
-from faultbridge.simulation.environment.environment import Environment
-from faultbridge.simulation.fault_injection import MAX_CALLS_PER_ACTION, draw_fault_profile
-from faultbridge.simulation.history import build_system, draw_growing, draw_nodes_in_rack
-from faultbridge.simulation.rest import come_to_rest
-from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
-from faultbridge.storage import items, keys
+from faultbridge.cli.commands.embedded.demo import demo_records
+from faultbridge.decide.backtest.record import Replayed
+from faultbridge.decide.backtest.replay import Evidence, replay
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decode import data
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.policy import Policy
+from faultbridge.model.storage import items, keys
+from faultbridge.record.ports import Table
+from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.lab.traces import scenario
 from tests.lab.whole_product import WholeProduct
+from tests.sim.environment.action_plan import draw_plan
+from tests.sim.environment.environment import Environment
+from tests.sim.fault_injection import MAX_CALLS_PER_ACTION, draw_fault_profile
+from tests.sim.history import build_system, draw_growing, draw_nodes_in_rack
+from tests.sim.rest import come_to_rest
+from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 
 Event = Mapping[str, Any]
 

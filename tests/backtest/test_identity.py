@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.backtest.report import backtest_document
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule, Window
-from faultbridge.storage import items, keys
+from faultbridge.decide.backtest.report import backtest_document
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule, Window
+from faultbridge.model.storage import items, keys
 from tests.backtest.histories import demo, recorded, replayed, simulated, simulated_fleet
 from tests.scenarios.world import CLUSTER, World
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.backtest.course import Decision, Replayed
-from faultbridge.backtest.report import Report, backtest_document, compare
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.domain.times import from_text
+from faultbridge.decide.backtest.record import Decision, Replayed
+from faultbridge.decide.backtest.report import Report, backtest_document, compare
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.times import from_text
 from tests.backtest.histories import Event, demo, replayed
 
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import yaml
 
-from faultbridge.adapters.messaging.receipts import receipt_line
-from faultbridge.ingest.outcomes import outcome_line
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ops.react import status_causes
-from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES
+from faultbridge.adapters.aws.receipts import receipt_line
+from faultbridge.serve.ingest.outcomes import outcome_line
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.ops.react import status_causes
 from tests.bench.dynamodb_meter import Bill, Meter
 from tests.bench.report import Row, report
+from tests.sim.deliveries import REACT_ENTRY_TYPES
 from tests.world import XID_31, XID_79, World
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "infra" / "template.yaml"

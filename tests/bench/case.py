@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.ingest.send import RawInput
-from faultbridge.simulation.environment.samples import SAMPLES
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind, FaultProfile
-from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.rest import come_to_rest
-from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from faultbridge.model.cases import Resolution
+from faultbridge.serve.ingest.send import RawInput
 from tests.bench.dynamodb_meter import PRICES, Bill, Meter
 from tests.bench.report import Row, report
+from tests.sim.environment.samples import SAMPLES
+from tests.sim.fakes.seam import Call
+from tests.sim.fault_injection import NO_FAULTS, FaultInjector, FaultKind, FaultProfile
+from tests.sim.invariants.view import SystemView
+from tests.sim.journal import Journal
+from tests.sim.rest import come_to_rest
+from tests.sim.schedule import Schedule
+from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 
 NODE = "node-1"
 SWEEP, AGENT = "sweep", "source"

@@ -14,9 +14,9 @@ import statistics
 from datetime import UTC, datetime
 from typing import Any
 
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.storage import items, keys
-from faultbridge.storage.wire.message import Message, encode_message
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.wire.message import Message, encode_message
 from tests.bench.deployed import CLUSTER, Deployed, ProcessRun, deployed
 from tests.bench.report import Row, report
 

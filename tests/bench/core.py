@@ -14,14 +14,13 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 
-from faultbridge import data
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import faults_of
-from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
-from faultbridge.pipeline.normalize.timestamp import assign_times
-from faultbridge.pipeline.observe import observe
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.normalize.oversized_records import MAX_FAULTS, limit_faults
+from faultbridge.decide.normalize.timestamp import assign_times
+from faultbridge.decide.observe import observe
+from faultbridge.decode import data, registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.faults import faults_of
 from tests.bench.decoders import best
 from tests.bench.report import Row, report
 from tests.builders import after, node, rules

@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Observation
-from faultbridge.pipeline.normalize.compare import differences
-from faultbridge.pipeline.normalize.timestamp import assign_times
+from faultbridge.decide.normalize.compare import differences
+from faultbridge.decide.normalize.timestamp import assign_times
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.faults import Observation
 from tests.bench.decoders import best
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

@@ -19,8 +19,8 @@ from heapq import nlargest
 from itertools import product
 from pathlib import Path
 
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
 from tests.decoders.nonsense import sized
 
 ROUNDS = 7

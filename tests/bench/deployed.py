@@ -22,10 +22,10 @@ from pathlib import Path
 from moto.server import ThreadedMotoServer
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.composition.installation import Installation, on_aws
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.registry.registration import NewNode
-from faultbridge.settings import Settings
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.settings import Settings
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.installation import Installation, on_aws
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table
 from tests.packaging.runtime import link_runtime
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faultbridge.adapters.dynamodb.table import READ_AT_ONCE
-from faultbridge.adapters.messaging.eventbridge import ENTRIES_AT_ONCE
-from faultbridge.simulation.fakes.item_size import item_bytes
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
-from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
+from faultbridge.adapters.aws.dynamodb import READ_AT_ONCE
+from faultbridge.adapters.aws.messaging import ENTRIES_AT_ONCE
+from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page
 from tests.architecture.project import template
+from tests.sim.fakes.item_size import item_bytes
+from tests.sim.fakes.seam import Call
+from tests.sim.fakes.table import PROJECTED, FakeTable, StreamRecord
 
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
 TIME = "lambda_gb_second"

@@ -1,8 +1,8 @@
-"""The import time of `faultbridge.events` for a consumer: a new process with only pydantic installed.
+"""The import time of `faultbridge.model.events` for a consumer: a new process with only pydantic installed.
 
 Three figures of nine new processes each, with bytecode: pydantic with one small model (not our part), the
-kit (`from faultbridge.events import read`), and the kit with its first event read. The best of nine is the cost of the
-code, the median its cost on a busy machine. The limit applies to the best.
+kit (`from faultbridge.model.events import read`), and the kit with its first event read. The best of nine is the cost
+of the code, the median its cost on a busy machine. The limit applies to the best.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pydantic import BaseModel
 class Small(BaseModel):
     number: int
 """
-KIT = "from faultbridge.events import read\n"
+KIT = "from faultbridge.model.events import read\n"
 FIRST = KIT + "read(open(sys.argv[1]).read())\n"
-KIT_NAME = "faultbridge.events"
+KIT_NAME = "faultbridge.model.events"
 CODES = {"pydantic with one small model": PYDANTIC, KIT_NAME: KIT, "and its first event read": FIRST}
 TIMED = """
 import time
@@ -45,7 +45,7 @@ def times(folder: Path, code: str) -> list[float]:
 
 def main() -> int:
     """Print the figures; returns 1 if the kit exceeds its limit."""
-    compileall.compile_dir(str(Path(faultbridge.__file__).parent / "events"), quiet=1)
+    compileall.compile_dir(str(Path(faultbridge.__file__).parent / "model" / "events"), quiet=1)
     with tempfile.TemporaryDirectory() as scratch:
         folder = link_pydantic(Path(scratch))
         found = {name: times(folder, code) for name, code in CODES.items()}

@@ -22,12 +22,12 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage.heartbeats import batch_put
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import encode_message, join_records
+from faultbridge.model.storage.heartbeats import batch_put
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import encode_message, join_records
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.record.rulebook import rules_of
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.bench import node_minutes
 from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Run, configured
 from tests.bench.case import month_of_sweeps

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from random import Random
 
-from faultbridge.data.detectors import detectors
-from faultbridge.domain.findings import Baseline, Detector
-from faultbridge.pipeline.peers import find_outliers, rise_per_hour
+from faultbridge.decide.peers import find_outliers, rise_per_hour
+from faultbridge.decode.data.detectors import detectors
+from faultbridge.model.findings import Baseline, Detector
 from tests.bench.report import report
 from tests.builders import NOON
 

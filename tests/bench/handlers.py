@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from faultbridge.adapters.dynamodb.values import to_typed_item
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.events.wire import detail_of
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Item
+from faultbridge.adapters.aws.dynamodb import to_typed_item
+from faultbridge.model.events.wire import detail_of
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Item
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.api.gateway import event as request
 from tests.bench.cold_start import batch
 from tests.bench.deployed import CLUSTER, Deployed, deployed

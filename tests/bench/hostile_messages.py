@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
-from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.storage.wire.message import MAX_UNPACKED_BYTES
 from tests.bench.core import samples
 from tests.bench.report import Row, report
 from tests.decoders.nonsense import sized

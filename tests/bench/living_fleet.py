@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from faultbridge.rules.rulebook import rules_of
+from faultbridge.record.rulebook import rules_of
 from tests.bench import node_minutes
 from tests.bench.calls import THOUSAND, BatchingMapping, Run, configured
 from tests.bench.dynamodb_meter import Meter

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
 
-from faultbridge.agent.agent import build_agent
-from faultbridge.agent.child_processes import Outcome, ProbeResult
-from faultbridge.agent.delivery.messages import text_of, to_messages
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.interface_statistics import counters_with_threshold
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.data.counters import counters_of
+from faultbridge.decode.data.counters import counters_of
+from faultbridge.node.agent.agent import build_agent
+from faultbridge.node.agent.child_processes import Outcome, ProbeResult
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.node.agent.delivery.transport import text_of, to_messages
+from faultbridge.node.agent.probes import counters_with_threshold
+from faultbridge.node.agent.settings import AgentSettings
 from tests.agent.fakes import ManualClock
 from tests.agent.test_agent_to_table import KernelRing
 

@@ -9,7 +9,7 @@ import json
 import statistics
 import time
 
-from faultbridge.storage import keys
+from faultbridge.model.storage import keys
 from tests.world import World
 
 PAGES = 200

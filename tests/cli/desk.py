@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.cli.commands.fleet import node_effect
+from faultbridge.cli.commands.fleet import node
 from faultbridge.cli.stack.session import Session
-from faultbridge.ingest.outcomes import outcome_lines
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import FakeReceipts
+from faultbridge.serve.ingest.outcomes import outcome_lines
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
+from tests.sim.fakes import FakeReceipts
 from tests.world import World
 
 OPERATOR = "arn:aws:iam::123456789012:user/ada"
@@ -45,7 +45,7 @@ class Desk:
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(Session, "application", property(lambda _session: self.world.app))
         monkeypatch.setattr(Session, "operator", property(lambda _session: OPERATOR))
-        monkeypatch.setattr(node_effect, "wait", lambda: self.world.app.ops.react([(KEY.cluster, KEY.node)]))
+        monkeypatch.setattr(node, "wait", lambda: self.world.app.ops.react([(KEY.cluster, KEY.node)]))
         monkeypatch.setattr(Session, "receipts", property(lambda _session: self.receipts))
 
     def __call__(self, *arguments: str, given: str | bytes = b"") -> Ran:

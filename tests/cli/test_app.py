@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from faultbridge.cli.app import application, run
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.errors.failures import failure_of
-from faultbridge.errors import Conflict, Misconfigured, Rejected, Transient
+from faultbridge.cli.app import COMMANDS, application, run
+from faultbridge.cli.errors import failure_of
+from faultbridge.model.errors import Conflict, Misconfigured, Rejected, Transient
 
 
 class EndpointConnectionError(Exception):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.storage.wire import archive_lines as layout
+from faultbridge.model.storage.wire import archive_lines as layout
 from tests.archive.world import ArchiveWorld
 
 

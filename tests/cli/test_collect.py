@@ -63,7 +63,7 @@ def test_a_signal_ends_the_command_with_0(
     kubernetes: Collected, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(collect, "_watch", lambda _name: kubernetes.watch)
-    monkeypatch.setattr("faultbridge.collector.collector.SHUTDOWN_SECONDS", 0.2)
+    monkeypatch.setattr("faultbridge.node.collector.collector.SHUTDOWN_SECONDS", 0.2)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGTERM,))
     timer.start()

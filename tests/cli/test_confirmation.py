@@ -11,10 +11,9 @@ import pytest
 from typer.main import get_command
 
 from faultbridge import local
-from faultbridge.cli.app import application, run
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
-from faultbridge.errors import Misconfigured
+from faultbridge.cli.app import COMMANDS, application, run
+from faultbridge.cli.commands.embedded.demo import DemoScenario
+from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import case_for_approval

@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.embedded.demo_records import demo_records
-from faultbridge.cli.commands.embedded.demo_result import DemoResult, print_result
-from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
+from faultbridge.cli.commands.embedded.demo import DemoResult, DemoScenario, demo_records, print_result
 from faultbridge.cli.render.output import OutputFormat
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.records import Outcome
-from faultbridge.ingest.delivery_audit import DeliveryAudit
-from faultbridge.ledger.verify import Break, BreakKind, Verified
-from faultbridge.registry.views import CaseView
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.records import Outcome
+from faultbridge.record.verify import Break, BreakKind, Verified
+from faultbridge.repair.registry.views import CaseView
+from faultbridge.serve.ingest.send import DeliveryAudit
 from tests.builders import KEY, NOON, node
 from tests.cli.desk import Desk
 from tests.cli.test_embedded_commands import INFO

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.instances import Instance
-from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.model.instances import Instance
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.world import XID_79

@@ -10,14 +10,14 @@ import pytest
 
 from faultbridge import local
 from faultbridge.cli.app import run
-from faultbridge.cli.commands.embedded.fleet_faults import INJECTIONS, LINK_UP, FleetFault
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault, Snapshot
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Misconfigured
+from faultbridge.cli.commands.embedded.fleet import INJECTIONS, LINK_UP, FleetFault
+from faultbridge.decode import registry
 from faultbridge.local import StackInfo, StackStatus
 from faultbridge.local.stack.status import EmulatorStatus, QueueDepth
-from faultbridge.storage.writes import Put, Work
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Fault, Snapshot
+from faultbridge.model.storage.writes import Put, Work
+from faultbridge.model.times import to_text
 from tests.builders import after
 from tests.cli.desk import Desk
 
@@ -151,10 +151,10 @@ def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.
 
 
 def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
-    from faultbridge.adapters.messaging.sqs import SqsQueue
+    from faultbridge.adapters.aws.messaging import SqsQueue
     from faultbridge.cli.stack.session import Session
-    from faultbridge.ports import RecordQueueDepth
-    from faultbridge.settings import Settings
+    from faultbridge.model.settings import Settings
+    from faultbridge.record.ports import RecordQueueDepth
 
     variables = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS")}
     monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(variables)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.times import to_text
+from faultbridge.model.times import to_text
 from tests.cli.desk import Desk
 from tests.cli.test_jobs import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.world import XID_79

@@ -13,7 +13,7 @@ from faultbridge.cli.render.output import OutputFormat
 from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 
 OUTPUTS = {output: f"the {output}" for output in locate.OUTPUTS}
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from faultbridge.cli.commands.embedded.fleet import NO_PROVIDER, add_fleet
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.instances import Instance
-from faultbridge.registry.views import Views
-from faultbridge.simulation.fakes.inventory import FakeInventory
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.instances import Instance
+from faultbridge.repair.registry.views import Views
+from tests.sim.fakes.inventory import FakeInventory
 from tests.world import World
 
 

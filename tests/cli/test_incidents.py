@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.model.nodes import NodeKey
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run as app_run
-from faultbridge.cli.commands.fleet.job_run import run_recorded
-from faultbridge.errors import Rejected, Transient
+from faultbridge.cli.commands.fleet.job import run_recorded
+from faultbridge.model.errors import Rejected, Transient
 from tests.builders import KEY
 from tests.cli.desk import Desk
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.times import to_text
-from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.model.instances import Instance
+from faultbridge.model.times import to_text
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.e2e.harness.records import healthy_smi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from tests.cli.desk import OPERATOR, Desk
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import Columns
+from faultbridge.cli.render.output import Columns, LiveTable
 
 COLUMNS: Columns = {
     "TIME": lambda one: one["time"],

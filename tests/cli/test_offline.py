@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.decoders import registry
+from faultbridge.decode import registry
 
 SAMPLES = Path(__file__).parents[1] / "decoders" / "samples"
 AT = "2026-02-03T12:00:00Z"

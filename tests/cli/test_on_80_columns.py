@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import OutputFormat, show
-from faultbridge.cli.render.wrap import wrapped
+from faultbridge.cli.render.output import LiveTable, OutputFormat, show, wrapped
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval

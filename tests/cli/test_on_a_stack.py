@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
+from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ingest.rejects import Rejects
-from faultbridge.simulation.fakes import FakeInventory, FakeQueue, Seam, raise_once
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
+from faultbridge.serve.ingest.rejects import Rejects
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.hyperpod import GROUP as HYPERPOD_GROUP
 from tests.hyperpod import hyperpod
+from tests.sim.fakes import FakeInventory, FakeQueue, Seam, raise_once
+from tests.sim.fakes.seam import Call
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data.policies import version_of
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline import entry_builder
-from faultbridge.policyfile.parser import read_policy
+from faultbridge.decide import entry_builder
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import items, keys
+from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.rules.policies import PolicyStore
-from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.world import XID_79

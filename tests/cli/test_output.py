@@ -12,11 +12,10 @@ import pytest
 
 from faultbridge.cli import app
 from faultbridge.cli.render.columns import ENTRIES, NODE
-from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import Columns, OutputFormat, notice, show, show_one
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, notice, show, show_one
 from faultbridge.cli.render.tables import fitting_columns
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.registry.documents import entry_document, node_document
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.repair.registry.documents import entry_document, node_document
 from tests.builders import KEY
 from tests.world import World
 

@@ -10,9 +10,9 @@ import pytest
 from faultbridge.cli.render.output import Columns, Document
 from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.session import Session
-from faultbridge.data.policies import default_document
-from faultbridge.domain.times import from_text, to_text
-from faultbridge.ingest.caches import DEFAULT_TTL
+from faultbridge.decode.data.policies import default_document
+from faultbridge.model.times import from_text, to_text
+from faultbridge.serve.ingest.caches import DEFAULT_TTL
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.render.registrations import compact
+from faultbridge.cli.commands.records.timeline import compact
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import case_for_approval

@@ -13,9 +13,9 @@ import pytest
 from faultbridge.cli.app import run
 from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
-from faultbridge.data.policies import default_document
-from faultbridge.domain.cases import Resolution
-from faultbridge.errors import Misconfigured
+from faultbridge.decode.data.policies import default_document
+from faultbridge.model.cases import Resolution
+from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.test_demo import successful_result

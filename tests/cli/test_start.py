@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer.core
 
-from faultbridge.cli import plain_parameters
+from faultbridge.cli import app
 from tests.cli.desk import Desk
 
 SLOW = ("pydantic", "botocore", "boto3", "rich", "yaml", "jsonschema")
@@ -44,8 +44,8 @@ def test_decode_imports_nothing_slow(tmp_path: Path) -> None:
 
 
 def test_typer_still_has_the_function_that_is_replaced() -> None:
-    plain_parameters.use_plain_parameters()
-    assert getattr(typer.core, plain_parameters._NAME).is_plain
+    app.use_plain_parameters()
+    assert getattr(typer.core, app._NAME).is_plain
 
 
 def test_values_that_need_a_conversion_are_converted_and_checked_by_typer(desk: Desk) -> None:

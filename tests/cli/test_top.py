@@ -12,7 +12,7 @@ from rich.console import Console
 
 from faultbridge.cli.commands.fleet.top import REREAD_AFTER, ClusterReader, screen_of
 from faultbridge.cli.render.output import OutputFormat
-from faultbridge.cli.render.screen import draw, quit_key, run_screen
+from faultbridge.cli.render.tables import draw, quit_key, run_screen
 from faultbridge.cli.stack.locate import Target
 from faultbridge.cli.stack.session import Session
 from tests.builders import KEY

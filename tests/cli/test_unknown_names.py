@@ -11,15 +11,14 @@ import pytest
 import typer
 
 import faultbridge
-from faultbridge.cli.app import application
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.stack.known_names import KNOWN_NAMES, MAX_READ_CASES
-from faultbridge.data.policies import default_document
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.names import closest_names, did_you_mean
-from faultbridge.errors import Transient
-from faultbridge.registry.views import CaseView, Views
+from faultbridge.cli.app import COMMANDS, application
+from faultbridge.cli.stack.command import KNOWN_NAMES, MAX_READ_CASES
+from faultbridge.decode.data.policies import default_document
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.names import closest_names, did_you_mean
+from faultbridge.repair.registry.views import CaseView, Views
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_incidents import rack_incident
@@ -176,7 +175,7 @@ def test_the_closest_names_start_with_the_given_one_or_are_similar_to_it() -> No
 
 
 def test_every_service_raises_the_one_error_for_unknown_names() -> None:
-    of_records = {"node_lookup.py"}
+    of_records = {"caches.py"}
     """Ingest rejects a record for a name in it, and keeps the record."""
     own = re.compile(rf'Rejected\(\s*"unknown_({"|".join((*KNOWN_NAMES, "device", "event", "mapping", "reject"))})"')
     found = [path.name for path in Path(faultbridge.__file__).parent.rglob("*.py") if own.search(path.read_text())]

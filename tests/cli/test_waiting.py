@@ -8,9 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import Breaker, BreakerState
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import Actor
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
+from faultbridge.model.edges import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from tests.builders import KEY
 from tests.cli.desk import Desk
@@ -39,7 +38,7 @@ def at_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]],
             pauses.append(seconds)
             act()
 
-        monkeypatch.setattr("faultbridge.cli.stack.waiting.time.sleep", sleep)
+        monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", sleep)
         return pauses
 
     return use

@@ -11,13 +11,13 @@ from typing import Any
 
 from faultbridge.adapters.kubernetes.client import ApiAccess
 from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
-from faultbridge.agent.host import AgentClock
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.collector.collector import Collector, build_collector
 from faultbridge.local.kubernetes.api import SERVICE_ACCOUNT_TOKEN
 from faultbridge.local.kubernetes.cluster import Cluster, RunningInstance
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import Message
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import Message
+from faultbridge.node.agent.host import AgentClock
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.node.collector.collector import Collector, build_collector
 from tests.agent.fakes import FakeTransport
 from tests.contracts.schedulers import served
 from tests.waiting import eventually

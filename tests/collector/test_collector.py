@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.adapters.kubernetes.in_cluster import in_cluster_access
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.collector import sent_states
-from faultbridge.collector.node_records import record_of_event, records_of_node, unmapped_types
-from faultbridge.decoders.registry import decode
-from faultbridge.domain import names
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.kubernetes.client import in_cluster_access
+from faultbridge.decode.registry import decode
 from faultbridge.local.kubernetes.cluster import RunningInstance
-from faultbridge.ports import ObjectKind
+from faultbridge.model import names
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.node.collector import handlers
+from faultbridge.node.collector.handlers import record_of_event, records_of_node, unmapped_types
+from faultbridge.record.ports import ObjectKind
 from tests.collector.cluster import EKS, INSTANCE, NODE, XID_79, Collected, agent_event, collected
 from tests.waiting import eventually
 
@@ -68,7 +68,7 @@ def test_a_heartbeat_without_a_change_sends_nothing(world: Collected) -> None:
 
 
 def test_an_unchanged_node_is_repeated_after_half_an_hour(world: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent_states, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(handlers, "REPEAT_SECONDS", 0.0)
     with world.running():
         world.until(1)
         world.cluster.patch_node(NODE, {"metadata": {"labels": {"team": "a"}}})

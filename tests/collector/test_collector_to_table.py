@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.nodes import Incarnation
-from faultbridge.ingest.record_reader import Delivery
 from faultbridge.local.kubernetes.cluster import RunningInstance
-from faultbridge.storage import keys
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.nodes import Incarnation
+from faultbridge.model.storage import keys
+from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
 from tests.collector.cluster import XID_79, Collected, agent_event, collected

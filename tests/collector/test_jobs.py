@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.collector.job_pods import pod_of
-from faultbridge.domain.records import JOB_REPORT
-from faultbridge.errors import Transient
+from faultbridge.model.errors import Transient
+from faultbridge.model.records import JOB_REPORT
+from faultbridge.node.collector.jobs import pod_of
 from tests.collector.cluster import Collected, collected
 from tests.waiting import eventually
 

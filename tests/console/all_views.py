@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from faultbridge.console.pages import Pages
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.model.edges import CaseStatus
+from faultbridge.serve.console.pages import Pages
 from tests.console.sites import Site
 from tests.presentation.histories import facts_of
 from tests.presentation.test_job_page import JOB, explain, ran

@@ -11,11 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-from faultbridge.console.pages import Pages
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Match, Rule
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.console.pages import Pages
 from tests.console.browser import CHROMIUM, DRIVER, chromium, served, show
 from tests.presentation.histories import facts_of
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, world_of

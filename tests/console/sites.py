@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from faultbridge.entrypoints.console import answer
+from faultbridge.serve.entrypoints.console import answer
 from tests.api.gateway import ADMIN, event
 from tests.world import World
 

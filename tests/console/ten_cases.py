@@ -16,22 +16,22 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.stack.loopback_server import LoopbackServer
-from faultbridge.console.facts import Facts
-from faultbridge.console.pages import Pages
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Component, ComponentType
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ledger.timeline import Timeline
-from faultbridge.pager.deliver import Paging
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.registry.views import Views
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Action, Component, ComponentType
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.record.timeline import Timeline
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import FakePager, ManualClock
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.console.facts import Facts
+from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.pager.deliver import Paging
 from tests.builders import NOON
 from tests.ledger.bulk import BulkTable
 from tests.scenarios import world as scenario
+from tests.sim.fakes import FakePager, ManualClock
 
 END = NOON + timedelta(hours=36)
 OFF_THE_BUS = "NVRM: Xid (PCI:0000:c1:00): 79, pid=4127, name=python, GPU has fallen off the bus."

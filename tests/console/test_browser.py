@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from faultbridge.console import pages
-from faultbridge.console.pages import Pages
-from faultbridge.console.report import Reports
+from faultbridge.serve.console import pages
+from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.console.report import Reports
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 from tests.presentation.histories import facts_of

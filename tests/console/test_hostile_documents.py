@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.console import facts
-from faultbridge.registry import job_views
+from faultbridge.repair.registry import job_views
+from faultbridge.serve.console import facts
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 

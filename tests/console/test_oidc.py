@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.entrypoints.console import answer
-from faultbridge.entrypoints.http_event import caller_of
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.serve.entrypoints.console import answer
+from faultbridge.serve.entrypoints.http_event import caller_of
 from tests.api.gateway import event
 from tests.architecture.project import ROOT
 from tests.console.oidc import Issuer, authorize, served

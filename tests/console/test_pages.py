@@ -11,14 +11,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from faultbridge.console.content import POLICY
-from faultbridge.console.facts import MAX_JOBS
-from faultbridge.console.html import Links, linked_ids
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.registry.new_node import NewNode
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.console.facts import MAX_JOBS
+from faultbridge.serve.console.html import Links, linked_ids
+from faultbridge.serve.console.pages import POLICY
 from tests.console.sites import HOSTILE, Site
 
 C = "/clusters/train-a"

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.console.facts import MAX_ENTRIES, Facts
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ledger.timeline import Timeline
-from faultbridge.registry.views import Views
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.timeline import Timeline
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.console.facts import MAX_ENTRIES, Facts
 from tests.builders import NOON, POLICY
 from tests.console.cost import SECONDS, cost_of
 from tests.console.sites import Site
@@ -19,6 +18,7 @@ from tests.console.year import Year
 from tests.ledger.bulk import CLUSTER, BulkTable, history
 from tests.presentation.histories import facts_of as facts_of_world
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, world_of
+from tests.sim.fakes import ManualClock
 
 NODES, SHARDS = 4, 2
 MAX_REQUESTS = {"fleet": 12, "cluster": 12, "node": 6, "case": 6, "job": 6, "incident": 25}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.presentation.cases.case_page import case_page
+from faultbridge.serve.presentation.case_page import case_page
 from tests.console.ten_cases import HISTORIES, TenCases, ten_cases
 
 CAUSE, DONE, REFUSED, DELAYED = (

@@ -15,23 +15,23 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from faultbridge.console.facts import Facts
-from faultbridge.console.pages import Pages
-from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType, seal
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import Head, NodeKey, NodeState
-from faultbridge.domain.policy import Policy
-from faultbridge.domain.times import from_text
-from faultbridge.ledger.timeline import Timeline
-from faultbridge.registry.job_views import JobViews
-from faultbridge.registry.roster import new_row
-from faultbridge.registry.views import Views
-from faultbridge.storage import incidents, items, jobs, keys
-from faultbridge.storage.projections import derived_rows, index_rows
-from faultbridge.storage.writes import Item, Put
+from faultbridge.model.cases import Case
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Draft, EntryType, seal
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Head, NodeKey, NodeState
+from faultbridge.model.policy import Policy
+from faultbridge.model.storage import incidents, items, jobs, keys
+from faultbridge.model.storage.projections import derived_rows, index_rows
+from faultbridge.model.storage.writes import Item, Put
+from faultbridge.model.times import from_text
+from faultbridge.record.timeline import Timeline
+from faultbridge.repair.registry.job_views import JobViews
+from faultbridge.repair.registry.roster import new_row
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.console.facts import Facts
+from faultbridge.serve.console.pages import Pages
 from tests.console.all_views import NODES as KNOWN
 from tests.console.all_views import EveryView
 from tests.console.sites import Site

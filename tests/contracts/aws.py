@@ -17,8 +17,8 @@ from localstack_client.config import get_service_endpoint
 from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.simulation.fakes.table import PROJECTED
-from faultbridge.storage.writes import INDEXES
+from faultbridge.model.storage.writes import INDEXES
+from tests.sim.fakes.table import PROJECTED
 
 REGION = "us-east-1"
 ENDPOINT = os.environ.get("FAULTBRIDGE_CONTRACT_ENDPOINT") or (

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import pytest
 
-from faultbridge.adapters.slurm.scontrol import Output
+from faultbridge.adapters.slurm.access import Output
 from tests.waiting import BUSY_FACTOR
 
 NEWER = Path(os.environ.get("FAULTBRIDGE_SLURM_ROOT", "/opt/faultbridge/slurm-root"))

@@ -15,19 +15,17 @@ from moto.backends import get_backend
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.adapters.slurm.https_request import Access, Answer, send
-from faultbridge.adapters.slurm.operations import SlurmOperations
+from faultbridge.adapters.slurm.access import Scontrol
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
-from faultbridge.adapters.slurm.scontrol import Scontrol
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmOperations, SlurmRest, send
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
-from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
-from faultbridge.simulation.fakes import START, FakeFleet, FakeOrchestrator, ManualClock
-from faultbridge.simulation.fakes.fleet import host_name
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.record.ports import ClusterNode, Orchestrator, ProviderFailure
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm
+from tests.sim.fakes import START, FakeFleet, FakeOrchestrator, ManualClock
+from tests.sim.fakes.fleet import host_name
 
 
 class Scheduler(Protocol):

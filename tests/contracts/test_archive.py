@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.objects.firehose import RETRY, FirehoseArchiveSink
-from faultbridge.adapters.objects.s3 import LockedObjects, S3Objects
-from faultbridge.archive.write import ObjectSink
-from faultbridge.errors import Conflict, Transient
-from faultbridge.ports.objects import Archive, ArchiveSink, Vault
-from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
-from faultbridge.storage.wire.archive_lines import ArchiveLine, unpack
+from faultbridge.adapters.aws.firehose import RETRY, FirehoseArchiveSink
+from faultbridge.adapters.aws.objects import LockedObjects, S3Objects
+from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.storage.wire.archive_lines import ArchiveLine, unpack
+from faultbridge.record.archive.write import ObjectSink
+from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
 from tests.adapters.stubs import served
 from tests.contracts.aws import fresh
+from tests.sim.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 
 LINE = ArchiveLine(
     "train-a/n-1", "train-a", "n-1", 1, 1, "e-1", "Node Note Recorded", None, None, None,

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.messaging.eventbridge import EventBridgeBus
-from faultbridge.ports import BusEvent, EventBus
-from faultbridge.simulation.fakes import FakeBus
+from faultbridge.adapters.aws.messaging import EventBridgeBus
+from faultbridge.record.ports import BusEvent, EventBus
 from tests.contracts.aws import fresh
+from tests.sim.fakes import FakeBus
 
 
 @pytest.fixture(params=["fake", "eventbridge"])

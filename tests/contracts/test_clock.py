@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.ports import Clock
-from faultbridge.simulation.fakes import ManualClock
+from faultbridge.record.ports import Clock
+from tests.sim.fakes import ManualClock
 
 
 @pytest.mark.parametrize("clock", [ManualClock(), SystemClock(), SystemClock(offset_seconds=-60)])

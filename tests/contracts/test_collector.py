@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.log_bundle import SsmLogCollector, script
-from faultbridge.ports import Bundle, BundleState, Collector
-from faultbridge.simulation.fakes import FakeCollector
+from faultbridge.adapters.ec2.log_bundle import SsmLogCollector, script
+from faultbridge.record.ports import Bundle, BundleState, Collector
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
+from tests.sim.fakes import FakeCollector
 
 
 @pytest.fixture(params=["fake", "ssm"])

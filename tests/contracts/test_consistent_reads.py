@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.dynamodb.table import DynamoTable
-from faultbridge.storage.writes import Key, Put
+from faultbridge.adapters.aws.dynamodb import DynamoTable
+from faultbridge.model.storage.writes import Key, Put
 from tests.contracts.aws import make_table
 
 KEY = Key("NODE#c#n", "STATE")

@@ -11,17 +11,17 @@ from moto.autoscaling.models import autoscaling_backends
 from moto.core import DEFAULT_ACCOUNT_ID
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.provider_status import GroupStatus
-from faultbridge.errors import Rejected
+from faultbridge.adapters.ec2.inventory import Ec2Inventory
+from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.local.gaps import auto_scaling, instance_topology, patching
-from faultbridge.registry.instances import OPT_OUT_TAG, Inventory
-from faultbridge.simulation.fakes import FakeFleet, FakeInventory, ManualClock
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.state import GroupStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.repair.registry.instances import OPT_OUT_TAG, Inventory
 from tests.contracts.aws import ON_MOTO, REGION
 from tests.contracts.test_provider import group_of
 from tests.hyperpod import AT_ONCE, GROUP, NAME, hyperpod
+from tests.sim.fakes import FakeFleet, FakeInventory, ManualClock
 
 UNKNOWN, NOWHERE = "i-0123456789abcdef0", "nowhere"
 

@@ -12,18 +12,15 @@ import yaml
 from botocore.exceptions import EndpointConnectionError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.callbacks.job_annotation import ANNOTATION, JobAnnotation
-from faultbridge.adapters.callbacks.job_topic import JobTopic
-from faultbridge.adapters.callbacks.job_webhook import JobWebhook
-from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.ports import JobCallback, JobNotice, ProviderFailure
-from faultbridge.simulation.fakes import START, FakeJobCallback, ManualClock
+from faultbridge.adapters.callbacks import ANNOTATION, JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.record.ports import JobCallback, JobNotice, ProviderFailure
 from tests.architecture.project import ROOT
 from tests.contracts.aws import ENDPOINT, REGION, fresh
 from tests.contracts.real_slurm import RealSlurm, real_slurm
 from tests.contracts.schedulers import OnEks, on_eks
 from tests.job_inbox import SECRET, Inbox
+from tests.sim.fakes import START, FakeJobCallback, ManualClock
 
 CONFIG = ClusterConfig("train-a", slurm_head_node="i-0123456789abcdef0")
 

@@ -9,14 +9,13 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
-from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.local.gaps import fleets, launches, patching
 from faultbridge.local.servers.fault_injection import FAULTS
-from faultbridge.ports import Launcher, LaunchRequest, Provider, ProviderFailure
-from faultbridge.simulation.fakes import FakeFleet, FakeLauncher, FakeProvider
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.record.ports import Launcher, LaunchRequest, Provider, ProviderFailure
 from tests.contracts.aws import ON_MOTO, fresh
+from tests.sim.fakes import FakeFleet, FakeLauncher, FakeProvider
 
 IMAGE = "ami-12c6146b"  # one that moto always has
 FIRST, SECOND = "p5.48xlarge", "p5e.48xlarge"

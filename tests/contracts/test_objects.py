@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.objects.s3 import S3Objects
-from faultbridge.errors import Rejected
-from faultbridge.ports import ObjectStore
-from faultbridge.simulation.fakes import FakeObjects
+from faultbridge.adapters.aws.objects import S3Objects
+from faultbridge.model.errors import Rejected
+from faultbridge.record.ports import ObjectStore
 from tests.contracts.aws import fresh
+from tests.sim.fakes import FakeObjects
 
 
 @pytest.fixture(params=["fake", "s3"])

@@ -10,12 +10,12 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Transient
-from faultbridge.ports import CheckResult, ClusterNode, Orchestrator, ProviderFailure
-from faultbridge.simulation.fakes import START, FakeOrchestrator
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Transient
+from faultbridge.record.ports import CheckResult, ClusterNode, Orchestrator, ProviderFailure
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
+from tests.sim.fakes import START, FakeOrchestrator
 
 DEADLINE = START + timedelta(minutes=10)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.paging.sns import SnsPager
-from faultbridge.ports import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
-from faultbridge.simulation.fakes import FakePager
+from faultbridge.adapters.paging import SnsPager
+from faultbridge.record.ports import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
 from tests.contracts.aws import fresh
+from tests.sim.fakes import FakePager
 
 
 @pytest.fixture(params=["fake", "sns"])

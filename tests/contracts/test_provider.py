@@ -10,18 +10,24 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
-from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
-from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
-from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured
+from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
+from faultbridge.adapters.hyperpod.provider import HyperPodProvider
 from faultbridge.local.gaps import capacity_reservations, patching, systems_manager
-from faultbridge.ports import Capacity, CapacityEvidence, CheckResult, InstanceChecks, LaunchRequest, Presence, Provider
-from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
+from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import (
+    Capacity,
+    CapacityEvidence,
+    CheckResult,
+    InstanceChecks,
+    LaunchRequest,
+    Presence,
+    Provider,
+)
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
+from tests.sim.fakes import FakeFleet, FakeProvider, ManualClock
 
 SIZE = 2
 IMAGE = "ami-12c6146b"  # one that moto always has

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.messaging.sqs import SqsQueue
-from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
-from faultbridge.simulation.fakes import FakeQueue
-from faultbridge.storage.wire.decode_message import split_records
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, join_records
+from faultbridge.adapters.aws.messaging import SqsQueue
+from faultbridge.model.storage.wire.decode_message import split_records
+from faultbridge.model.storage.wire.message import MAX_MESSAGE_BYTES, join_records
+from faultbridge.record.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
 from tests.contracts.aws import fresh
+from tests.sim.fakes import FakeQueue
 
 
 @pytest.fixture(params=["fake", "sqs"])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.messaging.receipts import LogReceipts
-from faultbridge.ports import Clock, Receipts
-from faultbridge.simulation.fakes import FakeReceipts, ManualClock
+from faultbridge.adapters.aws.receipts import LogReceipts
+from faultbridge.record.ports import Clock, Receipts
 from tests.contracts.aws import fresh
+from tests.sim.fakes import FakeReceipts, ManualClock
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

@@ -10,15 +10,15 @@ from unittest import mock
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.hyperpod_restart import SETTLE, HyperPodRestarter
-from faultbridge.adapters.compute.request_log import RequestLog
-from faultbridge.adapters.compute.ssm_restart import SsmRestarter
-from faultbridge.domain.cases import RepairAction
-from faultbridge.ports import Restarter, RestartState
-from faultbridge.simulation.fakes import FakeFleet, FakeRestarter, FakeTable, ManualClock
+from faultbridge.adapters.ec2.request_log import RequestLog
+from faultbridge.adapters.ec2.restart import SsmRestarter
+from faultbridge.adapters.hyperpod.provider import SETTLE, HyperPodRestarter
+from faultbridge.model.cases import RepairAction
+from faultbridge.record.ports import Restarter, RestartState
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
 from tests.hyperpod import AT_ONCE, api, hyperpod
+from tests.sim.fakes import FakeFleet, FakeRestarter, FakeTable, ManualClock
 
 TOKEN = "c-abc-1"
 RESTARTS = [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE]

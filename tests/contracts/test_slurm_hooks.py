@@ -59,13 +59,13 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hooked]:
 
 
 def test_the_health_check_runs_the_agent_once_a_call_and_a_failed_run_drains_no_node(hooked: Hooked) -> None:
-    hooked.slurm.until(lambda: "-m faultbridge.agent --once job=" in hooked.runs())
+    hooked.slurm.until(lambda: "-m faultbridge.node.agent --once job=" in hooked.runs())
     assert hooked.states() == ["idle", "idle"]
 
 
 def test_the_epilog_of_a_job_runs_the_agent_and_its_failure_drains_no_node(hooked: Hooked) -> None:
     job = hooked.slurm.submit(0, "n1")
-    hooked.slurm.until(lambda: f"-m faultbridge.agent --once job={job}" in hooked.runs())
+    hooked.slurm.until(lambda: f"-m faultbridge.node.agent --once job={job}" in hooked.runs())
     hooked.slurm.until(lambda: hooked.states() == ["idle", "idle"])
     following = hooked.slurm.submit(0, "n1")
     hooked.slurm.until(lambda: not hooked.slurm.job(following))

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultbridge.adapters.slurm.https_request import Access
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import FaultbridgeError, Misconfigured
-from faultbridge.ports import ClusterNode, ProviderFailure
-from faultbridge.simulation.fakes import START, ManualClock
+from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmRest
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import FaultbridgeError, Misconfigured
+from faultbridge.record.ports import ClusterNode, ProviderFailure
 from tests.contracts.real_slurm import NEWER, RealSlurm, real_slurm
 from tests.contracts.schedulers import operations, rest_client
+from tests.sim.fakes import START, ManualClock
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.dynamodb.table import DynamoTable
-from faultbridge.errors import Conflict, Misconfigured
-from faultbridge.ports import Table
-from faultbridge.simulation.fakes import FakeTable
-from faultbridge.storage.writes import (
+from faultbridge.adapters.aws.dynamodb import DynamoTable
+from faultbridge.model.errors import Conflict, Misconfigured
+from faultbridge.model.storage.writes import (
     CASES,
     TIMELINE,
     WORK,
@@ -32,7 +30,9 @@ from faultbridge.storage.writes import (
     Update,
     Write,
 )
+from faultbridge.record.ports import Table
 from tests.contracts.aws import ON_MOTO, fresh, make_table
+from tests.sim.fakes import FakeTable
 
 STATE = Key("NODE#c#n", "STATE")
 

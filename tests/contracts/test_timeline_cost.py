@@ -13,9 +13,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.dynamodb.table import DynamoTable
-from faultbridge.adapters.dynamodb.values import to_typed_item
-from faultbridge.ledger.timeline import Timeline
+from faultbridge.adapters.aws.dynamodb import DynamoTable, to_typed_item
+from faultbridge.record.timeline import Timeline
 from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
 from tests.ledger.bulk import rows
 from tests.ledger.test_timeline_cost import MAX_COST, NODES, PAGE, QUERIES, SHARDS

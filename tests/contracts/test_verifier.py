@@ -7,20 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.compute.dcgm_verifier import SsmDcgmVerifier
-from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
-from faultbridge.adapters.compute.request_log import RequestLog
-from faultbridge.adapters.verification.ec2_peers import Ec2Peers
-from faultbridge.adapters.verification.pair_verifier import SsmPairVerifier
-from faultbridge.adapters.verification.peer_leases import PeerLeases
-from faultbridge.decoders.verification.peer_checks import PeerChecks
-from faultbridge.errors import Rejected
-from faultbridge.ports import Verdict, Verifier
-from faultbridge.registry.verification.peers import VerificationPeers
-from faultbridge.simulation.fakes import FakeTable, FakeVerifier, ManualClock
+from faultbridge.adapters.ec2.dcgm_verifier import SsmDcgmVerifier
+from faultbridge.adapters.ec2.pair_verifier import Ec2Peers, PeerLeases, SsmPairVerifier
+from faultbridge.adapters.ec2.request_log import RequestLog
+from faultbridge.adapters.hyperpod.provider import HyperPodVerifier
+from faultbridge.decode.verification import PeerChecks
+from faultbridge.model.errors import Rejected
+from faultbridge.record.ports import Verdict, Verifier
+from faultbridge.repair.registry.verification import VerificationPeers
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
 from tests.hyperpod import api, hyperpod
+from tests.sim.fakes import FakeTable, FakeVerifier, ManualClock
 
 
 def no_report(_: bytes) -> tuple[()]:

@@ -14,17 +14,17 @@ from botocore.stub import Stubber
 from botocore.validate import validate_parameters
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
-from faultbridge.adapters.volumes.ec2_volumes import Ec2Volumes
-from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
-from faultbridge.domain.cluster.volumes import VOLUME_TAG
-from faultbridge.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
-from faultbridge.simulation.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
+from faultbridge.adapters.ec2.volumes import Ec2Volumes
+from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
+from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
+from faultbridge.model.nodes import VOLUME_TAG
+from faultbridge.record.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
 from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.schedulers import InMemory, on_eks
 from tests.contracts.test_provider import IMAGE
 from tests.hyperpod import AT_ONCE, Response, api, hyperpod
+from tests.sim.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
 
 ZONE, OTHER_ZONE, DEVICE = "us-east-1a", "us-east-1b", "/dev/sdf"
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.messaging.step_functions import StepFunctionsWorkflow
-from faultbridge.ports import ExecutionStatus, Workflow
-from faultbridge.simulation.fakes import FakeWorkflow
+from faultbridge.adapters.aws.step_functions import StepFunctionsWorkflow
+from faultbridge.record.ports import ExecutionStatus, Workflow
 from tests.contracts.aws import ON_MOTO, fresh
+from tests.sim.fakes import FakeWorkflow
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 

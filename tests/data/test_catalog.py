@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import faultbridge
-from faultbridge.data import FOLDER, gpus_by_instance_type, load_catalog, nvlink5_units
-from faultbridge.decoders.common.fault_codes import CODES, SETTINGS
-from faultbridge.domain.catalog import Kind, Row, Scope
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.decode.data import FOLDER, gpus_by_instance_type, load_catalog, nvlink5_units
+from faultbridge.decode.frames.fault_codes import CODES, SETTINGS
+from faultbridge.model.catalog import Kind, Row, Scope
+from faultbridge.model.faults import Action, Severity
 
 ROWS = list(load_catalog().rows.values())
 ENDS = re.compile(r"reset_gpu|reboot_node|replace_node|verified|quiet:\d+|snapshot:[a-z0-9-]+")
@@ -154,7 +154,7 @@ def test_a_state_from_a_snapshot_ends_when_a_later_snapshot_lacks_it() -> None:
 def test_every_code_in_the_decoders_has_a_row() -> None:
     package = Path(faultbridge.__file__).parent
     pattern = re.compile(r'"((?:agent|host|net|smi|dcgm)\.[a-z_]+)"')
-    named = {one for path in (package / "decoders").rglob("*.py") for one in pattern.findall(path.read_text("utf-8"))}
+    named = {one for path in (package / "decode").rglob("*.py") for one in pattern.findall(path.read_text("utf-8"))}
     assert named
     assert {one for one in named if one not in load_catalog().rows} == set()
 
@@ -236,7 +236,7 @@ def test_no_unit_number_is_used_in_both_driver_branches() -> None:
 
 def test_the_catalog_loads_fast_at_a_cold_start() -> None:
     program = (
-        "import time; from faultbridge import data; best = 9.0\n"
+        "import time; from faultbridge.decode import data; best = 9.0\n"
         "for _ in range(5):\n"
         "    data.load_catalog.cache_clear(); start = time.process_time(); data.load_catalog().row('xid.79')\n"
         "    best = min(best, time.process_time() - start)\n"

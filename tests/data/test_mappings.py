@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.counters import counters_of, thresholds, thresholds_with
-from faultbridge.data.mapping import NAMES, mapping, packaged, parse_extensions
-from faultbridge.data.patterns import bounded_pattern
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.training.training_log import patterns_of
-from faultbridge.errors import Misconfigured
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.counters import counters_of, thresholds, thresholds_with
+from faultbridge.decode.data.mapping import NAMES, mapping, packaged, parse_extensions
+from faultbridge.decode.data.patterns import bounded_pattern
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.decode.training.training_log import patterns_of
+from faultbridge.model.errors import Misconfigured
 from tests.decoders.captures import faults_and_clears
 
 CODE = re.compile(r"(?:agent|cloud|dcgm|host|net|smi|sxid|train|xid)\.[a-z0-9_]+")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.conditions import component_key
+from faultbridge.model.faults import Clear, Fault, Observation, Snapshot
 
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"

@@ -20,9 +20,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.fields import MAX_EVIDENCE, MAX_MESSAGE
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import MAX_EVIDENCE, MAX_MESSAGE
+from faultbridge.model.errors import Rejected
 from tests.decoders.captures import HERE, SAMPLES, expected, faults_and_clears
 
 MAX_BYTES = 16 * 1024

@@ -9,10 +9,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from faultbridge.data.deep_tests import peer_tests
-from faultbridge.decoders.verification.deep_checks import DeepResult
-from faultbridge.decoders.verification.peer_checks import PeerChecks
-from faultbridge.decoders.verification.sections import script_of
+from faultbridge.decode.data.deep_tests import peer_tests
+from faultbridge.decode.verification import DeepResult, PeerChecks, script_of
 from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
 EFA_PASSED = "efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
 from tests.decoders.captures import faults_and_clears
 
 PARTITIONS = (

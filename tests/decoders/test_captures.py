@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.fields import MAX_EVIDENCE, MAX_MESSAGE
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.decoder import MAX_EVIDENCE, MAX_MESSAGE
 from tests.decoders.captures import HERE, PLATFORM_SAMPLES, SAMPLES, Capture, expected, faults_and_clears, held
 from tests.decoders.test_registry import WORDS, fuzz, outcome
 

@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.captures import may_be_capture, parts_of, read_parts
-from faultbridge.decoders.command_outputs import outputs_of
-from faultbridge.domain.faults import CounterSample, Fault, faults_of
-from faultbridge.domain.policy import Limits
-from faultbridge.pipeline.fold.fold import fold
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decode import registry
+from faultbridge.decode.captures import may_be_capture, outputs_of, parts_of, read_parts
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.faults import CounterSample, Fault, faults_of
+from faultbridge.model.policy import Limits
 from tests.builders import arrival, node
 from tests.decoders.captures import SAMPLES, expected
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.dcgm.diag import read_report
-from faultbridge.decoders.dcgm.health import MAX_GPUS
-from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.dcgm.diag import read_report
+from faultbridge.decode.dcgm.health import MAX_GPUS
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
 from tests.decoders.captures import SAMPLES, decoded
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.counters import thresholds
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import (
+from faultbridge.decide.normalize.compare import compare
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.counters import thresholds
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
     Action,
     Component,
     ComponentType,
@@ -21,8 +23,6 @@ from faultbridge.domain.faults import (
     Snapshot,
     faults_of,
 )
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.compare import compare
 
 TABLE = """Health Monitor Report
 +----------------------------------------------------------------------------+

@@ -14,12 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.data import gpus_by_instance_type
-from faultbridge.data.deep_tests import deep_tests, expected_by_instance_type
-from faultbridge.decoders.verification.deep_checks import DeepChecks, DeepResult
-from faultbridge.decoders.verification.fabric_tests import Loopback, read_loopback
-from faultbridge.decoders.verification.nccl_tests import read_all_reduce
-from faultbridge.decoders.verification.sections import script_of, split
+from faultbridge.decode.data import gpus_by_instance_type
+from faultbridge.decode.data.deep_tests import deep_tests, expected_by_instance_type
+from faultbridge.decode.verification import (
+    DeepChecks,
+    DeepResult,
+    Loopback,
+    read_all_reduce,
+    read_loopback,
+    script_of,
+    split,
+)
 
 TYPE = "p4d.24xlarge"
 NEEDED = ("sh", "timeout", "sed", "sort", "grep", "head", "tail", "ls", "cat")

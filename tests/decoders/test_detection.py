@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault, faults_of
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Fault, faults_of
 from tests.decoders.captures import HERE, SAMPLES, Capture, expected
 from tests.decoders.test_no_silent_loss import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import WRAPPERS

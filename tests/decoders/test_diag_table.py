@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import ComponentType, Fault
+from faultbridge.decode import registry
+from faultbridge.model.faults import ComponentType, Fault
 
 TABLE = """+---------------------------+------------------------------------------------+
 | Diagnostic                | Result                                         |

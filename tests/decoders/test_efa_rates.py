@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data import efa_rates_by_instance_type
-from faultbridge.data.efa_rates import EFA_RATES
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Component, ComponentType, Snapshot
+from faultbridge.decode import registry
+from faultbridge.decode.data import efa_rates_by_instance_type
+from faultbridge.decode.data.counters import EFA_RATES
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.faults import Component, ComponentType, Snapshot
 
 BELOW = "net.rate_below_expected"
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Fault
 from tests.decoders.captures import SAMPLES
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Clear, Fault, Observation
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Clear, Fault, Observation
 
 HEADING = "ID   | Date        | Time     | Name             | Type                     | Event\n"
 WITH_STATE = "ID   | Date        | Time     | Name   | Type              | State    | Event\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.decoders.verification.gpu_processes import MARKER, MAX_NAME, UNKNOWN, GpuProcesses, occupants
+from faultbridge.decode.verification import MARKER, MAX_NAME, UNKNOWN, GpuProcesses, occupants
 
 IGNORED = ("nv-hostengine", "dcgm-exporter")
 DIAGNOSED = b"diagnosed\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultbridge.decoders import registry
+from faultbridge.decode import registry
 
 LINES = (
     'kernel: [{u}] audit: type=1400 audit(1700000000.{n}:{n}): apparmor="ALLOWED" operation="open" pid={n} comm="x"',

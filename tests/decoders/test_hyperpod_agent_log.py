@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Clear, Fault, Severity
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Clear, Fault, Severity
 from tests.decoders.captures import decoded
 
 EVENT = {"msg": "DCGM Policy Violation found ", "condition: ": "XID Error", "data: ": {"ErrNum": 79}}

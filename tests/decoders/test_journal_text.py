@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.journal import text_fields
-from faultbridge.domain.faults import Action, Fault
+from faultbridge.decode import registry
+from faultbridge.decode.frames.journal import text_fields
+from faultbridge.model.faults import Action, Fault
 
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): 79, pid=1, GPU has fallen off the bus."
 AT = datetime(2026, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Action, Clear, Fault, Severity
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Clear, Fault, Severity
 from tests.decoders.captures import decoded
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.kernel.pstore import DumpSplitter
-from faultbridge.domain.faults import Action, Clear, Fault, Severity
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.kernel.kernel_log import DumpSplitter
+from faultbridge.model.faults import Action, Clear, Fault, Severity
 
 
 def read(*lines: str) -> list[Fault | Clear]:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import Action, Clear, Fault, Severity
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.faults import Action, Clear, Fault, Severity
 
 
 def read(*lines: str) -> list[Fault | Clear]:

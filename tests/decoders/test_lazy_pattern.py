@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from faultbridge.decoders.common.lazy_pattern import lazy_pattern
+from faultbridge.decode.frames.decoder import lazy_pattern
 
 
 def test_a_pattern_is_compiled_once_and_not_before_its_first_use() -> None:

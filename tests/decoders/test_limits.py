@@ -14,8 +14,8 @@ from functools import cache
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
 from tests.decoders.nonsense import sized
 
 SIZE = 64 * 1024

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.decoders.kernel.line_filter import BenignLineFilter, matching_lines
+from faultbridge.decode.kernel.line_filter import BenignLineFilter, matching_lines
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."
 FREQUENT = ("audit: type=1400 audit(1): apparmor", "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready", "NVRM: ")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Component, ComponentType, CounterSample, Snapshot
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.compare import compare
+from faultbridge.decide.normalize.compare import compare
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType, CounterSample, Snapshot
 from tests.decoders.captures import decoded
 
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.common.partial_lines import joined_parts, joined_text
-from faultbridge.domain.faults import Fault
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.decode.frames.partial_lines import joined_parts, joined_text
+from faultbridge.model.faults import Fault
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 DOUBLE = XID.replace("79", "48", 1)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Decoded, Hints
-from faultbridge.domain.faults import Fault, faults_of
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Decoded, Hints
+from faultbridge.model.faults import Fault, faults_of
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 PANIC = "Kernel panic - not syncing: Fatal exception"

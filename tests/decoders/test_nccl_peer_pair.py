@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS
-from faultbridge.data.deep_tests import expected_by_instance_type, peer_tests
-from faultbridge.decoders.verification.deep_checks import DeepResult
-from faultbridge.decoders.verification.peer_checks import PeerChecks
+from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
+from faultbridge.decode.data.deep_tests import expected_by_instance_type, peer_tests
+from faultbridge.decode.verification import DeepResult, PeerChecks
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_LOG, NCCL_PASSED, SERVER, Pair, all_reduce, both, row
 from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 

@@ -10,9 +10,9 @@ from functools import cache
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.kernel.line_parts import MAX_PARTS
-from faultbridge.domain.faults import Action, Fault, Severity, faults_of
+from faultbridge.decode import registry
+from faultbridge.decode.kernel.kernel_log import MAX_PARTS
+from faultbridge.model.faults import Action, Fault, Severity, faults_of
 from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
 
 SLICE = 2000

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
 
 FAULT = {"kind": "fault", "code": "xid.79", "component": {"type": "gpu", "pci": "0000:c1:00"}, "message": "lost"}
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Decoded, Hints
-from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault, Snapshot
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.decide.normalize.compare import differences
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Decoded, Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, CounterSample, Fault, Snapshot
 from tests.decoders.captures import SAMPLES, decoded
 
 TEXT, CSV = "nvidia-smi-text", "nvidia-smi-query-csv"

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Severity, Snapshot
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Severity, Snapshot
 from tests.decoders.captures import decoded
 
 CODES = ("smi.recovery_action", "smi.ecc_uncorrectable", "smi.row_remap_pending", "smi.fabric_unhealthy")

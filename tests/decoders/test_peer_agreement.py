@@ -6,9 +6,9 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Fault
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.faults import Action, Fault
 
 BUCKETS: Mapping[str, frozenset[Action]] = {
     "RESTART_APP": frozenset({Action.RESTART_APP}),

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS
-from faultbridge.data.deep_tests import peer_tests
-from faultbridge.decoders.verification.deep_checks import DeepResult
-from faultbridge.decoders.verification.peer_checks import PeerChecks
+from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
+from faultbridge.decode.data.deep_tests import peer_tests
+from faultbridge.decode.verification import DeepResult, PeerChecks
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
 from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW
 

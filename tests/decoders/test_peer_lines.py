@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Fault, Severity
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Fault, Severity
 from tests.decoders import test_peer_agreement as catalogs
 from tests.decoders.captures import HERE
 

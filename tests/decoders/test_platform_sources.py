@@ -11,11 +11,14 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from faultbridge.cli.render.observations import Caller, documents
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.clock import instant
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import (
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.normalize.compare import differences
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
     Clear,
     Component,
     ComponentType,
@@ -25,10 +28,7 @@ from faultbridge.domain.faults import (
     Severity,
     Snapshot,
 )
-from faultbridge.domain.policy import Limits
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.model.policy import Limits
 from tests.builders import arrival, node
 from tests.decoders.captures import HERE, faults_and_clears, held
 from tests.decoders.captures import PLATFORM_SAMPLES as SAMPLES

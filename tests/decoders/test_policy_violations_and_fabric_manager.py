@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, CounterSample, Fault, Severity
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.compare import compare
+from faultbridge.decide.normalize.compare import compare
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, CounterSample, Fault, Severity
 from tests.decoders.captures import decoded
 
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.counters import counters_of
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import CounterSample, Fault
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.counters import counters_of
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import CounterSample, Fault
 
 SOURCE = "rdma-counters"
 PERFQUERY = """# Port extended counters: Lid 1719 port {port} (CapMask: 0x5300 CapMask2: 0x0000002)

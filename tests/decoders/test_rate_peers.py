@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Snapshot
+from faultbridge.decode import registry
+from faultbridge.model.faults import Snapshot
 from tests.decoders.captures import faults_and_clears
 
 IB, ETHERNET = "InfiniBand", "Ethernet"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.fields import MAX_EVIDENCE, MAX_MESSAGE, truncate
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import MAX_EVIDENCE, MAX_MESSAGE, truncate
+from faultbridge.model.errors import Rejected
 from tests.decoders.captures import SAMPLES, expected, faults_and_clears
 
 PLAIN_REASONS = {"empty": b" \n\t", "binary": b"\x1f\x8b\0\0", "unknown_format": b"just some words"}
@@ -80,8 +80,8 @@ def test_an_unknown_source_is_rejected() -> None:
 
 def test_only_the_requested_decoder_is_imported() -> None:
     program = (
-        "import sys; from faultbridge.decoders import registry; registry.decode('link-state', b'[]');"
-        "others = ('faultbridge.decoders.kernel', 'faultbridge.decoders.dcgm', 'xml.');"
+        "import sys; from faultbridge.decode import registry; registry.decode('link-state', b'[]');"
+        "others = ('faultbridge.decode.kernel', 'faultbridge.decode.dcgm', 'xml.');"
         "print([m for m in sys.modules if m.startswith(others)])"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

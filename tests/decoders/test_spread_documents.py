@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common import wrapped_lines
-from faultbridge.decoders.common.decoder import Decoded, Hints
-from faultbridge.decoders.common.documents import MAX_JSON_BYTES
-from faultbridge.decoders.common.spread_documents import log_event
-from faultbridge.decoders.common.wrapped_lines import joined_pieces
-from faultbridge.domain.faults import Action, Fault
+from faultbridge.decode import registry
+from faultbridge.decode.frames import wrapped_lines
+from faultbridge.decode.frames.decoder import Decoded, Hints
+from faultbridge.decode.frames.documents import MAX_JSON_BYTES
+from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_event
+from faultbridge.model.faults import Action, Fault
 
 XID = "NVRM: Xid (PCI:0000:c1:00): {}, pid=1234, name=python, GPU has fallen off the bus."
 AT = datetime(2026, 2, 3, 4, 5, 6, 502716, tzinfo=UTC)

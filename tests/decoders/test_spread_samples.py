@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.documents import documents
+from faultbridge.decode import registry
+from faultbridge.decode.frames.documents import documents
 from tests.decoders.captures import PLATFORM_SAMPLES, SAMPLES, Capture, expected, held
 from tests.decoders.wrapping import WRAPPERS
 

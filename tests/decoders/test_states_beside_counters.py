@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import CounterSample, Fault, Snapshot
-from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.decide.normalize.compare import differences
+from faultbridge.decode import registry
+from faultbridge.model.faults import CounterSample, Fault, Snapshot
 from tests.decoders.captures import faults_and_clears
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"

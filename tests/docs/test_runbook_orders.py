@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.pager.operator_rules import OPERATOR_RULES
+from faultbridge.serve.pager.rules import OPERATOR_RULES
 from tests.cli.desk import Desk
 from tests.cli.test_orders import case_for_approval
 

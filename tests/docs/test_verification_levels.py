@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.compute.hyperpod_verifier import BASIC, CONNECTED, CONNECTIVITY, DEEP, STRESS
+from faultbridge.adapters.hyperpod.provider import BASIC, CONNECTED, CONNECTIVITY, DEEP, STRESS
 from tests.architecture.project import ROOT
 
 PAGE = (ROOT / "docs" / "deep-verification.md").read_text("utf-8")
 DATA: dict[str, Any] = json.loads(
-    (ROOT / "src" / "faultbridge" / "data" / "verification" / "deep_tests.json").read_text("utf-8")
+    (ROOT / "src" / "faultbridge" / "decode" / "data" / "verification" / "deep_tests.json").read_text("utf-8")
 )
 KINDS = {1: "basic", 2: "standard", 3: "standard", 4: "deep", 5: "pair"}
 

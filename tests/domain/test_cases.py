@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cases import (
+from faultbridge.model.cases import (
     EXTERNAL,
     INSTANCE_ADDED,
     Approval,
@@ -19,13 +19,12 @@ from faultbridge.domain.cases import (
     WaitingFor,
     case_id,
 )
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import incident_id
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Family, Severity
-from faultbridge.domain.findings import finding_id
-from faultbridge.domain.nodes import DomainKind, Incarnation, NodeState
-from faultbridge.domain.repeated_repairs import is_faulty, is_former, is_repeated, is_replaced
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import incident_id
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.findings import finding_id
+from faultbridge.model.nodes import DomainKind, Incarnation, NodeState, is_faulty, is_former, is_repeated, is_replaced
 from tests.builders import GPU, KEY, NOON, STACK_ID, after, arrival, fault, folded, node
 
 APPROVAL = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

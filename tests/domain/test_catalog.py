@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from faultbridge.domain.catalog import Catalog, Row
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.model.catalog import Catalog, Row
+from faultbridge.model.faults import Action, Severity
 from tests.builders import fault
 
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.domain.causation import continues_case, moved_by, name_causes
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType, Stream
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.model.causation import continues_case, moved_by, name_causes
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType, Stream
+from faultbridge.model.nodes import NodeKey, NodeState
 
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
 STREAM = Stream("stack-id", "stack", "train-a", "node-1")

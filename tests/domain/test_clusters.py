@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState, breaker_name
-from faultbridge.domain.cluster.failure_domains import DeclaredDomain, FailureDomain, failure_domains
-from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
-from faultbridge.domain.cluster.jobs import Job, JobVerdict
-from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
-from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
-from faultbridge.domain.cluster.spares import Spare, SpareStatus
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.cluster.volumes import MovingVolume, left_behind
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
+from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.model.cluster.jobs import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Job, JobVerdict, Progress, loss_alarm
+from faultbridge.model.cluster.state import (
+    Breaker,
+    BreakerScope,
+    BreakerState,
+    Control,
+    GroupStatus,
+    ProviderStatus,
+    Spare,
+    SpareStatus,
+    breaker_name,
+)
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind, MovingVolume, left_behind
 from tests.builders import NOON, after
 
 RACK, OTHER_RACK = FailureDomain(DomainKind.RACK, "r-1"), FailureDomain(DomainKind.RACK, "r-2")

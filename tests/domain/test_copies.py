@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import Attempt, Phase
-from faultbridge.domain.copies import maker, replace
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.model.cases import Attempt, Phase
+from faultbridge.model.copies import maker, replace
+from faultbridge.model.nodes import NodeKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Actor, CaseStatus, NodeStatus, allowed
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Actor, CaseStatus, NodeStatus, allowed
 
 OUT_OF_SERVICE = [status for status in NodeStatus if not status.in_service and status is not NodeStatus.RETIRED]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import case_id
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import (
+from faultbridge.model.cases import case_id
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import (
     MAX_REASON,
     Draft,
     Entry,
@@ -23,8 +23,8 @@ from faultbridge.domain.entries import (
     limited,
     seal,
 )
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import Head
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Head
 from tests.builders import NOON, STACK_ID, after
 
 STREAM = Stream(STACK_ID, "faultbridge", "train-a", "ip-10-0-0-7")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.findings import Detector, Finding, Mark, precision_of
+from faultbridge.model.findings import Detector, Finding, Mark, precision_of
 from tests.builders import KEY, NOON
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.names import (
+from faultbridge.model.errors import Rejected
+from faultbridge.model.names import (
     MAX_HOSTS,
     closest_names,
     did_you_mean,
@@ -17,7 +18,6 @@ from faultbridge.domain.names import (
     rest_address,
     short_name,
 )
-from faultbridge.errors import Rejected
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.data import offender_odds
-from faultbridge.domain.offenders import Offender, Place, Stay, Trials, find_offenders
+from faultbridge.decode.data import offender_odds
+from faultbridge.model.offenders import Offender, Place, Stay, Trials, find_offenders
 
 ODDS = offender_odds()
 TRIALS = st.builds(lambda faulty, none: Trials(faulty + none, faulty), st.integers(0, 20), st.integers(0, 20))

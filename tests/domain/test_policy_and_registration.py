@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.policy import Limits, Match, Policy, Rule
-from faultbridge.errors import Rejected
-from faultbridge.pipeline.fold.fold import fold
+from faultbridge.decide.fold.fold import fold
+from faultbridge.model.cases import Approval, RepairAction
+from faultbridge.model.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner, UpdateHold
+from faultbridge.model.conditions import Condition
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.instances import Instance
+from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.ranks import gpu_like, gpu_of, node_of_rank, rank_text, ranks_in_order, ranks_of
-from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.model.cluster.ranks import gpu_like, gpu_of, node_of_rank, rank_text, ranks_in_order, ranks_of
+from faultbridge.model.faults import Component, ComponentType
 
 GPUS = tuple(Component(ComponentType.GPU, f"0000:{one}1:00", f"GPU-{one}", one) for one in range(8))
 

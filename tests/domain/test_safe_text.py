@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.safe_text import visible, visible_line
+from faultbridge.model.safe_text import visible, visible_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200f\x7f\r"))
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from faultbridge.domain.times import earliest, from_milliseconds, from_text, latest, to_milliseconds, to_text, truncate
+from faultbridge.model.times import earliest, from_milliseconds, from_text, latest, to_milliseconds, to_text, truncate
 
 
 def test_a_time_with_an_offset_is_converted_to_utc() -> None:

@@ -15,14 +15,14 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.cluster.state import QueuedCase
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.times import from_text
-from faultbridge.ingest.send import RawInput
-from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
-from faultbridge.storage.projections import QUEUE, UNHEALTHY
-from faultbridge.storage.queue_rows import read_queued
+from faultbridge.model.cluster.state import QueuedCase
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.storage.projections import QUEUE, UNHEALTHY
+from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.times import from_text
+from faultbridge.record.queries import shard_rows
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.storage import keys
+from faultbridge.model.storage import keys
 from tests.e2e.harness.bad_records import BAD_RECORDS, INVALID_MESSAGES, BadRecord
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import run_cli

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.simulation.invariants.arithmetic import repairs_over_budget
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import FAULTS, UNKNOWN_FAULT
 from tests.e2e.scenarios.batch import NODES, RECORDS, ProcessedBatch, ReplayedBatch
 from tests.events.validate import assert_valid_event
+from tests.sim.invariants.arithmetic import repairs_over_budget
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import EntryType
-from faultbridge.ingest.send import RawInput
 from faultbridge.local import environment
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.entries import EntryType
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import print_figures

@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import pytest
 
-from faultbridge.adapters.kubernetes.taints import ISOLATED
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.adapters.kubernetes.nodes import ISOLATED
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.eks_repair import NODE, EksRepair, nodes_by_instance
 

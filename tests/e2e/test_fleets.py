@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from faultbridge import local
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ingest.send import RawInput
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST

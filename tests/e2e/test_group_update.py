@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data.policies import version_of
-from faultbridge.domain.cases import Case, Resolution, WaitingFor
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import RawInput
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data.policies import version_of
 from faultbridge.local.clients import client
-from faultbridge.policyfile.parser import read_policy
-from faultbridge.registry.replacement_detection import CODE as INSTANCE_REPLACED
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.cases import Case, Resolution, WaitingFor
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
 from tests.e2e.scenarios.repairs import TERMINATE

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from faultbridge import local
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.spares import SpareStatus
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import REPAIR_TAG
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import SpareStatus
+from faultbridge.model.edges import NodeStatus
+from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.spares.pool import SparePool
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST

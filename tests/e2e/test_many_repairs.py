@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import RawInput
-from faultbridge.storage import items, keys
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.storage import items, keys
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.archive.retention import sealed_head
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.storage import keys
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.storage import keys
+from faultbridge.record.archive.seal import sealed_head
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.inputs import OtherInputs
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from faultbridge.ingest.send import RawInput
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.calls import Call
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import PageQueue

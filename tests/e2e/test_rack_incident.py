@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from faultbridge.domain.cases import Case, Phase, Resolution
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.policy import Limits
+from faultbridge.model.cases import Case, Phase, Resolution
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.policy import Limits
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.rack_incident import OWN_FAULT, RACK, EightRacks, RackIncident
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Case, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.model.cases import Case, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.failures import DeferredWork
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs

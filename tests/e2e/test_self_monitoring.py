@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.ingest.canary import CLUSTER
+from faultbridge.serve.ingest.canary import CLUSTER
 from tests.e2e.harness.installation import Installation
 from tests.waiting import eventually
 

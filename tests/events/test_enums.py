@@ -8,14 +8,16 @@ from enum import StrEnum
 
 import pytest
 
-from faultbridge.domain import cases, edges, entries, faults, nodes
-from faultbridge.domain.cluster import state
-from faultbridge.events import cluster_enums, enums, job_enums
-from faultbridge.events.base import OpenEnum
-from faultbridge.events.json_schema.build import MODELS
-from faultbridge.events.registry import EVENT_NAMES, event_name, model_of
 from faultbridge.explain.verdict.mechanisms import Outlook
-from faultbridge.ports import ProviderFailure
+from faultbridge.model import cases, edges, entries, faults, nodes
+from faultbridge.model.cluster import state
+from faultbridge.model.events import enums
+from faultbridge.model.events import enums as cluster_enums
+from faultbridge.model.events import enums as job_enums
+from faultbridge.model.events.enums import OpenEnum
+from faultbridge.model.events.json_schema.build import MODELS
+from faultbridge.model.events.registry import EVENT_NAMES, event_name, model_of
+from faultbridge.record.ports import ProviderFailure
 from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
 
@@ -85,7 +87,7 @@ def test_every_kind_of_note_in_the_code_is_in_the_contract() -> None:
 
 
 def test_an_unknown_value_does_not_break_a_reader() -> None:
-    from faultbridge.events import NodeStatusChange, read
+    from faultbridge.model.events import NodeStatusChange, read
 
     detail = sample("node-status-change")
     detail["data"]["to"] = "submerged"

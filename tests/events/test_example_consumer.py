@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from examples.consumer.handler import handler
 from examples.consumer.stream import BrokenStreamError, Reader
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType, Stream, seal
-from faultbridge.domain.nodes import Head
-from faultbridge.events import UntypedEvent
-from faultbridge.events.wire import detail_of, stub_of
-from faultbridge.pipeline.entry_builder import note, status_change
+from faultbridge.decide.entry_builder import note, status_change
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Draft, EntryType, Stream, seal
+from faultbridge.model.events import UntypedEvent
+from faultbridge.model.events.wire import detail_of, stub_of
+from faultbridge.model.nodes import Head
 from tests.builders import NOON, STACK_ID, fault, node
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, label

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.rules.rule_file import matcher
-from faultbridge.decoders import registry
-from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEvent, StackLocation, mirror
-from faultbridge.ledger.publish import Publish
-from faultbridge.simulation.fakes import FakeBus
+from faultbridge.cli.rules import matcher
+from faultbridge.decode import registry
+from faultbridge.model.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEvent, StackLocation, mirror
+from faultbridge.record.publish import Publish
 from tests.builders import STACK_ID
 from tests.ingest.world import LedgerFixture
 from tests.pages import case_event, event
+from tests.sim.fakes import FakeBus
 
 HOME = StackLocation("aws", "us-west-2", "111122223333")
 ARN = HOME.cluster_arn("train-a")

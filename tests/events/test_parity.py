@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events.json_schema.build import EVENT_MODELS
-from faultbridge.events.json_schema.validation import validator
+from faultbridge.model.events.json_schema.build import EVENT_MODELS, validator
 from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
 

@@ -8,16 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor, case_id
-from faultbridge.domain.conditions import Condition, Reporter, condition_key
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType, Stream, canonical_json, chain, seal
-from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.domain.nodes import Head, Incarnation
-from faultbridge.events import CaseStatusChange, NodeFaultDetected, read
-from faultbridge.events.wire import body_of, detail_of
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.fold.changes import Change, ChangeKind
+from faultbridge.decide import entry_builder
+from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.model.cases import Case, RepairAction, Resolution, WaitingFor, case_id
+from faultbridge.model.conditions import Condition, Reporter, condition_key
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Draft, EntryType, Stream, canonical_json, chain, seal
+from faultbridge.model.events import CaseStatusChange, NodeFaultDetected, read
+from faultbridge.model.events.wire import body_of, detail_of
+from faultbridge.model.faults import Action, Component, ComponentType, Severity
+from faultbridge.model.nodes import Head, Incarnation
 from tests.builders import CATALOG, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
 from tests.events.validate import assert_valid_event, watch_entries
 

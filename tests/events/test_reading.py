@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events import (
+from faultbridge.model.events import (
     CaseStatusChange,
     ClusterStatusChange,
     NodeFaultDetected,
@@ -17,9 +17,9 @@ from faultbridge.events import (
     read,
     read_envelope,
 )
-from faultbridge.events.enums import CaseStatus, Resolution
-from faultbridge.events.envelope import is_stub
-from faultbridge.events.reading import Detail, upcast
+from faultbridge.model.events.enums import CaseStatus, Resolution
+from faultbridge.model.events.envelope import is_stub
+from faultbridge.model.events.reading import Detail, upcast
 from tests.events.samples import FILES, label, sample
 
 

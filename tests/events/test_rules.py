@@ -12,10 +12,8 @@ import pytest
 import yaml
 
 from faultbridge.cli.app import run
-from faultbridge.cli.rules.cloudformation import template, template_text
-from faultbridge.cli.rules.pattern_check import pattern_problems
-from faultbridge.cli.rules.rule_file import matcher, read_rule
-from faultbridge.errors import Rejected
+from faultbridge.cli.rules import matcher, pattern_problems, read_rule, template, template_text
+from faultbridge.model.errors import Rejected
 from tests.events.patterns import PATTERNS, PatternCase, envelope
 from tests.events.samples import FILES, ROOT, label
 

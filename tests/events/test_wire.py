@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.entries import canonical_json
-from faultbridge.events.wire import MAX_BYTES, body_of, detail_of, stub_of
+from faultbridge.model.entries import canonical_json
+from faultbridge.model.events.wire import MAX_BYTES, body_of, detail_of, stub_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
 METADATA = {"event_id": "e", "event_type": "Node Fault Detected", "sequence": 7}

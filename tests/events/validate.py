@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain import entries
-from faultbridge.events.json_schema.validation import problems
-from faultbridge.events.wire import body_of, detail_of
+from faultbridge.model import entries
+from faultbridge.model.events.json_schema.build import problems
+from faultbridge.model.events.wire import body_of, detail_of
 
 
 def assert_valid_event(detail: Mapping[str, Any]) -> None:

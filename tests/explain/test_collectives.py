@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.errors import Rejected
 from faultbridge.explain.dumps.collectives import Explained, State, explain
 from faultbridge.explain.dumps.dump import Dump, read_dump
+from faultbridge.model.errors import Rejected
 from tests.explain.traces import KINDS, generate
 
 SEEDS = range(200)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.explain.verdict.hypotheses import Point
+from faultbridge.explain.verdict.doubts import Point
 from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on

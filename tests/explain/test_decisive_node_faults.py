@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.explain.signals.signal import Role
-from faultbridge.explain.verdict.golden_cases import verdict_on
-from faultbridge.explain.verdict.hypotheses import DECISIVE
+from faultbridge.explain.verdict.document import verdict_on
+from faultbridge.explain.verdict.doubts import DECISIVE
 from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, packaged_book
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import Case, files_of

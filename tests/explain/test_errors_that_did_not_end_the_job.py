@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.explain.signals.handled import handled
+from faultbridge.explain.signals.job_log import handled
 from faultbridge.explain.verdict.mechanisms import Outlook
 from tests.explain.verdicts import verdict
 

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.errors import Rejected
-from faultbridge.explain.dumps import plain_pickle
-from faultbridge.explain.dumps.dump import MAX_BYTES, read_dump
-from faultbridge.explain.dumps.plain_pickle import MAX_DEPTH, load_plain
+from faultbridge.explain.dumps import dump
+from faultbridge.explain.dumps.dump import MAX_BYTES, MAX_DEPTH, load_plain, read_dump
+from faultbridge.model.errors import Rejected
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -101,7 +100,7 @@ def test_a_list_that_contains_itself_is_rejected() -> None:
 
 
 def test_a_pickle_that_repeats_one_list_exponentially_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_pickle, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(dump, "MAX_VALUES", 10_000)
     value: list[Any] = ["x"]
     for _ in range(30):
         value = [value] * 4

@@ -11,12 +11,10 @@ from itertools import chain, repeat
 
 import pytest
 
-from faultbridge.errors import Rejected
-from faultbridge.explain.signals.evidence_store import MAX_SIGNALS
-from faultbridge.explain.signals.file_kind import Kind, kind_of
-from faultbridge.explain.signals.node_log import MAX_DOCUMENT_BYTES
+from faultbridge.explain.signals.node_log import MAX_DOCUMENT_BYTES, Kind, kind_of
 from faultbridge.explain.signals.read_files import Evidence, InputFile
-from faultbridge.explain.signals.signal import Signal, Trust
+from faultbridge.explain.signals.signal import MAX_SIGNALS, Signal, Trust
+from faultbridge.model.errors import Rejected
 from tests.explain.corpus_cases import RECEIVED
 from tests.explain.verdicts import evidence_in, text_file
 

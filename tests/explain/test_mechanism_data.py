@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.data import load_catalog
-from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
-from faultbridge.data.patterns import check_repetitions
-from faultbridge.errors import Misconfigured
-from faultbridge.explain.verdict.golden_cases import broken_cases, verdict_on
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.patterns import check_repetitions, explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.explain.verdict.document import broken_cases, verdict_on
 from faultbridge.explain.verdict.mechanisms import Outlook, extended_book, packaged_book
+from faultbridge.model.errors import Misconfigured
 
 OWN: dict[str, Any] = {
     "signals": [

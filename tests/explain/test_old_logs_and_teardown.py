@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.explain.signals.node_log import SLAB_BYTES
 from faultbridge.explain.signals.read_files import InputFile
-from faultbridge.explain.verdict.golden_cases import verdict_on
+from faultbridge.explain.verdict.document import verdict_on
 from faultbridge.explain.verdict.mechanisms import Outlook
 from tests.decoders.test_journal_text import export, verbose
 from tests.explain.verdicts import BOOK, evidence_in, text_file, verdict

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.times import to_text
 from faultbridge.explain.signals.recorded import AFTER_END, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.model.times import to_text
 from tests.builders import NOON
 
 WINDOW = RecordedWindow("job 1", "train-a", frozenset({"n-1", "n-2"}), NOON - timedelta(minutes=30), NOON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
 from faultbridge.explain.verdict.mechanisms import packaged_book, packaged_weights
 from faultbridge.explain.verdict.verdict import Verdict, decide

@@ -7,26 +7,25 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data.detectors import detectors
-from faultbridge.data.policies import version_of
-from faultbridge.domain.cluster.config import shard_of
-from faultbridge.domain.findings import Baseline, Finding, Mark
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.records import SentValues
-from faultbridge.findings.compare_peers import ComparePeers
-from faultbridge.findings.judgments import Judgments
-from faultbridge.findings.peer_totals import read_totals
-from faultbridge.ingest.mappings import MappingStore
-from faultbridge.policyfile.parser import read_policy
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.cluster.config import shard_of
+from faultbridge.model.findings import Baseline, Finding, Mark
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.records import SentValues
+from faultbridge.model.storage import findings as stored
+from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER
+from faultbridge.model.storage.writes import Delete, Put
+from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.rules.policies import PolicyStore
-from faultbridge.simulation.fakes import Call
-from faultbridge.simulation.fakes.item_size import MAX_ITEM_BYTES, item_bytes
-from faultbridge.storage import findings as stored
-from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER
-from faultbridge.storage.writes import Delete, Put
+from faultbridge.repair.findings.compare_peers import ComparePeers, read_totals
+from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.ingest.mappings import MappingStore
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
+from tests.sim.fakes import Call
+from tests.sim.fakes.item_size import MAX_ITEM_BYTES, item_bytes
 from tests.world import World
 
 NODES = (KEY.node, *(f"n-{number}" for number in range(11)))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.findings import Mark
-from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.findings import compare_peers, judgments
-from faultbridge.findings.judgments import Judgments
+from faultbridge.model.entries import Transition
+from faultbridge.model.findings import Mark
+from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.repair.findings import compare_peers, judgments
+from faultbridge.repair.findings.judgments import Judgments
 from tests.builders import KEY
 from tests.findings.test_findings import GRAY, REPLAYS, USUAL
 from tests.world import World

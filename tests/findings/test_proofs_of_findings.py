@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.data import load_catalog
-from faultbridge.data.detectors import detectors
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.conditions import is_another
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
-from faultbridge.domain.findings import Baseline, Detector
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.pipeline.peers import main_part
+from faultbridge.decide.peers import main_part
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.detectors import detectors
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.conditions import is_another
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType
+from faultbridge.model.findings import Baseline, Detector
+from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.test_findings import BAD, NODES, Fleet
 from tests.registry.world import instance, replace_externally
+from tests.sim.fakes import FakeInventory
 from tests.world import XID_79
 
 NODE = NodeKey(KEY.cluster, BAD)

@@ -7,9 +7,9 @@ import gzip
 import json
 from collections.abc import Mapping
 
-from faultbridge.entrypoints.intake import intake
-from faultbridge.gateway.signature import request_content, sign
-from faultbridge.ingest.record_reader import Delivery
+from faultbridge.serve.entrypoints.intake import intake
+from faultbridge.serve.gateway.webhooks import request_content, sign
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.world import World
 

@@ -8,8 +8,8 @@ import http.server
 import json
 import threading
 
-from faultbridge.entrypoints.intake import intake
-from faultbridge.ingest.record_reader import Delivery
+from faultbridge.serve.entrypoints.intake import intake
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.gateway.requests import SECRET, signed_headers
 from tests.world import World
 

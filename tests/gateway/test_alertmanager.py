@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.decode import registry
+from faultbridge.model.faults import Fault
+from faultbridge.model.storage.wire.decode_message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import SECRET
 from tests.gateway.server import Gateway

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.agent import build_agent
-from faultbridge.agent.settings import AgentSettings
-from faultbridge.decoders import registry
-from faultbridge.errors import Rejected
-from faultbridge.ingest.record_reader import Delivery, RecordReader
-from faultbridge.ingest.send import RawInput, Send
-from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
-from faultbridge.storage.wire.decode_message import SOURCES
+from faultbridge.decide.normalize.trust import EVENT_BUS
+from faultbridge.decode import registry
+from faultbridge.model.errors import Rejected
+from faultbridge.model.storage.wire.decode_message import SOURCES
+from faultbridge.node.agent.agent import build_agent
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.serve.ingest.record_reader import Delivery, RecordReader
+from faultbridge.serve.ingest.send import RawInput, Send
 from tests.agent.fakes import BOOT, NOON, ManualClock
 from tests.agent.fakes import FakeTransport as AgentQueue
 from tests.decoders.captures import HERE, Capture, expected, held
+from tests.sim.fakes import FakeObjects, FakeQueue, FakeReceipts
 
 CAPTURES = [one for listing in sorted(HERE.glob("expectations*.toml")) for one in expected(listing)]
 EVENTS = frozenset(source for source, _ in SOURCES.values())

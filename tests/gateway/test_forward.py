@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from faultbridge.errors import Transient
-from faultbridge.gateway.forward import Forward
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import Message
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import Message
+from faultbridge.serve.gateway.log_subscription import Forward
 from tests.builders import NOON
+from tests.sim.fakes import FakeObjects, FakeQueue
 
 
 def record(number: int, body: bytes = b"x") -> Message:

@@ -8,13 +8,13 @@ import json
 
 import pytest
 
-from faultbridge.decoders import registry
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints.intake import intake
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.decode import registry
+from faultbridge.model.errors import Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.serve.entrypoints.intake import intake
 from tests.gateway.requests import HMA, IntakeClient, batch
+from tests.sim.fakes import raise_once
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.records import Outcome
-from faultbridge.gateway.webhooks import REFUSAL_TTL, REPEAT_WINDOW
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.serve.gateway.webhooks import REFUSAL_TTL, REPEAT_WINDOW
 from tests.builders import KEY
 from tests.gateway.requests import NEXT_SECRET, SECRET, IntakeClient
 

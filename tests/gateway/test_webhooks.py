@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.api.problems import MEDIA_TYPE
-from faultbridge.decoders import registry
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints.intake import intake
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.gateway.senders import senders_of
-from faultbridge.gateway.signature import body_content, sign
-from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import keys
-from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.decode import registry
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.serve.api.problems import MEDIA_TYPE
+from faultbridge.serve.entrypoints.intake import intake
+from faultbridge.serve.gateway.senders import senders_of
+from faultbridge.serve.gateway.webhooks import MAX_BYTES, SENDERS_TTL, body_content, sign
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient, signed_headers
+from tests.sim.fakes import raise_once
 from tests.world import World
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.repair.registry.registration import NewNode
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, SECRET
 from tests.gateway.server import Gateway

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.records import Outcome
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ports import UnprocessedKeys
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Key
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Key
+from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
+from tests.sim.fakes.seam import Call
 from tests.world import World
 
 SOURCE = "dcgm-metrics"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.ingest import caches
-from faultbridge.ingest.caches import ItemCache
-from faultbridge.ports import UnprocessedKeys
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
-from faultbridge.simulation.fakes.seam import raise_once
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.serve.ingest import caches
+from faultbridge.serve.ingest.caches import ItemCache
 from tests.builders import NOON
+from tests.sim.fakes import FakeTable, ManualClock, Seam
+from tests.sim.fakes.seam import raise_once
 
 
 def setup() -> tuple[ItemCache, FakeTable, ManualClock, Seam]:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints.sweep import sweep
-from faultbridge.errors import Transient
-from faultbridge.ingest.canary import CLUSTER, MIN_INTERVAL
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.ledger.verify import Verify
-from faultbridge.ops.backlog import BacklogItem
-from faultbridge.storage import keys
-from faultbridge.storage.items import item
-from faultbridge.storage.writes import Put, Work
+from faultbridge.model.errors import Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.items import item
+from faultbridge.model.storage.writes import Put, Work
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.record.verify import Verify
+from faultbridge.serve.entrypoints.sweep import sweep
+from faultbridge.serve.ingest.canary import CLUSTER, MIN_INTERVAL
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.ops.backlog import BacklogItem
 from tests.builders import NOON
 from tests.races import run_before_write, writes_to
 from tests.world import World

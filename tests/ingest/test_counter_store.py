@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.faults import Component, ComponentType, CounterSample
-from faultbridge.domain.nodes import Incarnation
-from faultbridge.domain.records import SAMPLE_INTERVAL
-from faultbridge.domain.times import to_text
-from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
-from faultbridge.simulation.fakes import FakeTable
-from faultbridge.simulation.fakes.item_size import item_bytes
-from faultbridge.storage import keys
-from faultbridge.storage.counter_samples import read_samples
+from faultbridge.model.faults import Component, ComponentType, CounterSample
+from faultbridge.model.nodes import Incarnation
+from faultbridge.model.records import SAMPLE_INTERVAL
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.counter_samples import read_samples
+from faultbridge.model.times import to_text
+from faultbridge.serve.ingest.counter_store import ComparedSamples, CounterStore
 from tests.builders import GPU, KEY, NOON, OTHER_GPU, after, arrival, node
+from tests.sim.fakes import FakeTable
+from tests.sim.fakes.item_size import item_bytes
 
 SOURCE = "dcgm-metrics"
 MILLISECOND = timedelta(milliseconds=1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.messaging.receipts import receipt_line
-from faultbridge.domain.records import Outcome
-from faultbridge.ingest.delivery_audit import audit_deliveries, merge_outcomes
-from faultbridge.ingest.outcomes import outcome_lines, outcomes_in, sent_lines
-from faultbridge.simulation.fakes import FakeReceipts, ManualClock
+from faultbridge.adapters.aws.receipts import receipt_line
+from faultbridge.model.records import Outcome
+from faultbridge.serve.ingest.outcomes import outcome_lines, outcomes_in, sent_lines
+from faultbridge.serve.ingest.send import audit_deliveries, merge_outcomes
+from tests.sim.fakes import FakeReceipts, ManualClock
 
 
 def receipts_of(sent: list[str], outcomes: list[dict[str, Outcome]]) -> FakeReceipts:

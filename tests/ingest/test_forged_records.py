@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.config import HYPERPOD, Mode
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.registry.registration import NewNode
-from faultbridge.storage import keys
-from faultbridge.storage.wire.message import join_records
+from faultbridge.decide.normalize.trust import EVENT_BUS
+from faultbridge.model.cluster.config import HYPERPOD, Mode
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.wire.message import join_records
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.ingest.test_sender_identity import SENDER_PROOF, SWEEP
 from tests.world import GROUP, XID_79, World

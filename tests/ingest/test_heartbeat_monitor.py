@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Transient
-from faultbridge.ingest import heartbeat_log
-from faultbridge.ingest.canary import LAST_RECORDED
-from faultbridge.ingest.heartbeat_log import WRITE_AFTER, ClusterHeartbeats
-from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE
-from faultbridge.ops.erase import Erase
-from faultbridge.pipeline.fold.expire import end_verified
-from faultbridge.rules.policies import PolicyStore
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.simulation.fakes import Call
-from faultbridge.simulation.fakes.seam import Hook
-from faultbridge.storage import heartbeats, items, keys
-from faultbridge.storage.writes import Item, Key, Put
+from faultbridge.decide.fold.expire import end_verified
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.storage import heartbeats, items, keys
+from faultbridge.model.storage.writes import Item, Key, Put
+from faultbridge.model.times import to_text
+from faultbridge.record.policies import PolicyStore
+from faultbridge.record.rulebook import rules_of
+from faultbridge.serve.ingest import heartbeat_log
+from faultbridge.serve.ingest.canary import LAST_RECORDED
+from faultbridge.serve.ingest.heartbeat_log import WRITE_AFTER, ClusterHeartbeats
+from faultbridge.serve.ingest.heartbeat_monitor import HEARTBEAT_GRACE
+from faultbridge.serve.ops.erase import Erase
 from tests.builders import KEY, NOON, after
+from tests.sim.fakes import Call
+from tests.sim.fakes.seam import Hook
 from tests.world import World
 
 SILENT = "host.silent@node"

@@ -9,18 +9,24 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.decoders.common import wrapped_lines
-from faultbridge.decoders.common.decoder import Decoded, Hints
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import Rejected
-from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, encode_message, join_records, raw_key
+from faultbridge.decode.frames import wrapped_lines
+from faultbridge.decode.frames.decoder import Decoded, Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage.wire.message import (
+    MAX_BODY_BYTES,
+    MAX_UNPACKED_BYTES,
+    Message,
+    encode_message,
+    join_records,
+    raw_key,
+)
+from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.bench.hostile_messages import pack
 from tests.builders import KEY
 from tests.ingest.test_secret_masking import SECRET, stored_text
+from tests.sim.fakes.seam import Call
 from tests.world import XID_79, World
 
 XID_LINE = f"{XID_79}\n".encode()

@@ -8,20 +8,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.records import Outcome
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Conflict, Transient
-from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.fold.capacity import MAX_CHANGES
-from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS
-from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import heartbeats, keys
-from faultbridge.storage.wire.message import raw_key
+from faultbridge.decide.fold.capacity import MAX_CHANGES
+from faultbridge.decide.normalize.oversized_records import MAX_FAULTS
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import heartbeats, keys
+from faultbridge.model.storage.wire.message import raw_key
+from faultbridge.model.times import to_text
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY, NOON
 from tests.races import run_before_write
+from tests.sim.fakes import raise_once
 from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"

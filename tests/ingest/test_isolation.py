@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ingest.outcomes import process_isolated
-from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.codec import pack, unpack
-from faultbridge.storage.writes import Put, Write
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.codec import pack, unpack
+from faultbridge.model.storage.writes import Put, Write
+from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
+from faultbridge.serve.ingest.outcomes import process_isolated
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
+from tests.sim.fakes.seam import Call
 from tests.world import XID_31, XID_79, World
 
 NODES = tuple(f"n-{number}" for number in range(100))

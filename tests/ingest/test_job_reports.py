@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.domain.cluster.jobs import Job
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.records import JOB_REPORT, Outcome
-from faultbridge.domain.times import to_text
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.jobs.report_records import WAIT_FOR_START
-from faultbridge.jobs.reports import read_report
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.storage.wire.message import Message, encode_message
+from faultbridge.decide.normalize.trust import EVENT_BUS
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.records import JOB_REPORT, Outcome
+from faultbridge.model.storage.wire.message import Message, encode_message
+from faultbridge.model.times import to_text
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.repair.jobs.report_records import WAIT_FOR_START
+from faultbridge.repair.jobs.reports import read_report
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.architecture.project import ROOT
 from tests.world import World
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.records import Outcome
-from faultbridge.ingest.record_reader import Delivery
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.records import Outcome
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.world import World
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.records import Outcome
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ingest import heartbeat_log
-from faultbridge.ingest.outcomes import GiveBackReason
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.environment.samples import dcgm_health
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import heartbeats, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import heartbeats, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.model.times import to_text
+from faultbridge.serve.ingest import heartbeat_log
+from faultbridge.serve.ingest.outcomes import GiveBackReason
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY, NOON, after
+from tests.sim.environment.samples import dcgm_health
+from tests.sim.fakes.seam import Call
 from tests.world import XID_79, World
 
 

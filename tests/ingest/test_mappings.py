@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.ingest.mappings import CustomerMappings, MappingsByName, MappingStore
-from faultbridge.ingest.outcomes import IngestResult
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.errors import Misconfigured, Rejected
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.serve.ingest.mappings import CustomerMappings, MappingsByName, MappingStore
+from faultbridge.serve.ingest.outcomes import IngestResult
 from tests.world import World
 
 MAPPINGS = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
 from tests.builders import KEY
+from tests.sim.fakes.seam import Call
 from tests.world import XID_79, World
 
 NODES = tuple(f"n{number}" for number in range(30))

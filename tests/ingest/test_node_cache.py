@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.records import Outcome
-from faultbridge.ingest import caches
+from faultbridge.model.records import Outcome
+from faultbridge.serve.ingest import caches
 from tests.builders import KEY
 from tests.world import XID_79, World
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints.ingest import ingest
-from faultbridge.errors import Conflict, Transient
-from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
-from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
+from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
+from faultbridge.serve.ingest.outcomes import GiveBackReason, IngestResult
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY, NOON
+from tests.sim.fakes import raise_once
+from tests.sim.fakes.seam import Call
 from tests.world import XID_79, World
 
 GIVEN_BACK = "record_given_back"

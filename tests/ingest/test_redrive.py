@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.errors import Transient
-from faultbridge.ingest.redrive import Redrive
-from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import Message, encode_message, join_records
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import Message, encode_message, join_records
+from faultbridge.serve.ingest.redrive import Redrive
+from tests.sim.fakes import FakeQueue, ManualClock, raise_once
 
 
 def setup(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:

@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
-from faultbridge.pipeline.normalize.trust import Trust
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import Message, encode_message, raw_key
-from faultbridge.storage.writes import WORK, Key, Work
+from faultbridge.decide.normalize.trust import Trust
+from faultbridge.model.errors import Conflict, Rejected, Transient
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import Message, encode_message, raw_key
+from faultbridge.model.storage.writes import WORK, Key, Work
+from faultbridge.model.times import to_text
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.ingest.rejects import MAX_PER_HOUR, Rejects
 from tests.races import run_before_write
+from tests.sim.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")

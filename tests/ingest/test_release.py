@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.entrypoints.ingest import ingest
-from faultbridge.errors import Transient
-from faultbridge.ingest.release import MAX_SECONDS, pause_after, release
-from faultbridge.simulation.fakes import FakeQueue
-from faultbridge.simulation.fakes.seam import raise_once
+from faultbridge.model.errors import Transient
+from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.ingest.release import MAX_SECONDS, pause_after, release
+from tests.sim.fakes import FakeQueue
+from tests.sim.fakes.seam import raise_once
 from tests.world import XID_79, World
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from uuid import uuid4
 
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.send import RawInput, Send
-from faultbridge.simulation.fakes import FakeReceipts
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.ingest.send import RawInput, Send
 from tests.builders import KEY
+from tests.sim.fakes import FakeReceipts
 from tests.world import XID_79, World
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY1"

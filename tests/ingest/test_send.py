@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.errors import Rejected, Transient
-from faultbridge.gateway.forward import Forward
-from faultbridge.ingest.send import MAX_PIECE_BYTES, RawInput, Send, split_body
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, raise_once
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message
+from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import MAX_MESSAGE_BYTES, Message
+from faultbridge.serve.gateway.log_subscription import Forward
+from faultbridge.serve.ingest.send import MAX_PIECE_BYTES, RawInput, Send, split_body
 from tests.builders import NOON
+from tests.sim.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, raise_once
 
 LOG = RawInput("kernel-log", "train-a", b"NVRM: Xid (PCI:0000:c1:00): 79\n", node="ip-10-0-0-7")
 

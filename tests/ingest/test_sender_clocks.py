@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.records import Outcome
-from faultbridge.domain.times import to_text
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.timestamp import clock_has_moved
-from faultbridge.storage import items, keys
+from faultbridge.decide.normalize.timestamp import clock_has_moved
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import items, keys
+from faultbridge.model.times import to_text
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import stored
 from tests.world import XID_79, World

@@ -8,17 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints import ingest as entrypoint
-from faultbridge.errors import Rejected
-from faultbridge.ingest import record_reader
-from faultbridge.ingest.canary import CLUSTER, LAST_RECORDED, last_sent_at
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
-from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.storage import items, keys
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import encode_message
+from faultbridge.decide.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
+from faultbridge.decide.normalize.trust import EVENT_BUS
+from faultbridge.model.errors import Rejected
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import encode_message
+from faultbridge.serve.entrypoints import ingest as entrypoint
+from faultbridge.serve.ingest import record_reader
+from faultbridge.serve.ingest.canary import CLUSTER, LAST_RECORDED, last_sent_at
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.world import XID_79, World
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints.ingest import ingest
-from faultbridge.errors import Transient
-from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage.keys import NO_CLUSTER
-from faultbridge.storage.wire.decode_message import decode_message, split_records
-from faultbridge.storage.wire.message import encode_message, join_records, raw_key
+from faultbridge.model.errors import Transient
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage.keys import NO_CLUSTER
+from faultbridge.model.storage.wire.decode_message import decode_message, split_records
+from faultbridge.model.storage.wire.message import encode_message, join_records, raw_key
+from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.ingest.test_isolation import break_decoding
+from tests.sim.fakes import raise_once
 from tests.world import XID_31, XID_79, World
 
 XID_63 = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, name=python, Row Remapper: New row marked for remapping"

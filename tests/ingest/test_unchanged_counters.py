@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.agent.unchanged_output import SAMPLED_SOURCES, UnchangedOutput
-from faultbridge.agent.value_log import ValueLog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.faults import CounterSample, Fault
-from faultbridge.domain.records import SentValues
-from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.timestamp import assign_times
-from faultbridge.simulation.fakes import FakeTable
-from faultbridge.storage import keys
-from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER, read_samples
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.normalize.timestamp import assign_times
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.faults import CounterSample, Fault
+from faultbridge.model.records import SentValues
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER, read_samples
+from faultbridge.node.agent.cursors import ValueLog
+from faultbridge.node.agent.unchanged_output import SAMPLED_SOURCES, UnchangedOutput
+from faultbridge.serve.ingest.counter_store import CounterStore
 from tests.builders import KEY, NOON, node
+from tests.sim.fakes import FakeTable
 
 PORT = "/sys/class/infiniband/mlx5_{}/ports/1"
 ERRORS = ((0, 0), (0, 700), (20, 700), (120, 5_000), (250, 40_000))

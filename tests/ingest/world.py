@@ -11,19 +11,19 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.faults import Fault
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.append import Append, Stack
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.observe import observe
-from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.decide import entry_builder
+from faultbridge.decide.observe import observe
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Fault
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.record.append import Append, Stack
+from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.cluster_status import ClusterRollup
-from faultbridge.rules.rulebook import Rulebook
-from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import CATALOG, POLICY, STACK_ID, arrival, fault
+from tests.sim.fakes import FakeTable, ManualClock
 
 
 class LedgerFixture:

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Transient
-from faultbridge.jobs.callbacks import LEASE, RETRY_FOR
-from faultbridge.jobs.changes import Resume
-from faultbridge.jobs.verdicts import RecordVerdict
-from faultbridge.ledger.queries import query_all
-from faultbridge.ports import ProviderFailure
-from faultbridge.simulation.fakes import Call, FakeJobCallback, raise_once
-from faultbridge.storage import items, keys
-from faultbridge.storage import jobs as stored
-from faultbridge.storage.writes import Delete, Key, Put
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage import jobs as stored
+from faultbridge.model.storage.writes import Delete, Key, Put
+from faultbridge.record.ports import ProviderFailure
+from faultbridge.record.queries import query_all
+from faultbridge.repair.jobs.callbacks import LEASE, RETRY_FOR
+from faultbridge.repair.jobs.changes import Resume
+from faultbridge.repair.jobs.verdicts import RecordVerdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_resume import break_and_end, changes, job_data, jobs, started
 from tests.jobs.test_verdicts import document
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call, FakeJobCallback, raise_once
 
 LOST = ProviderFailure.TIMEOUT
 

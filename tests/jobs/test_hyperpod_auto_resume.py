@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import RepairOwner
-from faultbridge.jobs.jobs import Jobs
+from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.repair.jobs.jobs import Jobs
 from tests.jobs.test_callbacks import configure
 from tests.jobs.test_resume import changes, jobs
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.jobs import MAX_JOBS_OF_NODE
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Transient
-from faultbridge.events.envelope import MAX_JOB_IDS
-from faultbridge.jobs.jobs import Jobs
+from faultbridge.model.cluster.jobs import MAX_JOBS_OF_NODE
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.events.envelope import MAX_JOB_IDS
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import keys
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import keys
+from faultbridge.repair.jobs.jobs import Jobs
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
 from tests.jobs.test_resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import raise_once
 
 NODES = ("n-1", "n-2", "n-3")
 

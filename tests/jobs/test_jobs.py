@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.jobs import Job
-from faultbridge.domain.faults import Component, ComponentType, Severity
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
-from faultbridge.jobs.changes import Impact
-from faultbridge.jobs.job_impact import JobImpact
-from faultbridge.jobs.jobs import Jobs
-from faultbridge.jobs.placement import MAX_NODES
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.ops import react
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType, Severity
+from faultbridge.model.nodes import NodeKey
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.repair.jobs.changes import Impact
+from faultbridge.repair.jobs.job_impact import JobImpact
+from faultbridge.repair.jobs.jobs import MAX_NODES, Jobs
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ops import react
 from tests.builders import arrival, fault, folded, node
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture

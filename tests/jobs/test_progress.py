@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.progress import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.errors import Rejected
-from faultbridge.jobs.progress import JobProgress
-from faultbridge.storage.jobs import progress_key
-from faultbridge.storage.writes import WORK, Work
+from faultbridge.model.cluster.jobs import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Component, ComponentType, Severity
+from faultbridge.model.storage.jobs import progress_key
+from faultbridge.model.storage.writes import WORK, Work
+from faultbridge.repair.jobs.progress import JobProgress
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_reads import calls
 from tests.jobs.test_resume import changes, job_data, jobs

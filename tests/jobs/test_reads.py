@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.jobs.job_impact import MISSED_WITHIN, JobImpact
-from faultbridge.ledger.queries import query_all
-from faultbridge.ledger.verify import Verify
-from faultbridge.storage import keys
-from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.record.queries import query_all
+from faultbridge.record.verify import Verify
+from faultbridge.repair.jobs.job_impact import MISSED_WITHIN, JobImpact
 from tests.jobs.test_resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World
 

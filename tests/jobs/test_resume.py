@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.jobs import RESUME_WITHIN
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.jobs.jobs import Jobs
-from faultbridge.registry.job_views import JobViews
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.retirement import Retirement
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.cluster.jobs import RESUME_WITHIN
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.repair.registry.job_views import JobViews
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.retirement import Retirement
 from tests.events.validate import assert_valid_event
 from tests.scenarios.world import CLUSTER, World
 

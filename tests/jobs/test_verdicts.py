@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.jobs import JobVerdict
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Rejected
-from faultbridge.jobs.verdicts import RecordVerdict
+from faultbridge.model.cluster.jobs import JobVerdict
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.repair.jobs.verdicts import RecordVerdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.test_resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World

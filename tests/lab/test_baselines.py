@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data.policies import default_policy
-from faultbridge.lab.baselines import BASELINES
-from faultbridge.lab.comparison import compare_systems, paired_saving, run
+from faultbridge.decode.data.policies import default_policy
+from tests.lab.baselines import BASELINES
+from tests.lab.comparison import compare_systems, paired_saving, run
 from tests.lab.traces import scenario
 
 QUIET = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=0)

@@ -6,9 +6,9 @@ import gc
 
 import pytest
 
-from faultbridge.data.policies import default_policy
-from faultbridge.lab.comparison import Compared, run, savings_of
-from faultbridge.lab.measures import CAUSES, Measures
+from faultbridge.decode.data.policies import default_policy
+from tests.lab.comparison import Compared, run, savings_of
+from tests.lab.measures import CAUSES, Measures
 from tests.lab.traces import scenario
 
 

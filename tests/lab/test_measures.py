@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.lab.fleet_log import FleetLog, Outage
-from faultbridge.lab.job_mix import JobLosses, JobMix
-from faultbridge.lab.measures import interval, measure
-from faultbridge.lab.trace import HOUR
+from tests.lab.fleet_log import FleetLog, Outage
+from tests.lab.job_mix import JobLosses, JobMix
+from tests.lab.measures import interval, measure
+from tests.lab.trace import HOUR
 from tests.lab.traces import scenario
 
 ONE_JOB = JobMix(shares=(0.5,), checkpoint=HOUR, restart=600)

@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.breakers import Breaker, BreakerState
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.cluster.vacancies import Vacancy
-from faultbridge.domain.nodes import DomainKind, NodeKey
-from faultbridge.domain.policy import Limits, Match, Policy, Rule
-from faultbridge.lab.product import repair_queue
-from faultbridge.lab.product.repair_queue import SMALL, RepairQueue
-from faultbridge.pipeline.decide.admit import Admission, admit
-from faultbridge.pipeline.decide.isolation_budget import BudgetNode, IsolationUse
+from faultbridge.decide.admit import Admission, admit
+from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
+from faultbridge.model.cluster.vacancies import Vacancy
+from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import NOON
+from tests.lab.product import repair_queue
+from tests.lab.product.repair_queue import SMALL, RepairQueue
 
 CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
 

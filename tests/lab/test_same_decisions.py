@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Match, Rule
-from faultbridge.lab.product.product_fleet import ProductFleet
-from faultbridge.lab.scenario import Scenario
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.entries import Draft
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, Match, Rule
 from tests.builders import NOON, STACK_ID
+from tests.lab.product.product_fleet import ProductFleet
+from tests.lab.scenario import Scenario
 from tests.lab.traces import scenario
 from tests.lab.whole_product import Line, WholeProduct
 from tests.scenarios.world import entry_text

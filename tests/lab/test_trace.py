@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from faultbridge.errors import Rejected
-from faultbridge.lab.fault_process import FaultProcess
-from faultbridge.lab.fit import compare
-from faultbridge.lab.trace import DAY, read_trace
+from faultbridge.model.errors import Rejected
+from tests.lab.fault_process import FaultProcess
+from tests.lab.fit import compare
+from tests.lab.trace import DAY, read_trace
 from tests.lab.traces import dataset, sample, sample_text
 
 TAIL_AND_REPEATS = 0.10

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from faultbridge.lab.scenario import Physics, Scenario
-from faultbridge.lab.trace import DAY, Trace, read_trace
+from tests.lab.scenario import Physics, Scenario
+from tests.lab.trace import DAY, Trace, read_trace
 
 DATASET = Path(__file__).resolve().parents[2].parent / "shared" / "datasets" / "infinitehbd" / "fault_trace.json"
 KINDS = (

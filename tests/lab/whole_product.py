@@ -8,23 +8,23 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Clear, Observation
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Rule
-from faultbridge.domain.times import truncate
-from faultbridge.lab.events import Event, EventKind, events_of
-from faultbridge.lab.hosts import Hosts
-from faultbridge.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
-from faultbridge.lab.product.product_fleet import ALARM_SOURCE
-from faultbridge.lab.scenario import MINUTE, Scenario
-from faultbridge.lab.symptoms import symptom
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Clear, Observation
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.times import truncate
+from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.storage import keys
 from tests.builders import NOON
+from tests.lab.events import Event, EventKind, events_of
+from tests.lab.hosts import Hosts
+from tests.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
+from tests.lab.product.product_fleet import ALARM_SOURCE
+from tests.lab.scenario import MINUTE, Scenario
+from tests.lab.symptoms import symptom
 from tests.scenarios.world import World, entry_text
 
 Line = tuple[datetime, str, str]

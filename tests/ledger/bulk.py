@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType, seal
-from faultbridge.domain.nodes import Head, NodeKey
-from faultbridge.ledger.append import Stack
-from faultbridge.simulation.fakes.table import projected
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType, seal
+from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page
+from faultbridge.record.append import Stack
 from tests.builders import NOON, STACK_ID, node
+from tests.sim.fakes.table import projected
 
 CLUSTER = "train-a"
 STACK = Stack(STACK_ID, "faultbridge")

@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.errors import Conflict, IllegalTransition, Transient
-from faultbridge.ledger.append import MAX_TRIES, Append, Stack, transaction_token
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.observe import observe
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, raise_once
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.decide import entry_builder
+from faultbridge.decide.observe import observe
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Conflict, IllegalTransition, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.append import MAX_TRIES, Append, Stack, transaction_token
 from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, fault, node, rules
+from tests.sim.fakes import FakeTable, ManualClock, Seam, raise_once
 
 STACK = Stack(STACK_ID, "faultbridge")
 

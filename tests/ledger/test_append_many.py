@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, group_commits
-from faultbridge.repair.append_many import append_many
-from faultbridge.repair.isolation_backoff import isolation_note
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.append import MAX_ENTRIES, MAX_WRITES, Appended, NodeDraft, group_commits
+from faultbridge.repair.dispatch import append_many
+from faultbridge.repair.isolation import isolation_note
 from tests.builders import KEY
 from tests.races import run_before_write, writes_to
 from tests.world import World

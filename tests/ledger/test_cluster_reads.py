@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.errors import Conflict
-from faultbridge.ledger.cluster_reads import MAX_AGE, ClusterReads
-from faultbridge.ledger.queries import query_all
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
-from faultbridge.storage import findings, keys
-from faultbridge.storage.projections import HELD, QUEUE, REQUESTED_ISOLATIONS, UNHEALTHY
-from faultbridge.storage.writes import Check, Equals, Key, Put, Update
+from faultbridge.model.errors import Conflict
+from faultbridge.model.storage import findings, keys
+from faultbridge.model.storage.projections import HELD, QUEUE, REQUESTED_ISOLATIONS, UNHEALTHY
+from faultbridge.model.storage.writes import Check, Equals, Key, Put, Update
+from faultbridge.record.cluster_reads import MAX_AGE, ClusterReads
+from faultbridge.record.queries import query_all
+from tests.sim.fakes import FakeTable, ManualClock, Seam
 
 CLUSTER = "train-a"
 CONTROL, STATE = keys.cluster_control(CLUSTER), keys.cluster_state(CLUSTER)

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from faultbridge.domain.cluster.state import ClusterState
-from faultbridge.domain.edges import Actor
-from faultbridge.errors import Conflict
-from faultbridge.ledger.append import MAX_TRIES, Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes, event_ids
-from faultbridge.pipeline import entry_builder
-from faultbridge.storage.writes import Put
+from faultbridge.decide import entry_builder
+from faultbridge.model.cluster.state import ClusterState
+from faultbridge.model.edges import Actor
+from faultbridge.model.errors import Conflict
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.append import MAX_TRIES, Stack
+from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from tests.builders import KEY, NOON, STACK_ID
 
 STACK = Stack(STACK_ID, "faultbridge")

@@ -9,20 +9,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Conflict, Rejected
-from faultbridge.ingest.canary import CLUSTER as CANARIES
-from faultbridge.ingest.canary import LAST_RECORDED
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.registry.aliases import AliasChange, alias_writes
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Conflict, Rejected
+from faultbridge.model.nodes import Alias, AliasRow, NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.model.times import to_text
+from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.repair.registry.aliases import AliasChange, alias_writes
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.canary import CLUSTER as CANARIES
+from faultbridge.serve.ingest.canary import LAST_RECORDED
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import stored
 from tests.races import run_after_read, run_before_write, writes_to

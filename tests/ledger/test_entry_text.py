@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.ledger.entry_text import (
+from faultbridge.model.entries import EntryType
+from faultbridge.record.entry_text import (
     answer_text,
     component_text,
     condition_text,

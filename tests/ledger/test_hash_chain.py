@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import seal
-from faultbridge.domain.nodes import Head
-from faultbridge.ledger.append import Stack
-from faultbridge.ledger.entry_attributes import table_form
-from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, KnownHash
-from faultbridge.ledger.stream_seal import StreamSeal
-from faultbridge.pipeline import entry_builder
-from faultbridge.storage import items, keys
+from faultbridge.decide import entry_builder
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import seal
+from faultbridge.model.nodes import Head
+from faultbridge.model.storage import items, keys
+from faultbridge.record.append import Stack
+from faultbridge.record.hash_chain import Break, BreakKind, ChainScan, KnownHash, StreamSeal, table_form
 from tests.builders import KEY, NOON, STACK_ID
 
 STREAM = Stack(STACK_ID, "faultbridge").stream(*KEY)

@@ -6,18 +6,18 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.jobs import RESUME_WITHIN
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.ledger import job_timeline
-from faultbridge.ledger.queries import SKEW, node_head, recorded_job
-from faultbridge.ledger.recover import RecoverTable
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.pipeline import entry_builder
-from faultbridge.simulation.fakes.objects import FakeVault
+from faultbridge.decide import entry_builder
+from faultbridge.model.cluster.jobs import RESUME_WITHIN
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState
+from faultbridge.record import timeline as job_timeline
+from faultbridge.record.queries import SKEW, node_head, recorded_job
+from faultbridge.record.recover import RecoverTable
+from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.jobs.test_resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes.objects import FakeVault
 
 QUERY = TimelineQuery(CLUSTER, job="1")
 

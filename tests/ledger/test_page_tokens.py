@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.errors import Rejected
-from faultbridge.ledger.page_tokens import MAX_CHARACTERS, TAG_BYTES, Tokens, make_token, read_token
+from faultbridge.model.errors import Rejected
+from faultbridge.record.timeline import MAX_CHARACTERS, TAG_BYTES, Tokens, make_token, read_token
 
 TOKENS = Tokens(lambda: b"secret")
 LONGEST = MAX_CHARACTERS * 3 // 4 - TAG_BYTES

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.errors import Transient
-from faultbridge.events.wire import body_of
-from faultbridge.ledger.publish import Publish, resources
-from faultbridge.ports import FailedEvent
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete, Key, Update
+from faultbridge.model.errors import Transient
+from faultbridge.model.events.wire import body_of
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete, Key, Update
+from faultbridge.record.ports import FailedEvent
+from faultbridge.record.publish import Publish, resources
 from tests.builders import KEY, STACK_ID
 from tests.world import XID_79, World
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from faultbridge.ledger.queries import node_names, nodes_in_use
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Update
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Update
+from faultbridge.record.queries import node_names, nodes_in_use
 from tests.ingest.world import LedgerFixture
 
 

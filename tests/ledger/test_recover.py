@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from faultbridge.archive.read import ReadArchive
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ledger.recover import RecoverTable
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.simulation.fakes import Call, FakeTable
-from faultbridge.simulation.fakes.objects import FakeVault
-from faultbridge.storage import items, keys
-from faultbridge.storage.wire import archive_lines as layout
-from faultbridge.storage.writes import Delete, Item, Put
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.errors import Conflict, Rejected, Transient
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.wire import archive_lines as layout
+from faultbridge.model.storage.writes import Delete, Item, Put
+from faultbridge.record.archive.verification import ReadArchive
+from faultbridge.record.recover import RecoverTable
+from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.archive.world import N1, ArchiveWorld
 from tests.races import run_before_write, writes_to
+from tests.sim.fakes import Call, FakeTable
+from tests.sim.fakes.objects import FakeVault
 
 N2 = NodeKey("train-a", "n-2")
 

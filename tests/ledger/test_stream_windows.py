@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.nodes import Head, NodeKey
-from faultbridge.ledger.queries import end_before, last_before, node_head
-from faultbridge.ledger.timeline import Timeline
-from faultbridge.simulation.fakes import FakeTable, ManualClock
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.queries import end_before, last_before, node_head
+from faultbridge.record.timeline import Timeline
 from tests.builders import NOON
 from tests.ledger.bulk import CLUSTER, rows
+from tests.sim.fakes import FakeTable, ManualClock
 
 NODE = "n-0000"
 PARTITION = keys.node_partition(NodeKey(CLUSTER, NODE))

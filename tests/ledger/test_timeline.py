@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.times import from_text, to_text
-from faultbridge.errors import Rejected
-from faultbridge.ledger import timeline as module
-from faultbridge.ledger.follow import follow
-from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, is_late, sort_by_occurrence
+from faultbridge.model.errors import Rejected
+from faultbridge.model.times import from_text, to_text
+from faultbridge.record import timeline as module
+from faultbridge.record.timeline import Line, Timeline, TimelineQuery, follow, is_late, sort_by_occurrence
 from tests.builders import NOON
 from tests.ingest.world import LedgerFixture
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.ledger.timeline import MAX_READ, Timeline, TimelineQuery
+from faultbridge.record.timeline import MAX_READ, Timeline, TimelineQuery
 from tests.builders import NOON
 from tests.ledger.bulk import CLUSTER, history
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Component, ComponentType
-from faultbridge.errors import Rejected
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.model.entries import EntryType
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType
+from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 

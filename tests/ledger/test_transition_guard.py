@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import IllegalTransition
-from faultbridge.ledger.append import check_moves
-from faultbridge.pipeline import entry_builder
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Draft
+from faultbridge.model.errors import IllegalTransition
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.append import check_moves
 from tests.builders import GPU, NOON, node
 
 HEALTHY, DEGRADED = node(NodeStatus.HEALTHY), node(NodeStatus.DEGRADED)

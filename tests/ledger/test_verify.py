@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Component, ComponentType
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
-from faultbridge.ledger.verify import AnchoredHashes, Break, BreakKind, Verify
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete, Key, Put, Update
+from faultbridge.model.entries import EntryType
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete, Key, Put, Update
+from faultbridge.record.verify import AnchoredHashes, Break, BreakKind, Verify
 from tests.builders import change_stored_head, fault
 from tests.ingest.world import LedgerFixture
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
 from tests.archive.world import ArchiveWorld
 from tests.ledger.test_verify import N1, recorded_history
+from tests.sim.fakes.seam import Call
 
 
 @pytest.mark.parametrize(("moment", "entries"), [("before", 6), ("after", 5)])

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from faultbridge import local
-from faultbridge.errors import FaultbridgeError
 from faultbridge.local import clients
 from faultbridge.local.environment import PARENT_VARIABLE
 from faultbridge.local.stack.deployment import Deployment
+from faultbridge.model.errors import FaultbridgeError
 
 TINY = Path(__file__).parent / "tiny"
 LISTENING = "0A"  # in /proc/net/tcp

@@ -11,20 +11,19 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.archive.archive_verification import VerifyArchive
-from faultbridge.archive.read import ReadArchive
 from faultbridge.cli.stack.locate import settings_from
-from faultbridge.composition.installation import Installation, on_aws
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.recover import RecoverTable
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.ledger.verify import Verify
-from faultbridge.pipeline import entry_builder
-from faultbridge.registry.registration import NewNode
-from faultbridge.settings import Settings
+from faultbridge.decide import entry_builder
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.settings import Settings
+from faultbridge.record.archive.verification import ReadArchive, VerifyArchive
+from faultbridge.record.recover import RecoverTable
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.record.verify import Verify
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.installation import Installation, on_aws
 from tests.contracts.aws import make_table
 from tests.local.stack import PrivateStack
 from tests.waiting import eventually

@@ -234,8 +234,8 @@ def members(scaling: Any, group: str) -> list[str]:
 
 
 def test_the_control_routes_refuse_invalid_requests(tiny_stack: PrivateStack) -> None:
-    from faultbridge.errors import Transient
     from faultbridge.local import clients
+    from faultbridge.model.errors import Transient
 
     endpoint = tiny_stack.info.compute_endpoint
     with pytest.raises(Transient, match=r"400.*KeyError"):

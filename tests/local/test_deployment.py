@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from faultbridge import local
-from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local import environment
 from faultbridge.local.stack import deployment
 from faultbridge.local.stack.deployment import Deployment
+from faultbridge.model.errors import Misconfigured, Transient
 from tests.local.stack import PrivateStack, failure, processes_of, up
 from tests.waiting import eventually
 

@@ -10,15 +10,16 @@ from typing import ClassVar
 
 import pytest
 
-from faultbridge.adapters.compute.log_bundle import script as bundle_script
+from faultbridge.adapters.ec2.log_bundle import script as bundle_script
 from faultbridge.local.gaps.systems_manager import upload_bundle
-from faultbridge.local.servers.diagnostics import failed_diagnostics, healthy_diagnostics
 from faultbridge.local.servers.fault_injection import (
     CommandOutput,
     ComputeFaults,
     LaunchFault,
     LaunchFaultRates,
     LaunchFaults,
+    failed_diagnostics,
+    healthy_diagnostics,
 )
 
 DIAGNOSE = ["dcgmi diag -r 2 -j"]

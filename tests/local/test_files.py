@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.errors import Misconfigured
-from faultbridge.local.stack import files, fingerprint, sam
-from faultbridge.local.stack.emulator_processes import last_line
-from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
-from faultbridge.local.stack.processes import Process
+from faultbridge.local.stack import deployment, files
+from faultbridge.local.stack import files as fingerprint
+from faultbridge.local.stack.files import Emulator, Process, StackFolder, StackState, stack_folder
+from faultbridge.local.stack.lifecycle import last_line
+from faultbridge.model.errors import Misconfigured
 
 LOCAL = Path(fingerprint.__file__).parents[1]
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> StackFolder:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     root = tmp_path / "project"
-    rooms = ("src/faultbridge/pipeline", "src/faultbridge/local", "src/faultbridge/cli")
+    rooms = ("src/faultbridge/decide", "src/faultbridge/local", "src/faultbridge/cli")
     for name in (*rooms, "functions/ingest", "infra"):
         (root / name).mkdir(parents=True)
         (root / name / "file").write_text("once")
@@ -93,7 +93,7 @@ def test_an_invalid_stack_name_is_refused(name: str) -> None:
         stack_folder(name)
 
 
-@pytest.mark.parametrize("changed", ["src/faultbridge/pipeline/file", "functions/ingest/file", "infra/template.yaml"])
+@pytest.mark.parametrize("changed", ["src/faultbridge/decide/file", "functions/ingest/file", "infra/template.yaml"])
 def test_a_changed_deployed_file_changes_the_fingerprint(project: Path, changed: str) -> None:
     before = fingerprint.of_deployment(project, {})
     (project / changed).write_text("twice")
@@ -125,7 +125,7 @@ def test_a_generated_file_does_not_change_the_fingerprint(project: Path) -> None
 def test_every_module_of_this_package_that_an_emulator_imports_changes_the_fingerprint_of_the_emulators() -> None:
     covered = {file for name in fingerprint._EMULATORS for file in fingerprint._files(LOCAL / name)}
     imported = {module for file in covered for module in _modules_imported_by(file)}
-    assert LOCAL / "hyperpod" / "operations.py" in imported
+    assert LOCAL / "hyperpod.py" in imported
     assert imported - covered == set()
 
 
@@ -141,7 +141,7 @@ def _modules_imported_by(file: Path) -> Iterator[Path]:
 def test_short_intrinsic_functions_are_expanded(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text("a: !Ref B\nb: !GetAtt C.Arn\nc: !If [D, !Sub '${E}', {f: !Condition G}]\n")
-    assert sam.read_template(file) == {
+    assert deployment.read_template(file) == {
         "a": {"Ref": "B"},
         "b": {"Fn::GetAtt": ["C", "Arn"]},
         "c": {"Fn::If": ["D", {"Fn::Sub": "${E}"}, {"f": {"Condition": "G"}}]},
@@ -150,17 +150,17 @@ def test_short_intrinsic_functions_are_expanded(tmp_path: Path) -> None:
 
 def test_resources_are_found_by_type(tmp_path: Path) -> None:
     document = {"Resources": {"A": {"Type": "T", "Properties": {"x": 1}}, "B": {"Type": "U"}, "C": {"Type": "T"}}}
-    assert list(sam.resources(document, "T")) == [("A", {"x": 1}), ("C", {})]
+    assert list(deployment.resources(document, "T")) == [("A", {"x": 1}), ("C", {})]
 
 
 def test_the_error_line_of_a_failed_sam_run_is_found(tmp_path: Path) -> None:
     log = tmp_path / "sam.log"
     log.write_text("Building\nError: template is missing\nA newer version is available\n\n")
-    assert sam.error_line(log) == "Error: template is missing"
+    assert deployment.error_line(log) == "Error: template is missing"
     log.write_text("Building\nsomething else\n\n")
-    assert sam.error_line(log) == "something else"
+    assert deployment.error_line(log) == "something else"
     log.write_text("\n")
-    assert sam.error_line(log) == "no output"
+    assert deployment.error_line(log) == "no output"
 
 
 def test_the_last_line_of_a_log_that_is_not_blank_is_found(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb.expressions import Placeholders, range_expression, sort_key_bounds
+from faultbridge.adapters.aws.dynamodb import Placeholders, range_expression, sort_key_bounds
 from faultbridge.local.environment import DEFAULT_PORTS, compute_plane_environment, event_plane_environment
 from faultbridge.local.gaps import dynamodb_queries, patching, registry, streams
 from faultbridge.local.gaps.lambda_errors import error_name
-from faultbridge.local.stack import emulator_processes
+from faultbridge.local.stack import lifecycle
 from faultbridge.local.stack.files import StackFolder
 
 MODULES = (*registry.EVENT_PLANE, *registry.COMPUTE_PLANE)
@@ -99,7 +99,7 @@ def test_a_gap_is_listed_in_the_documentation(name: str) -> None:
 
 def test_the_project_pins_exactly_the_emulator_versions_that_the_gaps_need() -> None:
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    for name, version in emulator_processes.PINNED.items():
+    for name, version in lifecycle.PINNED.items():
         assert any(line.strip().startswith(f'"{name}') and f"=={version}" in line for line in project.splitlines())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faultbridge.local.gaps import hyperpod_clusters
-from faultbridge.local.hyperpod.cluster import FakeHyperPod, Group
+from faultbridge.local.hyperpod import FakeHyperPod, Group
 from faultbridge.local.servers import compute_plane
 
 CALLS = """

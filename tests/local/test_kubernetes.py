@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge import local
 from faultbridge.adapters.kubernetes.client import ApiAccess, ApiRejection, Kubernetes
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 from tests.local.stack import PrivateStack
 
 pytestmark = pytest.mark.embedded

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from faultbridge import local
-from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local import environment
 from faultbridge.local.environment import Ports
-from faultbridge.local.stack import emulator_processes, files, fingerprint, processes
+from faultbridge.local.stack import files, lifecycle
+from faultbridge.local.stack import files as fingerprint
+from faultbridge.local.stack import files as processes
 from faultbridge.local.stack.deployment import Deployment
 from faultbridge.local.stack.files import stack_folder
+from faultbridge.model.errors import Misconfigured, Transient
 from tests.local.stack import (
     LOOPBACK,
     PrivateStack,
@@ -130,7 +132,7 @@ def test_occupied_default_ports_are_replaced_by_free_ports(monkeypatch: pytest.M
 def test_the_error_names_an_emulator_that_ends_at_its_start_and_its_last_log_line(
     home: Path, project: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulator_processes, "compute_plane_environment", lambda *_: {"PATH": os.environ["PATH"]})
+    monkeypatch.setattr(lifecycle, "compute_plane_environment", lambda *_: {"PATH": os.environ["PATH"]})
     error = failure(project)
     assert isinstance(error, Transient)
     assert "the compute-plane ended at its start: KeyError: 'FAULTBRIDGE_LOCAL_FOLDER'" in str(error)
@@ -140,7 +142,7 @@ def test_the_error_names_an_emulator_that_ends_at_its_start_and_its_last_log_lin
 def test_another_version_of_an_emulator_is_refused_before_anything_starts(
     home: Path, project: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulator_processes, "PINNED", {"ministack": "0.0.1"})
+    monkeypatch.setattr(lifecycle, "PINNED", {"ministack": "0.0.1"})
     error = failure(project)
     assert isinstance(error, Misconfigured)
     assert "needs ministack 0.0.1, found" in str(error)
@@ -149,7 +151,7 @@ def test_another_version_of_an_emulator_is_refused_before_anything_starts(
 
 def test_down_stops_the_processes_of_a_killed_up(home: Path) -> None:
     folder = stack_folder("faultbridge")
-    started = emulator_processes.start(folder, "faultbridge", default_ports=False)
+    started = lifecycle.start(folder, "faultbridge", default_ports=False)
     files.write_state(folder, started)
     assert not local.status().up
     assert local.down()

@@ -8,20 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from faultbridge.composition.installation import Installation
-from faultbridge.domain.times import to_text
-from faultbridge.entrypoints.archive import archive
-from faultbridge.entrypoints.ingest import ingest
-from faultbridge.entrypoints.pager import pager
-from faultbridge.entrypoints.sweep import sweep
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import Call, raise_once
-from faultbridge.storage import keys
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.archive import archive
+from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.entrypoints.pager import pager
+from faultbridge.serve.entrypoints.sweep import sweep
+from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.installation import Installation
 from tests.archive.world import ArchiveWorld
 from tests.builders import KEY
 from tests.pages import CLOSED, ESCALATED
 from tests.races import writes_of
+from tests.sim.fakes import Call, raise_once
 from tests.world import World
 
 

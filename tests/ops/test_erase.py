@@ -6,19 +6,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Rejected, Transient
-from faultbridge.ledger.history.device_history import DeviceHistory
-from faultbridge.ops.erase import Erase
-from faultbridge.registry.registration import NewNode
-from faultbridge.registry.retirement import Retirement
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Key, Put
+from faultbridge.record.history import DeviceHistory
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Key, Put
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.retirement import Retirement
+from faultbridge.serve.ops.erase import Erase
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
 from tests.cli.test_device import CARD, UUID
+from tests.sim.fakes import Call
 from tests.world import World
 
 

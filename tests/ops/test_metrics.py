@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ops.metrics import NODE_GAUGES, count_entries, node_gauges
-from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
-from faultbridge.simulation.fakes import START
+from faultbridge.decide.entry_builder import gpu_time_lost
+from faultbridge.model.edges import NodeStatus
+from faultbridge.serve.ops.metrics import NODE_GAUGES, count_entries, node_gauges
 from tests.architecture.test_dashboards import entry
 from tests.ingest.world import LedgerFixture
 from tests.pages import CLOSED, event
+from tests.sim.fakes import START
 
 
 def test_every_node_status_except_retired_is_in_exactly_one_gauge() -> None:

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import items, keys
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import items, keys
 from tests.builders import KEY
+from tests.sim.fakes import raise_once
 from tests.world import XID_79, World
 
 

@@ -9,18 +9,18 @@ from datetime import datetime
 import pytest
 
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ops.silent_instances import MAX_PROBED
-from faultbridge.pipeline.fold.expire import end_verified
-from faultbridge.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
-from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import Call, FakeOrchestrator
+from faultbridge.decide.fold.expire import end_verified
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
+from tests.sim.fakes import Call, FakeOrchestrator
 from tests.world import GROUP, World
 
 PASSED, FAILED = CheckResult.PASSED, CheckResult.FAILED

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ledger.queries import cluster_config
-from faultbridge.ops.sweep import Sweep
-from faultbridge.ops.sweep_plan import list_clusters, narrowed
-from faultbridge.ports import ProviderFailure
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.items import config_item, item
-from faultbridge.storage.writes import Key, Put, Work
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.items import config_item, item
+from faultbridge.model.storage.writes import Key, Put, Work
+from faultbridge.record.ports import ProviderFailure
+from faultbridge.record.queries import cluster_config
+from faultbridge.serve.ops.sweep import Sweep, list_clusters, narrowed
 from tests.jobs.test_callbacks import repaired
 from tests.jobs.test_resume import changes
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 
 def test_a_condition_without_new_reports_ends_after_its_time():

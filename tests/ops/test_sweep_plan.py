@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.config import MAX_SHARDS
-from faultbridge.errors import Transient
-from faultbridge.ops.sweep_plan import list_clusters, narrowed, numbers_to_read, plan_for
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import rejects
-from faultbridge.storage.rejects import Reject
-from faultbridge.storage.wire.message import Message
-from faultbridge.storage.writes import NUMBERS, Work
+from faultbridge.model.cluster.config import MAX_SHARDS
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import rejects
+from faultbridge.model.storage.rejects import Reject
+from faultbridge.model.storage.wire.message import Message
+from faultbridge.model.storage.writes import NUMBERS, Work
+from faultbridge.serve.ops.sweep import list_clusters, narrowed, numbers_to_read, plan_for
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import raise_once
 
 QUARTER_PAST = datetime(2026, 2, 3, 12, 15, tzinfo=UTC)
 names = st.text("abcdefgh-0123456789", min_size=1, max_size=12)

@@ -6,8 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.local.stack.sam import read_template
+from faultbridge.cli.app import COMMANDS
+from faultbridge.local.stack.deployment import read_template
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.rules.rule_file import failures, read_rule
+from faultbridge.cli.app import COMMANDS
+from faultbridge.cli.rules import failures, read_rule
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

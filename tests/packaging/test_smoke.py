@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.decoders.dcgm import diag
-from faultbridge.errors import Misconfigured
+from faultbridge.decode.dcgm import diag
+from faultbridge.model.errors import Misconfigured
 from infra.smoke import __main__ as command
 from infra.smoke import cleanup, fleet, plan, steps
 from infra.smoke.run import NAME, Smoke, SmokeFailed, checked_name

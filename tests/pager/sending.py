@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.pager.deliver import Paging
-from faultbridge.pager.page import PagerSettings
-from faultbridge.pager.page_deduplication import PageOutcome
-from faultbridge.ports import PageMessage
-from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock
+from faultbridge.record.ports import PageMessage
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.page import PagerSettings
+from faultbridge.serve.pager.page_deduplication import PageOutcome
+from tests.sim.fakes import FakePager, FakeTable, ManualClock
 
 
 def new_paging(settings: PagerSettings | None = None) -> tuple[Paging, FakePager, FakeTable]:

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.times import from_text
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.pager.deliver import MAX_EVENT_AGE, Paging
-from faultbridge.pager.open_pages import OpenPages
-from faultbridge.pager.page import PagerSettings
-from faultbridge.pager.page_deduplication import PageOutcome
-from faultbridge.ports import PageUrgency
-from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
-from faultbridge.storage import keys
+from faultbridge.model.entries import EntryType
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.times import from_text
+from faultbridge.record.ports import PageUrgency
+from faultbridge.serve.pager.deliver import MAX_EVENT_AGE, Paging
+from faultbridge.serve.pager.open_pages import OpenPages
+from faultbridge.serve.pager.page import PagerSettings
+from faultbridge.serve.pager.page_deduplication import PageOutcome
 from tests.pager.sending import new_paging, outcomes, sent, states
 from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, QUEUED, case_event, event, incident
 from tests.races import run_after_read
+from tests.sim.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
 
 URGENT_KEY = f"{CASE}:escalated"
 

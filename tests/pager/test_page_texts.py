@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.entries import EntryType
-from faultbridge.pager.deliver import Paging
-from faultbridge.pager.rules import EVENT_TYPES
-from faultbridge.pager.text_formats import MAX_SMS, MAX_SUBJECT
-from faultbridge.ports import PageFormat, PageMessage
-from faultbridge.simulation.fakes import FakePager
-from faultbridge.storage import keys
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.entries import EntryType
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import PageFormat, PageMessage
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.rules import EVENT_TYPES
+from faultbridge.serve.pager.service_formats import MAX_SMS, MAX_SUBJECT
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 from tests.pager.sending import sent
 from tests.pages import GPU, PAGES, case_event, event
+from tests.sim.fakes import FakePager
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.pager.compose import runbook_of
-from faultbridge.pager.page import PageState
-from faultbridge.pager.rules import RULES
-from faultbridge.ports import PageUrgency, ProviderFailure
+from faultbridge.model.entries import EntryType
+from faultbridge.record.ports import PageUrgency, ProviderFailure
+from faultbridge.serve.pager.deliver import runbook_of
+from faultbridge.serve.pager.page import PageState
+from faultbridge.serve.pager.rules import RULES
 from tests.pager.sending import sent
 from tests.pages import ESCALATED, QUEUED, case_event, event
 

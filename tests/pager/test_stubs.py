@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.entries import EntryType, canonical_json
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Misconfigured
-from faultbridge.events.wire import detail_of, stub_of
-from faultbridge.ports import PageMessage, Table
-from faultbridge.simulation.fakes import START
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.entries import EntryType, canonical_json
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.events.wire import detail_of, stub_of
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import PageMessage, Table
 from tests.pager.sending import new_paging, sent
 from tests.pages import CASE, ESCALATED, PAGES, case_event, event
+from tests.sim.fakes import START
 
 MAX_SNS_BYTES = 256 * 1024
 

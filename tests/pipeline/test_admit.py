@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, Breaker, BreakerState
-from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Limits, Policy, Rule, Window
-from faultbridge.pipeline.decide.admit import MAX_PICKS, admit
+from faultbridge.decide.admit import MAX_PICKS, admit
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control, QueuedCase
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.policy import Limits, Policy, Rule, Window
 from tests.builders import NOON, after
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.cluster.incidents import Hold
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline.decide.admit import admit
+from faultbridge.decide.admit import admit
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.config import FailureDomain, UpdateHold
+from faultbridge.model.cluster.incidents import Hold
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
+from faultbridge.model.times import to_text
 from tests.builders import NOON, after
 from tests.pipeline.test_admit import ROOM, control, picked, queued
 

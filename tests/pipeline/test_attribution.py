@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Component, ComponentType, Severity
-from faultbridge.pipeline.fold.attribution import (
+from faultbridge.decide.fold.attribution import (
     MAX_DISTANCE,
     belongs_to_ended,
     specific_condition,
     unspecific_conditions,
 )
-from faultbridge.pipeline.fold.condition_updates import new_condition
+from faultbridge.decide.fold.condition_updates import new_condition
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key
+from faultbridge.model.faults import NODE_COMPONENT, Action, Component, ComponentType, Severity
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault
 
 CATALOG = load_catalog()

@@ -7,15 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.breaker import (
-    BreakerChange,
-    FailingNode,
-    close_manually,
-    evaluate_breakers,
-    failing_node,
-)
+from faultbridge.decide.breaker import BreakerChange, FailingNode, close_manually, evaluate_breakers, failing_node
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
+from faultbridge.model.edges import NodeStatus
 from tests.builders import ESCALATED, NOON, after, node
 
 LIMIT = BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=10))

@@ -12,15 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from faultbridge import data
-from faultbridge.domain.conditions import Condition, Reporter, Tombstone
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ledger.append import Append, Stack
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.fold.capacity import (
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.fold.capacity import (
     DROPPED,
     MAX_ATTRIBUTE_BYTES,
     MAX_REPORTERS,
@@ -32,13 +25,20 @@ from faultbridge.pipeline.fold.capacity import (
     oversized_conditions,
     tombstone_bytes,
 )
-from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.observe import observe, tick
-from faultbridge.simulation.fakes import FakeTable, ManualClock
-from faultbridge.simulation.fakes.item_size import item_bytes
-from faultbridge.storage import items
-from faultbridge.storage.codec import dump
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.observe import observe, tick
+from faultbridge.decode import data
+from faultbridge.model.conditions import Condition, Reporter, Tombstone
+from faultbridge.model.edges import Actor
+from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.storage import items
+from faultbridge.model.storage.codec import dump
+from faultbridge.record.append import Append, Stack
 from tests.builders import NOON, STACK_ID, after, arrival, config, folded, node, rules
+from tests.sim.fakes import FakeTable, ManualClock
+from tests.sim.fakes.item_size import item_bytes
 
 CATALOG = data.load_catalog()
 MAX_WRITES, MAX_BYTES = 90, 200_000

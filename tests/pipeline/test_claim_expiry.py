@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.faults import Clear
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Policy
-from faultbridge.pipeline.decide.case_moves import due_at
-from faultbridge.pipeline.fold.claims import confirm_claims
-from faultbridge.pipeline.fold.expire import expire
-from faultbridge.pipeline.observe import observe, tick
+from faultbridge.decide.case_moves import due_at
+from faultbridge.decide.fold.claims import confirm_claims
+from faultbridge.decide.fold.expire import expire
+from faultbridge.decide.observe import observe, tick
+from faultbridge.model.faults import Clear
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, Policy
 from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, after, arrival, fault, folded, node, rules
 
 TTL = Limits().claim_ttl

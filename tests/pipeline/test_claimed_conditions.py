@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import OF_SYSLOG
-from faultbridge.pipeline.decide.repair_actions import (
+from faultbridge.decide.fold.claims import confirm_claims
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.governing_rules import (
     believed,
     choose_repair_action,
     required_repair_action,
@@ -18,8 +14,12 @@ from faultbridge.pipeline.decide.repair_actions import (
     unconfirmed,
     without_claims,
 )
-from faultbridge.pipeline.fold.claims import confirm_claims
-from faultbridge.pipeline.fold.fold import fold
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cases import Approval, RepairAction
+from faultbridge.model.faults import NODE_COMPONENT, Action, Clear, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import OF_SYSLOG
 from tests.builders import GPU, NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, nodes_by_status
+from faultbridge.decide.breaker import Thresholds, cluster_status, nodes_by_status
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.edges import NodeStatus
 
 N, C = NodeStatus, ClusterStatus
 

@@ -7,11 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.conditions import Condition, Tombstone
-from faultbridge.domain.faults import Fault, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.pipeline.fold.capacity import (
+from faultbridge.decide.fold.capacity import (
     ALWAYS_FITTING,
     MAX_CONDITION_BYTES,
     OVERFLOW,
@@ -21,8 +17,12 @@ from faultbridge.pipeline.fold.capacity import (
     oversized_conditions,
     weight,
 )
-from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.fold.fold import fold
+from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.decide.fold.fold import fold
+from faultbridge.model.conditions import Condition, Tombstone
+from faultbridge.model.faults import Fault, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
 NAMED = replace(GPU, uuid="GPU-1", serial="16")

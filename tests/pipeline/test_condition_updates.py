@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.changes import ChangeKind
-from faultbridge.pipeline.fold.condition_updates import digest, merge_conditions, new_condition, repeat_condition
-from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.pipeline.normalize.timestamp import CLOCK, SECONDS_OFF
+from faultbridge.decide.fold.changes import ChangeKind
+from faultbridge.decide.fold.condition_updates import digest, merge_conditions, new_condition, repeat_condition
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.decide.normalize.timestamp import CLOCK, SECONDS_OFF
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.faults import NODE_COMPONENT, Action, Clear, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
 

@@ -7,13 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.entry_builder import fault_change
-from faultbridge.pipeline.fold.changes import Arrival, Change
-from faultbridge.pipeline.fold.daily_notes import (
+from faultbridge.decide.entry_builder import fault_change
+from faultbridge.decide.fold.changes import Arrival, Change
+from faultbridge.decide.fold.daily_notes import (
     INFORMATION,
     LATE,
     MAX_NOTED,
@@ -23,8 +19,12 @@ from faultbridge.pipeline.fold.daily_notes import (
     summary_text,
     take_note,
 )
-from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.entries import EntryType
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
 from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, folded, node
 
 STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"

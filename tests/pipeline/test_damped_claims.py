@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.changes import ChangeKind, Folded
-from faultbridge.pipeline.fold.claims import MAX_DAMPED, confirm_claims
-from faultbridge.pipeline.fold.expire import end_claims, expire
-from faultbridge.pipeline.observe import observe
+from faultbridge.decide.fold.changes import ChangeKind, Folded
+from faultbridge.decide.fold.claims import MAX_DAMPED, confirm_claims
+from faultbridge.decide.fold.expire import end_claims, expire
+from faultbridge.decide.observe import observe
+from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node, rules
 
 EXPIRY = NOON + Limits().claim_ttl

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Action, Clear, Severity
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ledger.append import check_moves
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.pipeline.observe import observe, tick
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.decide.observe import observe, tick
+from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import EntryType, Transition
+from faultbridge.model.faults import Action, Clear, Severity
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.record.append import check_moves
 from tests.builders import CATALOG, GPU, NOON, after, arrival, config, fault, node, rules
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.conditions import component_key, parse_component
-from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
-from faultbridge.pipeline.fold.device_names import rename_conditions
-from faultbridge.pipeline.fold.fold import fold
+from faultbridge.decide.fold.changes import Arrival, ChangeKind
+from faultbridge.decide.fold.device_names import rename_conditions
+from faultbridge.decide.fold.fold import fold
+from faultbridge.model.conditions import component_key, parse_component
+from faultbridge.model.faults import Clear, Component, ComponentType, Fault, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
 
 IDENTIFIED = Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-1", index=3)

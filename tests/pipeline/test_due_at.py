@@ -7,13 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Approval, Case, RepairAction, WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import EntryType
-from faultbridge.pipeline.decide.approval_timeout import expire_approval
-from faultbridge.pipeline.decide.case_moves import continue_alone, drop_approval, due_at, escalate_case, move_case
-from faultbridge.pipeline.decide.opt_out import FOREVER
+from faultbridge.decide.case_moves import FOREVER, continue_alone, drop_approval, due_at, escalate_case, move_case
+from faultbridge.decide.decide import expire_approval
+from faultbridge.model.cases import Approval, Case, RepairAction, WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.entries import EntryType, Transition
 from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
 
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.faults import Clear, Component, ComponentType, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.attribution import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
-from faultbridge.pipeline.fold.capacity import MAX_TOMBSTONES
-from faultbridge.pipeline.fold.changes import ChangeKind
+from faultbridge.decide.fold.attribution import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
+from faultbridge.decide.fold.capacity import MAX_TOMBSTONES
+from faultbridge.decide.fold.changes import ChangeKind
+from faultbridge.model.faults import Clear, Component, ComponentType, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.records import Outcome
 from tests.builders import NOON, after, arrival, fault, folded, node
 
 

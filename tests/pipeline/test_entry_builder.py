@@ -7,14 +7,22 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import MAX_REASON, Draft, EntryType
-from faultbridge.domain.nodes import Incarnation
-from faultbridge.pipeline.entry_builder import case_change, component_data, fault_change, note, status_change, step
-from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.node_list import MAX_LISTED, node_list
+from faultbridge.decide.entry_builder import (
+    MAX_LISTED,
+    case_change,
+    component_data,
+    fault_change,
+    node_list,
+    note,
+    status_change,
+    step,
+)
+from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.model.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.conditions import Condition
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.entries import MAX_REASON, Draft, EntryType
+from faultbridge.model.nodes import Incarnation
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
 
 NOON_TEXT = "2026-02-03T12:00:00.000Z"

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Phase, RepairAction
-from faultbridge.domain.catalog import Scope
-from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.faults import Action
-from faultbridge.domain.nodes import Incarnation, NodeState
-from faultbridge.pipeline.fold.expire import end_claims, end_former, end_orders, end_verified
+from faultbridge.decide.fold.expire import end_claims, end_former, end_orders, end_verified
+from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.catalog import Scope
+from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.faults import Action
+from faultbridge.model.nodes import Incarnation, NodeState
 from tests.builders import NOON, after, case, node
 from tests.builders import condition as active
 

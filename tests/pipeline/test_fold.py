@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, OVERFLOW
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
-from faultbridge.pipeline.fold.expire import end_boot, expire
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.decide.fold.capacity import MAX_CONDITIONS, OVERFLOW
+from faultbridge.decide.fold.changes import Arrival, ChangeKind
+from faultbridge.decide.fold.expire import end_boot, expire
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.records import Outcome
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
-from faultbridge.pipeline.decide.governing_rules import (
+from faultbridge.decide.governing_rules import (
     governing_rules,
     requirement_for,
     rule_of_case,
@@ -19,6 +15,10 @@ from faultbridge.pipeline.decide.governing_rules import (
     strongest_requirement,
     with_governing_rules,
 )
+from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
 from tests.builders import case, condition, node
 from tests.pipeline.test_repair_actions import FAULTY
 

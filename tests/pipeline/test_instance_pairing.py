@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import Attempt, Case, Phase
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.instances import Instance
-from faultbridge.pipeline.decide.instance_pairing import (
-    FOLLOW_STEP,
-    VacantNode,
-    may_change_instance,
-    pair,
-    waits_for_provider,
-)
+from faultbridge.decide.instance_pairing import FOLLOW_STEP, VacantNode, may_change_instance, pair, waits_for_provider
+from faultbridge.model.cases import Attempt, Case, Phase
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.instances import Instance
 from tests.builders import ESCALATED, NOON, node
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.policy import Window
-from faultbridge.pipeline.decide.maintenance_windows import check_cron, is_open
+from faultbridge.decide.admit import check_cron, is_open
+from faultbridge.model.policy import Window
 
 HOUR = timedelta(hours=1)
 

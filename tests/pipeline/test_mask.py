@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from faultbridge.pipeline.normalize.mask_secrets import MASKED, SecretPattern, mask, secret_patterns
+from faultbridge.decide.normalize.mask_secrets import MASKED, SecretPattern, mask, secret_patterns
 
 CASES = tomllib.loads((Path(__file__).parent / "secret_cases.toml").read_text(encoding="utf-8"))
 SECRETS: dict[str, str] = CASES["masked"]

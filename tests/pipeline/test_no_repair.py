@@ -7,12 +7,11 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.nodes import Ignored, NodeState
-from faultbridge.pipeline.decide.no_repair import no_repair
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.pipeline.observe import observe
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.decide.observe import observe
+from faultbridge.decide.required_order import no_repair
+from faultbridge.model.cluster.config import ClusterConfig, Mode, UpdateHold
+from faultbridge.model.nodes import Ignored, NodeState
 from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, node, rules
 
 NAMED = "--instance i-0aaaaaaaaaaaaaaa1"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction, case_id
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import NodeState, Placement
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.domain.probation import Probation
+from faultbridge.model.cases import Case, RepairAction, case_id
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import NodeState, Placement, Probation
+from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import GPU, KEY, OTHER_GPU, STACK_ID, after, arrival, fault, node
 from tests.pipeline.test_decide import observed
 

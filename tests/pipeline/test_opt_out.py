@@ -7,9 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.nodes import Ignored
-from faultbridge.pipeline.decide.opt_out import FOREVER, deferred_until, is_absence, opted_out_until, stop_ignoring
+from faultbridge.decide.case_moves import FOREVER, deferred_until, is_absence, opted_out_until, stop_ignoring
+from faultbridge.model.cluster.config import UpdateHold
+from faultbridge.model.nodes import Ignored
 from tests.builders import NOON, after, arrival, config, fault, folded, node
 
 HOUR, DAY = after(hours=1), after(days=1)

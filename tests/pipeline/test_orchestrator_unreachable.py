@@ -7,17 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy, Rule
-from faultbridge.pipeline.decide.orchestrator_unreachable import (
-    orchestrator_timed_out,
-    proof_of_failure,
-    reason_to_proceed,
-)
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.decide.governing_rules import orchestrator_timed_out, proof_of_failure, reason_to_proceed
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import NODE_COMPONENT, Action, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Rule
 from tests.builders import GPU, NOON, after, arrival, fault, folded, node
 
 LIMIT = timedelta(minutes=10)

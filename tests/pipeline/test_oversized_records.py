@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.faults import ELLIPSIS, NODE_COMPONENT, CounterSample, Fault, Observation, Snapshot, faults_of
-from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, add_evidence_object, limit_faults
+from faultbridge.decide.normalize.oversized_records import MAX_FAULTS, add_evidence_object, limit_faults
+from faultbridge.model.faults import ELLIPSIS, NODE_COMPONENT, CounterSample, Fault, Observation, Snapshot, faults_of
 from tests.builders import CATALOG, GPU, NOON, after, fault
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Phase, RepairAction
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
+from faultbridge.decide.entry_builder import durations, gpu_time_lost
+from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.edges import CaseStatus
 from tests.builders import after, case
 
 

@@ -7,10 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.group_updates import GroupUpdate, UpdateHold
-from faultbridge.domain.cluster.provider_status import ConditionKind, GroupStatus, ProviderCondition, ProviderStatus
-from faultbridge.domain.policy import Limits
-from faultbridge.pipeline.decide.provider_conditions import (
+from faultbridge.decide.provider_conditions import (
     MAX_CONDITIONS,
     MAX_MESSAGE,
     next_holds,
@@ -18,6 +15,9 @@ from faultbridge.pipeline.decide.provider_conditions import (
     target_size,
     update_conditions,
 )
+from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
+from faultbridge.model.cluster.state import ConditionKind, GroupStatus, ProviderCondition, ProviderStatus
+from faultbridge.model.policy import Limits
 from tests.builders import NOON, after
 
 LIMITS = Limits(update_deadline=timedelta(hours=6), update_grace=timedelta(minutes=15))

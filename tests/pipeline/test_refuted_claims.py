@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
-from faultbridge.pipeline.fold.claims import confirm_claims
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.decide.fold.changes import Arrival, ChangeKind
+from faultbridge.decide.fold.claims import confirm_claims
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
+from faultbridge.model.nodes import NodeState
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 

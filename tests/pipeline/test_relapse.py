@@ -9,14 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Family
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Rule
-from faultbridge.domain.probation import Probation
-from faultbridge.pipeline.decide.relapse import MAX_PROBATIONS, respond, start_probation
-from faultbridge.pipeline.fold.condition_updates import new_condition
+from faultbridge.decide.fold.condition_updates import new_condition
+from faultbridge.decide.governing_rules import MAX_PROBATIONS, respond, start_probation
+from faultbridge.model.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.model.conditions import Condition
+from faultbridge.model.faults import NODE_COMPONENT, Action, Family
+from faultbridge.model.nodes import NodeState, Probation
+from faultbridge.model.policy import Limits, Rule
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, case, fault, node
 
 ORDER = list(RepairAction)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.policy import Policy, Rule
-from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher
+from faultbridge.decide.governing_rules import choose_repair_action, next_higher
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.policy import Policy, Rule
 from tests.builders import case, condition, node
 
 

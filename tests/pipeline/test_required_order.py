@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Approval, Case, RepairAction
-from faultbridge.domain.cluster.breakers import Breaker, BreakerState
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Ignored, Isolation, NodeState, Placement
-from faultbridge.pipeline.decide.required_order import required_order
+from faultbridge.decide.required_order import required_order
+from faultbridge.model.cases import Approval, Case, RepairAction
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Ignored, Isolation, NodeState, Placement
 from tests.builders import GPU, KEY, NOON, after, config, node
 
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
-from faultbridge.domain.records import RawRecord
-from faultbridge.pipeline.fold.changes import IncarnationMatch
-from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot, resolve
+from faultbridge.decide.fold.changes import IncarnationMatch
+from faultbridge.decide.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot, resolve
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
+from faultbridge.model.records import RawRecord
 from tests.builders import NOON, node
 
 MILLISECOND = timedelta(milliseconds=1)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.entries import Draft, EntryType
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.pipeline.observe import observe
+from faultbridge.decide.observe import observe
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.entries import Draft, EntryType, Transition
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import CATALOG, NOON, POLICY, after, arrival, fault, node, rules
 
 

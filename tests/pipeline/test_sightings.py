@@ -7,11 +7,11 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.faults import Component, ComponentType, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.sightings import MAX_CUSTODY, MAX_SIGHTINGS, record_sightings, take_custody
-from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.fold.fold import MAX_CUSTODY, MAX_SIGHTINGS, record_sightings, take_custody
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.faults import Component, ComponentType, Snapshot
+from faultbridge.model.nodes import NodeState
 from tests.builders import NOON, after, arrival, fault, node
 
 CARD = Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-1", serial="16")

@@ -7,11 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import RawRecord, SentValues
-from faultbridge.pipeline.normalize.timestamp import (
+from faultbridge.decide.normalize.timestamp import (
     MAX_HEARTBEAT_DELAY,
     TOLERANCE,
     clock_has_moved,
@@ -19,6 +15,10 @@ from faultbridge.pipeline.normalize.timestamp import (
     correct_record,
     slow_by,
 )
+from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.faults import NODE_COMPONENT, Fault, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.records import RawRecord, SentValues
 from tests.builders import NOON, after, condition, fault, node
 
 SLOW = timedelta(hours=2)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from faultbridge.domain.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline.normalize.timestamp import EARLIEST, MAX_DELAY, assign_times, bounded_sent_at
+from faultbridge.decide.normalize.timestamp import EARLIEST, MAX_DELAY, assign_times, bounded_sent_at
+from faultbridge.model.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
+from faultbridge.model.policy import Limits
+from faultbridge.model.times import to_text
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.nodes import AliasRow, NodeKey
-from faultbridge.domain.records import RawRecord
-from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust, instance_of
+from faultbridge.decide.normalize.trust import EVENT_BUS, Trust, instance_of
+from faultbridge.model.nodes import AliasRow, NodeKey
+from faultbridge.model.records import RawRecord
 from tests.builders import KEY, NOON, after, config
 
 OWN, OTHER = "i-0aaaaaaaaaaaaaaa1", "i-0bbbbbbbbbbbbbbb2"

@@ -8,15 +8,15 @@ from itertools import permutations
 
 import pytest
 
-from faultbridge.domain.faults import Clear, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
-from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
-from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
-from faultbridge.pipeline.fold.expire import end_all, ignore_observations
-from faultbridge.pipeline.fold.node_conditions import MAX_SNAPSHOTS
+from faultbridge.decide.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
+from faultbridge.decide.fold.changes import Arrival, ChangeKind
+from faultbridge.decide.fold.daily_notes import INFORMATION, MAX_PER_DAY
+from faultbridge.decide.fold.expire import end_all, ignore_observations
+from faultbridge.decide.fold.node_conditions import MAX_SNAPSHOTS
+from faultbridge.model.faults import Clear, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -118,7 +118,7 @@ def test_tombstones_and_notes_are_kept_up_to_their_limits() -> None:
 
 
 def test_a_quiet_condition_ends_exactly_at_the_end_of_its_quiet_period() -> None:
-    from faultbridge.pipeline.fold.expire import expire
+    from faultbridge.decide.fold.expire import expire
 
     state = folded(node(), arrival(fault("xid.92"), at=NOON)).state
     (condition,) = state.conditions.values()

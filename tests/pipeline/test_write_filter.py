@@ -7,16 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.catalog import Kind
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Match, Policy, Rule
-from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.write_filter import (
+from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.fold.write_filter import (
     LOG_CODES,
     LOG_REPORT_PRECISION,
     LOGGED_SNAPSHOT_PRECISION,
@@ -24,6 +16,14 @@ from faultbridge.pipeline.fold.write_filter import (
     SNAPSHOT_PRECISION,
     must_write,
 )
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.catalog import Kind
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, arrival, fault, node
 
 MILLISECOND = timedelta(milliseconds=1)

@@ -8,8 +8,18 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.plots.charts import LEFT, RIGHT, WIDTH, Bar, Point, points, stacked_bars
-from faultbridge.plots.results import backtest_plots, comparison_plots, write_plots
+from faultbridge.decide.backtest.plots import (
+    LEFT,
+    RIGHT,
+    WIDTH,
+    Bar,
+    Point,
+    backtest_plots,
+    comparison_plots,
+    points,
+    stacked_bars,
+    write_plots,
+)
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
 VALUES = st.floats(0, 1e6)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data.policies import default_document
-from faultbridge.policyfile.effective import changed_settings, effective_settings
-from faultbridge.policyfile.parser import read_policy
-from faultbridge.policyfile.weakened import weakened_protection
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decide.policyfile.weakened import changed_settings, effective_settings, weakened_protection
+from faultbridge.decode.data.policies import default_document
 
 STRICT = "breakers: [{scope: cluster, nodes: 5, percent: 20}, {scope: domain, nodes: 4, percent: 50}]\n"
 

@@ -10,9 +10,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from faultbridge.data import policies
-from faultbridge.policyfile.json_schema import field_guide, part_title, policy_schema
-from faultbridge.policyfile.parser import InvalidPolicy, read_policy
+from faultbridge.decide.policyfile.parser import InvalidPolicy, field_guide, part_title, policy_schema, read_policy
+from faultbridge.decode.data import policies
 from tests.policyfile.test_policyfile import GOOD, NESTED
 
 SAMPLES = sorted((Path(__file__).resolve().parents[2] / "schemas/policy/samples/1.0").glob("*.json"))

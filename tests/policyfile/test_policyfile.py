@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.data import policies
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerScope
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy, Window
-from faultbridge.errors import Rejected
-from faultbridge.policyfile.parser import InvalidPolicy, read_policy, write_policy
-from faultbridge.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
-from faultbridge.storage.codec import load
+from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy, write_policy
+from faultbridge.decide.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
+from faultbridge.decode.data import policies
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.cluster.state import BreakerScope
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Window
+from faultbridge.model.storage.codec import load
 
 GOOD = """
 rules:

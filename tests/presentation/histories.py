@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.console.facts import Facts
-from faultbridge.console.page_documents import CaseDocuments
-from faultbridge.ledger.timeline import Timeline
-from faultbridge.registry.views import Views
+from faultbridge.record.timeline import Timeline
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.console.facts import CaseDocuments, Facts
 from tests.scenarios.world import CLUSTER, World
 
 

@@ -9,21 +9,21 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Policy, Rule
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Misconfigured
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.presentation.cases.advice import NEXT
-from faultbridge.presentation.cases.case_page import CasePage, case_page
-from faultbridge.presentation.cluster_page import cluster_page
-from faultbridge.presentation.grid import GridNode
-from faultbridge.presentation.history import Span
-from faultbridge.presentation.tones import Tone
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.presentation.case_answers import NEXT
+from faultbridge.serve.presentation.case_page import CasePage, case_page
+from faultbridge.serve.presentation.cluster_page import cluster_page
+from faultbridge.serve.presentation.grid import GridNode
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
 from tests.presentation.histories import case_of, facts_of, replaced
 from tests.scenarios.incidents.test_incidents import lose_links, world_of
@@ -250,7 +250,7 @@ def test_a_live_case_grows_and_a_closed_one_does_not() -> None:
 
 
 def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
-    from faultbridge.presentation.incident_page import incident_page
+    from faultbridge.serve.presentation.incident_page import incident_page
 
     world = absorbed()
     facts = facts_of(world)
@@ -266,7 +266,7 @@ def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
 
 @pytest.mark.parametrize(("racks", "shown"), [(4, 4), (1200, 1)])
 def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_marked(racks: int, shown: int) -> None:
-    from faultbridge.presentation.incident_page import incident_page
+    from faultbridge.serve.presentation.incident_page import incident_page
 
     world = absorbed()
     facts = facts_of(world)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.cluster.ranks import ranks_in_order
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.jobs.progress import JobProgress
-from faultbridge.jobs.verdicts import RecordVerdict
-from faultbridge.presentation.history import Span
-from faultbridge.presentation.job_page import JobPage, job_page
-from faultbridge.presentation.node_page import node_page
+from faultbridge.model.cluster.ranks import ranks_in_order
+from faultbridge.model.edges import CaseStatus
+from faultbridge.repair.jobs.progress import JobProgress
+from faultbridge.repair.jobs.verdicts import RecordVerdict
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.job_page import JobPage, job_page
+from faultbridge.serve.presentation.node_page import node_page
 from tests.jobs.test_resume import jobs
 from tests.jobs.test_verdicts import document
 from tests.presentation.histories import facts_of

@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.presentation.lanes import MAX_TICKS, Bar, Lane, make_chart, ticks
-from faultbridge.presentation.tones import Tone
+from faultbridge.serve.presentation.history import MAX_TICKS, Bar, Lane, make_chart, ticks
+from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
 
 SECONDS = st.integers(-10_000_000, 10_000_000).map(lambda seconds: NOON + timedelta(seconds=seconds))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.policy import Rule
-from faultbridge.pipeline.decide.no_repair import no_repair
-from faultbridge.presentation.history import Span
-from faultbridge.presentation.node_page import NodePage, node_page
+from faultbridge.decide.required_order import no_repair
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.faults import Severity
+from faultbridge.model.policy import Rule
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.node_page import NodePage, node_page
 from tests.builders import NOON
 from tests.presentation.histories import facts_of, replaced
 from tests.scenarios.world import CLUSTER, World

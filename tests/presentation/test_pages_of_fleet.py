@@ -8,16 +8,16 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.policy import Policy
-from faultbridge.errors import Misconfigured
-from faultbridge.presentation.areas import cluster_area
-from faultbridge.presentation.cluster_page import cluster_page
-from faultbridge.presentation.fleet_page import fleet_page
-from faultbridge.presentation.grid import MAX_SINGLE_NODES, GridNode, gpu_share, node_groups
-from faultbridge.presentation.history import Span
-from faultbridge.presentation.node_page import node_page
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.policy import Policy
+from faultbridge.serve.presentation.areas import cluster_area
+from faultbridge.serve.presentation.cluster_page import cluster_page
+from faultbridge.serve.presentation.fleet_page import fleet_page
+from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, gpu_share, node_groups
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.node_page import node_page
 from tests.builders import NOON
 from tests.presentation.histories import facts_of, replaced
 from tests.scenarios.world import CLUSTER, World

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.policy import Rule
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.presentation.cases.case_page import CasePage, case_page
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.policy import Rule
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.serve.presentation.case_page import CasePage, case_page
 from tests.presentation.histories import case_of, replaced
 from tests.scenarios.world import World
 

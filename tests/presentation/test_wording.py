@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.ports import ProviderFailure
-from faultbridge.presentation.wording import ACTION_TEXTS, action_text, reason_text, without_code
+from faultbridge.model.cases import RepairAction
+from faultbridge.record.ports import ProviderFailure
+from faultbridge.serve.presentation.tones import ACTION_TEXTS, action_text, reason_text, without_code
 
 
 @pytest.mark.parametrize("code", ProviderFailure)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.provider_check import ProviderCheck
-from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import RetireReplaced
-from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import RetireReplaced
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
+from tests.sim.fakes import FakeInventory
 from tests.world import World
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.instances import Instance
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.instances import Instance
 
 
 class FakeNodeListing:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.faults import Component
-from faultbridge.registry.gpus_of_nodes import gpus_of
+from faultbridge.model.faults import Component
+from faultbridge.repair.registry.gpus import gpus_of
 from tests.builders import KEY
 from tests.e2e.harness.records import healthy_smi
 from tests.world import World

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.entrypoints.inventory import inventory as inventory_function
-from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import FakeFleet, FakeInventory
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.inventory import inventory as inventory_function
 from tests.builders import KEY
 from tests.registry.world import instance, replace_externally
+from tests.sim.fakes import FakeFleet, FakeInventory
 from tests.world import GROUP
 
 

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
-from faultbridge.ledger.streams import streams_of
-from faultbridge.ops.erase import Erase
-from faultbridge.ports import ClusterNode
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
+from faultbridge.model.instances import Instance
+from faultbridge.model.records import Outcome
+from faultbridge.model.storage import keys
+from faultbridge.record.cluster_stream import streams_of
+from faultbridge.record.ports import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import keys
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ops.erase import Erase
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
+from tests.sim.fakes import raise_once
 from tests.world import GROUP, XID_79
 
 

@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Conflict, Rejected
-from faultbridge.ledger.append import Append, Stack
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.simulation.fakes import FakeTable, ManualClock, raise_once
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Key, Update
+from faultbridge.model.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Conflict, Rejected
+from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Key, Update
+from faultbridge.record.append import Append, Stack
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import STACK_ID
+from tests.sim.fakes import FakeTable, ManualClock, raise_once
 
 KEY = NodeKey("train-a", "ip-10-0-0-7")
 NODE = NewNode("ip-10-0-0-7", "i-0123456789abcdef0", "gpu-workers", "p5.48xlarge", "us-east-1a", ("node7.cluster",))

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.instances import Instance
-from faultbridge.pipeline.decide.required_order import inclusion_order
+from faultbridge.decide.required_order import inclusion_order
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.instances import Instance
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate

@@ -6,12 +6,11 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
-from faultbridge.registry.groups import Group
-from faultbridge.registry.instances import GroupMember
-from faultbridge.registry.retirement import is_replaced
+from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
+from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
+from faultbridge.repair.registry.groups import Group
+from faultbridge.repair.registry.instances import GroupMember
+from faultbridge.repair.registry.retirement import is_replaced
 from tests.builders import NOON, after
 
 RUNNING = UpdateHold("a", NOON, after(hours=6))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
-from faultbridge.registry.views import Views, status_ranges
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeKey
+from faultbridge.repair.registry.views import Views, status_ranges
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 

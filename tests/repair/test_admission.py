@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline.decide.admit import Refused
+from faultbridge.decide.admit import Refused
+from faultbridge.model.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Rule
+from faultbridge.model.times import to_text
 from faultbridge.repair.admission import (
     ReadyCase,
     apply_dry_run,

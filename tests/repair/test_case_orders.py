@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.errors import Rejected
+from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Rule
 from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from tests.scenarios.world import World
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
-from faultbridge.repair.successor.claim import belongs_to_other
-from faultbridge.storage import items
+from faultbridge.model.nodes import Alias, AliasRow, NodeKey
+from faultbridge.model.storage import items
+from faultbridge.repair.successor.launch import belongs_to_other
 from tests.builders import KEY, NOON, node
 
 OTHER = NodeKey(KEY.cluster, "node-9")

@@ -7,14 +7,13 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.cluster.provider_status import ConditionKind, ProviderCondition
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.times import to_text
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import items, keys
+from faultbridge.model.cluster.state import ClusterStatus, ConditionKind, ProviderCondition
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.storage import items, keys
+from faultbridge.model.times import to_text
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 
 def state(world: World):

@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from faultbridge.archive.anchor import RecordAnchor
-from faultbridge.archive.manifests import Manifest, SealedRange
-from faultbridge.archive.retention import ExpireEntries
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Conflict
-from faultbridge.jobs.jobs import Jobs
-from faultbridge.ledger.append import MAX_TRIES
-from faultbridge.ledger.publish import Publish
-from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+from faultbridge.model.errors import Conflict
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, jobs, keys
+from faultbridge.model.storage.writes import Delete, Key, Put, Update
+from faultbridge.record.append import MAX_TRIES
+from faultbridge.record.archive.anchor import RecordAnchor
+from faultbridge.record.archive.seal import ExpireEntries, Manifest, SealedRange
+from faultbridge.record.publish import Publish
+from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
 from faultbridge.repair.controls import Controls
-from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
-from faultbridge.storage import items, jobs, keys
-from faultbridge.storage.writes import Delete, Key, Put, Update
+from faultbridge.repair.jobs.jobs import Jobs
 from tests.archive.world import N1, ArchiveWorld
 from tests.ingest.world import LedgerFixture
+from tests.sim.fakes import Call, FakeBus, FakeTable
 
 WRITES = {"table.write", "table.transact"}
 CONTROL = keys.cluster_control("train-a")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cluster.config import DampedSource
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline.fold.claims import DAMPED_FOR
+from faultbridge.decide.fold.claims import DAMPED_FOR
+from faultbridge.model.cluster.config import DampedSource
+from faultbridge.model.storage.writes import Item, Value
+from faultbridge.model.times import to_text
 from faultbridge.repair.damped_sources import MAX_DAMPED_FOR, update_damped
-from faultbridge.storage.writes import Item, Value
 from tests.builders import NOON, after, config
 
 DAY = timedelta(days=1)

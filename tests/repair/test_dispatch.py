@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.faults import Severity
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete, Put, Update
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete, Put, Update
 from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, World, limits
+from tests.sim.fakes import Call
 
 
 def queued(nodes: int, **others) -> World:

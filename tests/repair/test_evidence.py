@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.repair.attempt.evidence import MAX_INLINE_BYTES, store_report
-from faultbridge.simulation.fakes import FakeObjects
+from faultbridge.repair.attempt.intent import MAX_INLINE_BYTES, store_report
 from tests.builders import KEY, NOON
+from tests.sim.fakes import FakeObjects
 
 
 @pytest.mark.parametrize(("length", "stored"), [(0, 0), (MAX_INLINE_BYTES, 0), (MAX_INLINE_BYTES + 1, 1)])

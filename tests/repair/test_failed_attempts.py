@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Attempt, Phase
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.repair.attempt.failed_attempts import escalate_case, retry_time
+from faultbridge.model.cases import Attempt, Phase
+from faultbridge.model.edges import NodeStatus
+from faultbridge.repair.attempt.progress import escalate_case, retry_time
 from tests.builders import NOON, node
 from tests.repair.test_verification_rules import CASE
 

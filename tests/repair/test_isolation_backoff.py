@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Limits
-from faultbridge.ports import CallResult, ProviderFailure
-from faultbridge.repair.isolation_backoff import (
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Limits
+from faultbridge.record.ports import CallResult, ProviderFailure
+from faultbridge.repair.isolation import (
     FIRST_CALL_DELAY,
     MAX_CALL_DELAY,
     OVERDUE_AFTER,
@@ -17,9 +17,9 @@ from faultbridge.repair.isolation_backoff import (
     is_overdue,
     isolation_note,
     record_failed_call,
+    request_again,
     schedule_call,
 )
-from faultbridge.repair.isolation_changes import request_again
 from tests.builders import NOON, node
 from tests.repair.test_admission import queued
 

@@ -9,23 +9,23 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Update
+from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
+from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
 from faultbridge.repair.isolate import IsolationResult
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Update
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.scenarios.incidents.test_incident_at_the_intent import before_the_intent_of
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
+from tests.sim.fakes import Call
 
 Causes = Callable[[str], list[logging.LogRecord]]
 

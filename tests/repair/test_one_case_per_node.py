@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import NodeState
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.simulation.fakes import FakeInventory
-from faultbridge.storage import keys
+from faultbridge.decide.normalize.trust import EVENT_BUS
+from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import keys
+from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
+from tests.sim.fakes import FakeInventory
 from tests.world import GROUP, XID_79, World
 
 COLLECTOR = "AROACOLLECTOR:collector"

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Phase
-from faultbridge.domain.nodes import NodeState
+from faultbridge.model.cases import Phase
+from faultbridge.model.nodes import NodeState
 from faultbridge.repair.attempt.progress import live_attempt, record_outcome, schedule_probe, start_or_resume_step
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 from tests.builders import NOON, node

@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Transient
-from faultbridge.pipeline.decide.case_moves import move_case
-from faultbridge.ports import ExecutionStatus
+from faultbridge.decide.case_moves import move_case
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.ports import ExecutionStatus
 from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
 from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
-from faultbridge.simulation.fakes import Call
 from tests.races import run_before_write
 from tests.scenarios.world import GROUP, World, limits
+from tests.sim.fakes import Call
 
 
 @pytest.fixture

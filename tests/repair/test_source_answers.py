@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.successor.sources import MIN_LEFT, Decision, SourceAnswer
 from tests.builders import NOON
 

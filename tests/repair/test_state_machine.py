@@ -8,8 +8,8 @@ import pytest
 
 from faultbridge.repair.attempt.step_contract import StepOutcome, execution_input
 from faultbridge.repair.attempt.step_runner import STEPS
-from faultbridge.simulation.fakes.state_machine import CALLBACK, definition
 from tests.scenarios.world import World
+from tests.sim.fakes.state_machine import CALLBACK, definition
 
 MAX_TRANSITIONS = 30
 STATES = definition()["States"]

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ports import ProviderFailure
-from faultbridge.registry.registration import Registration
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.attempt.step_contract import StepRequest
-from faultbridge.simulation.fakes import Call
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import World
+from tests.sim.fakes import Call
 
 
 def started(**others) -> World:
@@ -201,7 +201,7 @@ def test_the_task_token_is_never_recorded_in_an_entry():
 
 
 def test_a_long_report_is_stored_whole_outside_the_entry():
-    from faultbridge.ports import Verdict, Verification
+    from faultbridge.record.ports import Verdict, Verification
 
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)
@@ -217,8 +217,8 @@ def test_a_long_report_is_stored_whole_outside_the_entry():
 def test_the_instance_of_a_node_without_a_group_is_not_released():
     from dataclasses import replace
 
-    from faultbridge.domain.case_transitions import Transition
-    from faultbridge.domain.edges import Actor
+    from faultbridge.model.edges import Actor
+    from faultbridge.model.entries import Transition
 
     world = World()
     world.append(

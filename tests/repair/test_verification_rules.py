@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Incarnation
+from faultbridge.model.cases import Attempt, Case, Phase, RepairAction
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Incarnation
 from faultbridge.repair.attempt.verification_rules import (
     MAX_FINDINGS_LENGTH,
     faults_since_start,

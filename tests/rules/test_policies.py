@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data.policies import version_of
-from faultbridge.errors import Rejected
-from faultbridge.rules.policies import PolicyStore
-from faultbridge.rules.rulebook import Rulebook
-from faultbridge.simulation.fakes import FakeTable, ManualClock
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.errors import Rejected
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
+from faultbridge.record.policies import PolicyStore
+from faultbridge.record.rulebook import Rulebook
 from tests.builders import CATALOG, POLICY, STACK_ID, config
+from tests.sim.fakes import FakeTable, ManualClock
 
 
 def document(concurrent: int) -> dict[str, object]:

@@ -15,16 +15,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Isolation, NodeKey
-from faultbridge.domain.policy import Limits, Rule
-from faultbridge.errors import FaultbridgeError, Rejected
-from faultbridge.pipeline.decide.required_order import RequiredOrder, required_order
-from faultbridge.ports import (
+from faultbridge.decide.required_order import RequiredOrder, required_order
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import FaultbridgeError, Rejected
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Isolation, NodeKey
+from faultbridge.model.policy import Limits, Rule
+from faultbridge.record.ports import (
     CallResult,
     Capacity,
     CapacityEvidence,
@@ -33,10 +33,10 @@ from faultbridge.ports import (
     Verdict,
     Verification,
 )
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.opt_out import OptOut
+from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.retirement import Retirement
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.world import CLUSTER, GROUP, World
 

@@ -8,8 +8,8 @@ from itertools import permutations
 
 import pytest
 
-from faultbridge.domain.faults import Action
-from faultbridge.domain.times import to_text
+from faultbridge.model.faults import Action
+from faultbridge.model.times import to_text
 from tests.builders import KEY
 from tests.world import XID_79, World
 

@@ -9,64 +9,58 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case
-from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Clear, Component, Observation, Snapshot
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.policy import Limits, Policy, Rule
-from faultbridge.domain.records import RawRecord
-from faultbridge.errors import Transient
-from faultbridge.incidents.changes import IncidentChanges
-from faultbridge.incidents.correlate import Correlate
-from faultbridge.incidents.held import HeldCases
-from faultbridge.incidents.onsets import Onsets
-from faultbridge.ingest.heartbeat_log import HeartbeatLog
-from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
-from faultbridge.jobs.callbacks import DeliverCallbacks
-from faultbridge.jobs.job_impact import JobImpact
-from faultbridge.jobs.jobs import Jobs
-from faultbridge.jobs.progress import JobProgress
-from faultbridge.jobs.resume import ResumeJobs
-from faultbridge.ledger.append import Append, Stack
-from faultbridge.ledger.cluster_reads import ClusterReads
-from faultbridge.ops.cluster_steps import ClusterSteps
-from faultbridge.ops.react import React, status_causes
-from faultbridge.ops.silent_instances import ProbeInstance
-from faultbridge.ops.sweep import Sweep
-from faultbridge.ops.sweep_result import SweepResult
-from faultbridge.ops.tick_node import TickNode
-from faultbridge.pipeline.normalize.resolve import record_boot
-from faultbridge.pipeline.observe import observe
-from faultbridge.ports import Capacity, CapacityEvidence
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-from faultbridge.repair.attempt.recovery import RecoverAttempts
+from faultbridge.decide.normalize.resolve import record_boot
+from faultbridge.decide.observe import observe
+from faultbridge.model.cases import Case
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import BreakerLimit, Control
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import Clear, Component, Observation, Snapshot
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.policy import Limits, Policy, Rule
+from faultbridge.model.records import RawRecord
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Item, Key, Update
+from faultbridge.record.append import Append, Stack
+from faultbridge.record.cluster_reads import ClusterReads
+from faultbridge.record.ports import Capacity, CapacityEvidence
+from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.attempt.recovery import RecoverAttempts, ReleaseLeakedSlots
+from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.attempt.step_runner import StepRunner
-from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.case_orders import CaseOrders
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.incidents.changes import IncidentChanges
+from faultbridge.repair.incidents.correlate import Correlate, Onsets
+from faultbridge.repair.incidents.held import HeldCases
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.isolate_many import IsolateMany
 from faultbridge.repair.isolation_permits import IsolationPermits
+from faultbridge.repair.jobs.callbacks import DeliverCallbacks
+from faultbridge.repair.jobs.job_impact import JobImpact
+from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.repair.jobs.progress import JobProgress
+from faultbridge.repair.jobs.resume import ResumeJobs
 from faultbridge.repair.node_orders import NodeOrders
+from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.repair.successor.waits import CapacityWaits
-from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.simulation import fakes
-from faultbridge.simulation.fakes.state_machine import FakeStateMachine
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item, Key, Update
+from faultbridge.serve.ingest.heartbeat_log import HeartbeatLog
+from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
+from faultbridge.serve.ops.react import React, status_causes
+from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, SweepResult, TickNode
 from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, STACK_ID, arrival, fault
+from tests.sim import fakes
+from tests.sim.fakes.state_machine import FakeStateMachine
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"

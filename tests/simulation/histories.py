@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from faultbridge.simulation.history import STEPS, build_system, draw_actions, play_on
-from faultbridge.simulation.simulated_ports import SimulatedPorts
+from tests.sim.history import STEPS, build_system, draw_actions, play_on
+from tests.sim.simulated_ports import SimulatedPorts
 from tests.simulation.parallel import collect_less
 
 

@@ -18,8 +18,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-from faultbridge.simulation.exhaustive import APPROVAL, ORDERED_REPAIR
 from tests.conftest import ROOT
+from tests.sim.exhaustive import APPROVAL, ORDERED_REPAIR
 from tests.simulation.parallel import collect_less, explore_part, violations_of
 from tests.simulation.red_seeds import red_seeds, run_red_seeds
 

@@ -9,10 +9,10 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
 
-from faultbridge.simulation.exhaustive import SCENARIOS, Exploration, explore
-from faultbridge.simulation.history import run
-from faultbridge.simulation.remembered_values import remember_values
 from tests.scheduling import IS_XDIST_PROCESS
+from tests.sim.exhaustive import SCENARIOS, Exploration, explore
+from tests.sim.history import run
+from tests.sim.remembered_values import remember_values
 
 A = TypeVar("A")
 B = TypeVar("B")

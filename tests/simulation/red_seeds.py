@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from faultbridge.simulation.history import run
+from tests.sim.history import run
 
 FILE = Path(__file__).with_name("red_seeds.yaml")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.repair.successor import capacity
-from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.history import draw_growing, draw_reserving, draw_spares, draw_volumes, play
-from faultbridge.simulation.shrink import violated_invariants
+from faultbridge.repair.successor import sources
+from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.history import draw_growing, draw_reserving, draw_spares, draw_volumes, play
+from tests.sim.shrink import violated_invariants
 
 SEEDS = range(300)
 RESERVED = next(seed for seed in SEEDS if draw_reserving(seed) and draw_spares(seed) is None)
@@ -44,5 +44,5 @@ def test_spares_that_are_used_up_are_launched_again_once_there_is_capacity() -> 
 
 
 def test_an_instance_that_is_given_up_without_free_capacity_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "requeue_without_capacity", lambda *_: None)
+    monkeypatch.setattr(sources, "requeue_without_capacity", lambda *_: None)
     assert KEPT in violated_invariants(play(RESERVED, (NONE_LEFT, REPLACE, APPROVE, APPROVE)))

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.simulation.history import build_system, draw_growing, play_on
-from faultbridge.simulation.invariants.nodes import CLUSTER_INVARIANTS
-from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from tests.sim.history import build_system, draw_growing, play_on
+from tests.sim.invariants.nodes import CLUSTER_INVARIANTS
+from tests.sim.invariants.view import SystemView
+from tests.sim.simulated_system import GROUPS, REPAIRED
 
 GROWING = next(seed for seed in range(300) if draw_growing(seed))
 

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from faultbridge.domain.faults import Fault, Snapshot
-from faultbridge.domain.records import Outcome, RawRecord
-from faultbridge.ingest.outcomes import OUTCOMES
-from faultbridge.ingest.record_reader import Delivery, RecordPart
-from faultbridge.simulation.fakes import START
-from faultbridge.simulation.invariants import records
-from faultbridge.simulation.invariants.view import SystemView
+from faultbridge.model.faults import Fault, Snapshot
+from faultbridge.model.records import Outcome, RawRecord
+from faultbridge.serve.ingest.outcomes import OUTCOMES
+from faultbridge.serve.ingest.record_reader import Delivery, RecordPart
 from tests.builders import fault
+from tests.sim.fakes import START
+from tests.sim.invariants import records
+from tests.sim.invariants.view import SystemView
 
 
 def snapshot(at: datetime, body: bytes, *faults: Fault, record_id: str = "r-1") -> RecordPart:

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeState
-from faultbridge.ingest.send import RawInput
-from faultbridge.ledger.publish import Publish
-from faultbridge.simulation.environment.samples import kernel_line
-from faultbridge.simulation.fakes import Call
-from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind
-from faultbridge.simulation.history import History, build_system, run
-from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.rest import come_to_rest
-from faultbridge.simulation.scripted_orders import NODE
-from faultbridge.simulation.shrink import shrink, violated_invariants
-from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Key
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Key
+from faultbridge.record.publish import Publish
+from faultbridge.serve.ingest.send import RawInput
 from tests.races import writes_of
 from tests.sim.__main__ import main
+from tests.sim.environment.samples import kernel_line
+from tests.sim.fakes import Call
+from tests.sim.fault_injection import NO_FAULTS, FaultInjector, FaultKind
+from tests.sim.history import History, build_system, run
+from tests.sim.journal import Journal
+from tests.sim.rest import come_to_rest
+from tests.sim.scripted_orders import NODE
+from tests.sim.shrink import shrink, violated_invariants
+from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 
 UNPUBLISHED = "every entry is published and no longer marked as unpublished"
 
@@ -97,12 +97,12 @@ def violations_of_a_race() -> list[str]:
 
 def test_a_commit_that_overwrites_another_one_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert violations_of_a_race() == []
-    monkeypatch.setattr("faultbridge.ledger.append._unchanged", lambda _: None)
+    monkeypatch.setattr("faultbridge.record.append._unchanged", lambda _: None)
     assert any("each commit of a state increases its version by one" in line for line in violations_of_a_race())
 
 
 def test_a_slot_that_is_never_released_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.projections.slot_release", lambda *_: [])
+    monkeypatch.setattr("faultbridge.model.storage.projections.slot_release", lambda *_: [])
     assert any(
         "repair slots are held exactly by the repairs in progress" in violated_invariants(run(seed))
         for seed in range(6)

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from faultbridge.simulation.history import run
 from tests.conftest import ROOT
+from tests.sim.history import run
 from tests.simulation.histories import digest
 
 PROGRAM = "from tests.simulation.histories import digest; print(digest({seed}, 25))"
 WITHOUT_REMEMBERED_VALUES = f"""
-from faultbridge.simulation import simulated_system
+from tests.sim import simulated_system
 simulated_system.remember_values = lambda: None
 {PROGRAM}
 """

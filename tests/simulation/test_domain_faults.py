@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from faultbridge.ports import BusEvent
-from faultbridge.simulation.environment.action_plan import draw_plan
-from faultbridge.simulation.fakes import START, FakeBus, ManualClock
-from faultbridge.simulation.history import build_system, draw_nodes_in_rack, run
-from faultbridge.simulation.invariants.incidents import INVARIANTS, IncidentChecks
-from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.situations.draw import draw_large
-from faultbridge.storage.writes import Item
+from faultbridge.model.storage.writes import Item
+from faultbridge.record.ports import BusEvent
+from tests.sim.environment.action_plan import draw_plan
+from tests.sim.fakes import START, FakeBus, ManualClock
+from tests.sim.history import build_system, draw_nodes_in_rack, run
+from tests.sim.invariants.incidents import INVARIANTS, IncidentChecks
+from tests.sim.invariants.view import SystemView
+from tests.sim.journal import Journal
+from tests.sim.situations.draw import draw_large
 
 SEEDS = range(300)
 LAW = "no intent is recorded for a node of an open incident"

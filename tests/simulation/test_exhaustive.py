@@ -6,18 +6,9 @@ from collections import Counter
 
 import pytest
 
-from faultbridge.simulation.exhaustive import (
-    APPROVAL,
-    ESCALATION,
-    ISOLATION,
-    KINDS,
-    ORDERED_REPAIR,
-    REPAIR,
-    WATCHED_FAULT,
-    Scenario,
-)
-from faultbridge.simulation.fault_injection import FaultKind
-from faultbridge.simulation.scripted_orders import Order
+from tests.sim.exhaustive import APPROVAL, ESCALATION, ISOLATION, KINDS, ORDERED_REPAIR, REPAIR, WATCHED_FAULT, Scenario
+from tests.sim.fault_injection import FaultKind
+from tests.sim.scripted_orders import Order
 from tests.simulation.parallel import explore_part, parallel_map
 
 

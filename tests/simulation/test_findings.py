@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.composition.installation import Installation
-from faultbridge.data import detectors as packaged
-from faultbridge.domain.findings import Mark
-from faultbridge.findings.judgments import Judgments
-from faultbridge.ingest.send import RawInput
-from faultbridge.simulation import history
-from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.environment.environment import Environment
-from faultbridge.simulation.fault_injection import draw_fault_profile
-from faultbridge.simulation.invariants import findings
-from faultbridge.simulation.simulated_system import REPAIRED
+from faultbridge.decode.data import detectors as packaged
+from faultbridge.model.findings import Mark
+from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.installation import Installation
+from tests.sim import history
+from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.environment.environment import Environment
+from tests.sim.fault_injection import draw_fault_profile
+from tests.sim.invariants import findings
+from tests.sim.simulated_system import REPAIRED
 
 SEEDS = (4, 6, 9, 11)
 """Seeds whose clusters have enough nodes in service for long enough to have findings."""

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.pipeline.decide import admit, opt_out
-from faultbridge.registry import provider_check
-from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.fakes import FakeFleet, FakeInventory, ManualClock
-from faultbridge.simulation.group_owner import GroupOwner, ObservedUpdate
-from faultbridge.simulation.history import draw_growing, play, run
-from faultbridge.simulation.shrink import violated_invariants
+from faultbridge.decide import admit, case_moves
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.repair.registry import provider_check
 from tests.builders import NOON, after
+from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.fakes import FakeFleet, FakeInventory, ManualClock
+from tests.sim.group_owner import GroupOwner, ObservedUpdate
+from tests.sim.history import draw_growing, play, run
+from tests.sim.shrink import violated_invariants
 
 SEEDS = range(300)
 OWNED = next(seed for seed in SEEDS if draw_growing(seed))
@@ -93,7 +93,7 @@ def test_a_repair_that_starts_during_an_update_is_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_case_for_a_node_that_leaves_in_an_update_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opt_out, "is_absence", lambda _condition: False)
+    monkeypatch.setattr(case_moves, "is_absence", lambda _condition: False)
     found = broken_by(update(1))
     assert "a node that leaves in an update opens no case for its absence" in found
 

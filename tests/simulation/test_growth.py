@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.history import draw_growing, draw_nodes_in_rack, draw_spares, play
+from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.history import draw_growing, draw_nodes_in_rack, draw_spares, play
 
 SEEDS = range(300)
 KINDS = ("growth", "growth_during_pause", "growth_during_import", "growth_during_incident")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.simulation.history import run
-from faultbridge.simulation.invariants import arithmetic
-from faultbridge.simulation.shrink import violated_invariants
+from tests.sim.history import run
+from tests.sim.invariants import arithmetic
+from tests.sim.shrink import violated_invariants
 
 
 def test_the_arithmetic_imports_only_the_standard_library() -> None:

@@ -9,24 +9,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.conditions import Reporter
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Incarnation, Isolation, NodeKey, NodeState, Placement
-from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.simulation.fault_injection import NO_FAULTS
-from faultbridge.simulation.laws import (
-    breaker_trials,
-    instances,
-    isolation_budget,
-    operators,
-    running_work,
-    urgent_pages,
-)
-from faultbridge.simulation.simulated_system import GROUPS, REPAIRED, SimulatedSystem
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.conditions import Reporter
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Incarnation, Isolation, NodeKey, NodeState, Placement
+from faultbridge.record.ports import PageMessage, PageUrgency
 from tests.builders import case, condition, node
+from tests.sim.fakes.seam import Call
+from tests.sim.fault_injection import NO_FAULTS
+from tests.sim.laws import breaker_trials, instances, isolation_budget, operators, running_work, urgent_pages
+from tests.sim.simulated_system import GROUPS, REPAIRED, SimulatedSystem
 
 CLUSTER = {"network_node_2": "switch-1"}
 

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from faultbridge.domain.records import RawRecord
-from faultbridge.domain.times import to_text
-from faultbridge.ingest import node_batch
-from faultbridge.pipeline.normalize import timestamp
-from faultbridge.simulation.environment.action_plan import ExternalAction
-from faultbridge.simulation.fakes import START
-from faultbridge.simulation.history import History, draw_wrong_clocks, play
-from faultbridge.simulation.invariants import node_clocks
-from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.node_clocks import NodeClocks, TrueTime
-from faultbridge.simulation.shrink import violated_invariants
+from faultbridge.decide.normalize import timestamp
+from faultbridge.model.records import RawRecord
+from faultbridge.model.times import to_text
+from faultbridge.serve.ingest import node_batch
+from tests.sim.environment.action_plan import ExternalAction
+from tests.sim.fakes import START
+from tests.sim.history import History, draw_wrong_clocks, play
+from tests.sim.invariants import node_clocks
+from tests.sim.invariants.view import SystemView
+from tests.sim.node_clocks import NodeClocks, TrueTime
+from tests.sim.shrink import violated_invariants
 
 SEEDS = range(300)
 TRUE_TIME = "a fault has its true time if its node's clock is known"

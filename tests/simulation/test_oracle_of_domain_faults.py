@@ -11,20 +11,14 @@ from itertools import count, islice
 
 import pytest
 
-from faultbridge.pipeline.correlate import openings
-from faultbridge.simulation.fakes import START, ManualClock
-from faultbridge.simulation.history import History, build_system, draw_actions, draw_nodes_in_rack, play_on
-from faultbridge.simulation.invariants.domain_faults import (
-    AT_MOST_ONE,
-    GIVEN_UP,
-    REPEATED,
-    TOO_LONG,
-    DomainFaultChecks,
-)
-from faultbridge.simulation.invariants.lost_links import LostLinks
-from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.shrink import violated_invariants
-from faultbridge.simulation.simulated_system import SimulatedSystem
+from faultbridge.decide.correlate import life_cycle
+from tests.sim.fakes import START, ManualClock
+from tests.sim.history import History, build_system, draw_actions, draw_nodes_in_rack, play_on
+from tests.sim.invariants.domain_faults import AT_MOST_ONE, GIVEN_UP, REPEATED, TOO_LONG, DomainFaultChecks
+from tests.sim.invariants.lost_links import LostLinks
+from tests.sim.journal import Journal
+from tests.sim.shrink import violated_invariants
+from tests.sim.simulated_system import SimulatedSystem
 
 RACK = ("node-1", "node-2", "node-3", "node-4")
 PAST_INTENT = ("repairing", "replacing", "provisioning")
@@ -366,7 +360,7 @@ def test_only_links_that_recover_while_many_others_are_down_let_a_case_wait_long
 
 
 def test_the_laws_notice_that_correlation_opens_no_incident(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openings, "find_shared_causes", lambda *_: ())
+    monkeypatch.setattr(life_cycle, "find_shared_causes", lambda *_: ())
     assert any(violated_invariants(history) & {GIVEN_UP, AT_MOST_ONE} for _, history in runs())
 
 

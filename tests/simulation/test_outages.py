@@ -9,18 +9,18 @@ from random import Random
 
 import pytest
 
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import RawInput
-from faultbridge.simulation.environment.samples import SAMPLES
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.simulation.fault_injection import NO_FAULTS, Crash, FaultInjector, FaultKind, FaultProfile, Outage
-from faultbridge.simulation.invariants.catalog import check
-from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.rest import come_to_rest
-from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.edges import NodeStatus
+from faultbridge.serve.ingest.send import RawInput
+from tests.sim.environment.samples import SAMPLES
+from tests.sim.fakes.seam import Call
+from tests.sim.fault_injection import NO_FAULTS, Crash, FaultInjector, FaultKind, FaultProfile, Outage
+from tests.sim.invariants.catalog import check
+from tests.sim.invariants.view import SystemView
+from tests.sim.journal import Journal
+from tests.sim.rest import come_to_rest
+from tests.sim.schedule import Schedule
+from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 
 PORTS = ("table", "bus", "queue", "objects", "workflow", "pager", "provider", "orchestrator", "verifier", "receipts")
 NODES, EVERY = 7, 3

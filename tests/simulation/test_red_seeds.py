@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.simulation.laws.all_laws import LAWS
+from tests.sim.laws.all_laws import LAWS
 from tests.simulation.red_seeds import RedSeed, red_seeds, violations_of_law
 
 

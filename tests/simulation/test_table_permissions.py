@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.simulation.fault_injection import FaultInjector
-from faultbridge.simulation.history import run
-from faultbridge.storage.writes import Check, Delete, Put, Update, Write
+from faultbridge.model.storage.writes import Check, Delete, Put, Update, Write
 from tests.architecture.roles import actions, statements
+from tests.sim.fakes.seam import Call
+from tests.sim.fault_injection import FaultInjector
+from tests.sim.history import run
 
 SEEDS = range(5)
 ROLES = {

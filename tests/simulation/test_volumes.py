@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from faultbridge.repair.steps import release_instance, return_to_service
-from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.history import History, draw_volumes, play
-from faultbridge.simulation.shrink import violated_invariants
+from tests.sim.environment.action_plan import ExternalAction, draw_plan
+from tests.sim.history import History, draw_volumes, play
+from tests.sim.shrink import violated_invariants
 
 SEEDS = range(300)
 KINDS = {"volume_failure", "volume_stuck", "volume_outage", "volume_tag_lost"}

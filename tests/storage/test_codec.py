@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.pipeline.observe import observe
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.counter_samples import LastSample
+from faultbridge.decide.observe import observe
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.storage.codec import dump, load
+from faultbridge.model.storage.counter_samples import LastSample
 from tests.builders import CATALOG, GPU, NOON, arrival, config, fault, node, rules
 
 

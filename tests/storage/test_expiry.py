@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.adapters.compute.request_log import RequestLog
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Incident, IncidentStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.findings import Finding
-from faultbridge.domain.nodes import Alias, AliasRow, DomainKind
-from faultbridge.simulation.fakes import FakeTable, ManualClock
-from faultbridge.storage import findings, heartbeats, incidents, items, keys, rejects
-from faultbridge.storage.wire.message import Message
-from faultbridge.storage.writes import Item
+from faultbridge.adapters.ec2.request_log import RequestLog
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Incident, IncidentStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.findings import Finding
+from faultbridge.model.nodes import Alias, AliasRow, DomainKind
+from faultbridge.model.storage import findings, heartbeats, incidents, items, keys, rejects
+from faultbridge.model.storage.wire.message import Message
+from faultbridge.model.storage.writes import Item
 from tests.builders import KEY, NOON
+from tests.sim.fakes import FakeTable, ManualClock
 
 RACK = FailureDomain(DomainKind.RACK, "r-7")
 

@@ -14,11 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.records import SentValues
-from faultbridge.errors import Rejected
-from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.decode_message import decode_message
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, encode_message, fits, raw_key
+from faultbridge.model.errors import Rejected
+from faultbridge.model.records import SentValues
+from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.storage.wire.message import (
+    MAX_MESSAGE_BYTES,
+    MAX_UNPACKED_BYTES,
+    Message,
+    encode_message,
+    fits,
+    raw_key,
+)
 
 SENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=b"NVRM: Xid")

@@ -6,14 +6,14 @@ import base64
 
 import pytest
 
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.simulation.fakes.item_size import item_bytes
-from faultbridge.storage import items, keys
-from faultbridge.storage.codec import compress, decompress
-from faultbridge.storage.writes import Packed
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.codec import compress, decompress
+from faultbridge.model.storage.writes import Packed
 from tests.bench.calls import WARNING
 from tests.bench.dynamodb_meter import WRITE_UNIT
 from tests.bench.node_minutes import nvidia_smi
+from tests.sim.fakes.item_size import item_bytes
 from tests.world import XID_31, XID_79, World
 
 VALUE = {"key": {"cluster": "train-a", "node": "n0"}, "status": "healthy"}

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.errors import Rejected
-from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
-from faultbridge.storage.wire.decode_message import decode_message, split_records
-from faultbridge.storage.wire.message import (
+from faultbridge.model.errors import Rejected
+from faultbridge.model.storage.wire.decode_message import decode_message, split_records
+from faultbridge.model.storage.wire.message import (
     MAX_SHARED_RECORDS,
+    MAX_UNPACKED_BYTES,
     OVERHEAD_BYTES,
     Message,
     encode_message,

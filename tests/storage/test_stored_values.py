@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import Case
-from faultbridge.errors import Misconfigured
-from faultbridge.storage import items
-from faultbridge.storage.codec import dump, pack, unpack
-from faultbridge.storage.items import stored_value
-from faultbridge.storage.writes import Packed
+from faultbridge.model.cases import Case
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.storage import items
+from faultbridge.model.storage.codec import dump, pack, unpack
+from faultbridge.model.storage.items import stored_value
+from faultbridge.model.storage.writes import Packed
 from tests.builders import KEY, NOON, node
 
 

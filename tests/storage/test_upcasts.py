@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.errors import Misconfigured
-from faultbridge.storage.items import LATEST, STEPS, upcast
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.storage.items import LATEST, STEPS, upcast
 
 STEPS_TO_3 = {
     1: lambda item: {**item, "state": {**item["state"], "name": item["state"]["title"]}},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.tuning.evidence import with_evidence
-from faultbridge.tuning.search import Tried
-from faultbridge.tuning.search_space import Numbers
+from tests.lab.tuning.evidence import with_evidence
+from tests.lab.tuning.search import Tried
+from tests.lab.tuning.search_space import Numbers
 
 
 @pytest.mark.parametrize(("share", "words"), [(0.25, "25% fewer than other"), (-2.75, "275% more than other")])

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.cli.app import run
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.policy import Policy
-from faultbridge.errors import Misconfigured
-from faultbridge.lab.comparison import named_policy
-from faultbridge.tuning.search import Tried, best_tradeoffs, chosen, search
-from faultbridge.tuning.search_space import ACTIONS, Numbers
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.policy import Policy
 from tests.lab.command import run as lab
+from tests.lab.comparison import named_policy
 from tests.lab.traces import sample_text, scenario
+from tests.lab.tuning.search import Tried, best_tradeoffs, chosen, search
+from tests.lab.tuning.search_space import ACTIONS, Numbers
 
 NUMBERS = st.builds(
     Numbers,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultbridge.errors import FaultbridgeError, Transient
-from faultbridge.ports import CallResult, ProviderFailure
+from faultbridge.model.errors import FaultbridgeError, Transient
+from faultbridge.record.ports import CallResult, ProviderFailure
 
 
 def result_of(

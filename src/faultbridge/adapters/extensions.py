@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from faultbridge.ports import Surroundings
+    from faultbridge.record.ports import Surroundings
 
 PREFIX = "faultbridge."
 Part = TypeVar("Part")

@@ -8,9 +8,9 @@ import urllib.request
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.errors import Transient
 from faultbridge.local.environment import client_environment, endpoint
 from faultbridge.local.stack.files import StackState
+from faultbridge.model.errors import Transient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from faultbridge.errors import Misconfigured
 from faultbridge.local.clients import client, http_call
-from faultbridge.local.servers.diagnostics import DIAGNOSTICS_FAILED, failed_diagnostics
 from faultbridge.local.servers.fault_injection import (
     ANY_ZONE,
+    DIAGNOSTICS_FAILED,
     NEXT_LAUNCH,
     LaunchFaultRates,
+    failed_diagnostics,
 )
 from faultbridge.local.stack.lifecycle import DEFAULT_STACK, endpoint_environment
+from faultbridge.model.errors import Misconfigured
 
 INSTANCE_TYPE = "p5.48xlarge"
 # The deployed functions may change only groups and instances with this tag.

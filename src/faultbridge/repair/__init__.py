@@ -2,15 +2,14 @@
 
 Read in this order:
 
-- `isolate`: keeps new work off a faulty node. `isolate_many` does this for many nodes with few calls.
-  `isolation_rules` selects the nodes, `isolation_changes` has the state changes, and `isolation_backoff` delays the
-  calls to a failing orchestrator.
+- `isolate`: keeps new work off a faulty node. `isolate_many` does this for many nodes with few calls. `isolation`
+  selects the nodes, `isolation` has the state changes, and `isolation` delays the calls to a failing orchestrator.
 - `dispatch`: admits queued cases and starts their executions. `admission` has the state changes of one case.
-  `queued_cases` records decisions that start no repair. `append_many` changes many nodes in few transactions.
+  `dispatch` records decisions that start no repair. `dispatch` changes many nodes in few transactions.
 - `controls`: pause, circuit breakers, budget and holds of a cluster. `breakers` updates breakers and budget.
 - `cluster_status`: computes the status of a cluster from its nodes and the report of its provider.
-- `case_orders`, `node_orders`, `opt_out`: operators' orders about cases and nodes. `withdraw_orders` ends the
-  conditions that orders opened.
+- `case_orders`, `node_orders`: operators' orders about cases and nodes. `case_orders` ends the conditions that orders
+  opened.
 
 The other folders:
 

@@ -8,25 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.state import Control, Eviction
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
-from faultbridge.pipeline.decide.case_moves import due_at, move_case
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.repair_actions import choose_repair_action
-from faultbridge.storage import keys
-from faultbridge.storage.codec import dump
-from faultbridge.storage.projections import first_loss
-from faultbridge.storage.writes import Equals, Path, Update, Value
+from faultbridge.decide import entry_builder
+from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
+from faultbridge.decide.case_moves import Rules, due_at, move_case
+from faultbridge.decide.governing_rules import choose_repair_action
+from faultbridge.model.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.cluster.state import Control, Eviction
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.projections import first_loss
+from faultbridge.model.storage.writes import Equals, Path, Update, Value
+from faultbridge.model.times import to_text
 
 START_GRACE = timedelta(minutes=2)
 """How long the execution of an admitted case may take to start before the sweep checks it."""

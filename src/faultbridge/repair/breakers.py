@@ -7,30 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.breakers import BreakerScope, BreakerState, domain_of
-from faultbridge.domain.cluster.config import ClusterConfig, DampedSource
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Family
-from faultbridge.domain.policy import Limits
-from faultbridge.domain.times import from_text
-from faultbridge.ledger.queries import nodes_in_use, shard_rows
-from faultbridge.pipeline.decide.admit import HOUR, recent_evictions, recent_starts
-from faultbridge.pipeline.decide.breaker import BreakerChange, FailingNode, evaluate_breakers
-from faultbridge.pipeline.decide.isolation_budget import MIN_EVICTIONS
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import Table
+from faultbridge.decide.admit import HOUR, recent_evictions, recent_starts
+from faultbridge.decide.breaker import BreakerChange, FailingNode, evaluate_breakers
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.isolation_budget import MIN_EVICTIONS
+from faultbridge.model.cluster.config import ClusterConfig, DampedSource
+from faultbridge.model.cluster.state import BreakerScope, BreakerState, Control, domain_of
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Draft
+from faultbridge.model.faults import Family
+from faultbridge.model.policy import Limits
+from faultbridge.model.storage import items
+from faultbridge.model.storage.projections import FALSE_CLAIMS, UNHEALTHY
+from faultbridge.model.storage.queue_rows import domains_of
+from faultbridge.model.storage.writes import Equals, Item, Put
+from faultbridge.model.times import from_text
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import nodes_in_use, shard_rows
+from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.repair.damped_sources import update_damped
-from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage import items
-from faultbridge.storage.projections import FALSE_CLAIMS, UNHEALTHY
-from faultbridge.storage.queue_rows import domains_of
-from faultbridge.storage.writes import Equals, Item, Put
 
 EVICTIONS = "evictions"
 """The control that limits how many lost nodes are drained for one fault code within an hour."""

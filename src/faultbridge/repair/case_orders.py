@@ -9,20 +9,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected, UnknownName
-from faultbridge.ledger.append import Append
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
-from faultbridge.ports import Table
-from faultbridge.repair.withdraw_orders import withdraw_orders
-from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage import keys
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
+from faultbridge.decide.fold.expire import end_orders
+from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.errors import Rejected, UnknownName
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import keys
+from faultbridge.record.append import Append
+from faultbridge.record.ports import Table
+from faultbridge.record.rulebook import Rulebook, rules_of
+
+
+def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
+    """End the conditions that operator orders opened on a node, and add their entries to the transition.
+
+    A transition is the next state of a node with the entries that record it. The status of the node does not change
+    here; the next sweep updates it.
+    """
+    ended = end_orders(transition.state, at=now)
+    faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
+    return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,31 +12,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.provider_status import ProviderCondition
-from faultbridge.domain.cluster.state import ClusterState, Control
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import to_text, truncate
-from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
-from faultbridge.ledger.entry_text import condition_text
-from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline.decide.cluster_status import (
-    cluster_status,
-    in_service,
-    nodes_by_status,
-    provider_health,
-    provider_stage,
-)
-from faultbridge.ports import Clock, Table
-from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage import items, keys
-from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.decide.breaker import cluster_status, in_service, nodes_by_status, provider_health, provider_stage
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.model.times import to_text, truncate
+from faultbridge.record.append import Stack
+from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.record.entry_text import condition_text
+from faultbridge.record.ports import Clock, Table
+from faultbridge.record.queries import shard_rows
+from faultbridge.record.rulebook import Rulebook, rules_of
 
 Revise = Callable[[ClusterState], ClusterState]
 """A function that returns a cluster's state with the report of its provider added."""

@@ -8,23 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.breakers import Breaker, BreakerState, domain_of
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import UnknownName
-from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes, event_ids
-from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.breaker import close_manually
-from faultbridge.ports import Clock, Table
-from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump
-from faultbridge.storage.writes import Equals, Path, Update, Value, Write
+from faultbridge.decide.breaker import close_manually
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control, domain_of
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.errors import UnknownName
+from faultbridge.model.faults import Severity
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.writes import Equals, Path, Update, Value, Write
+from faultbridge.model.times import to_text, truncate
+from faultbridge.record.append import Stack
+from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
+from faultbridge.record.ports import Clock, Table
 
 _TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cluster.config import DampedSource
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.times import from_text
-from faultbridge.pipeline.fold.claims import DAMPED_FOR
+from faultbridge.decide.fold.claims import DAMPED_FOR
+from faultbridge.model.cluster.config import DampedSource
+from faultbridge.model.entries import Draft
+from faultbridge.model.storage.writes import Item
+from faultbridge.model.times import from_text
 from faultbridge.repair.controls import control_draft
-from faultbridge.storage.writes import Item
 
 FALSE_CLAIMS = 2
 """The number of false claims of one source within 24 hours from which on the whole cluster ignores its claims."""

@@ -3,38 +3,209 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cases import Case, RepairAction, WaitingFor
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.failure_domains import is_placed
-from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.times import truncate
-from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ledger.append import Append, transaction_token
-from faultbridge.ledger.queries import shard_rows
-from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.admit import Refused, admit, closed_window
-from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask
-from faultbridge.pipeline.decide.isolation_budget import IsolationUse
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import exclusion_reason
-from faultbridge.pipeline.decide.repair_actions import choose_repair_action
-from faultbridge.ports import Clock, Table, Workflow
-from faultbridge.repair.admission import AdmittedBatch, ReadyCase, admit_case, take_slots
+from faultbridge.decide.admit import Admission, Refused, admit, closed_window
+from faultbridge.decide.case_moves import Rules, exclusion_reason
+from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
+from faultbridge.decide.isolation_budget import IsolationUse
+from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cluster.config import Mode, is_placed
+from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.projections import QUEUE, UNHEALTHY, queue_row
+from faultbridge.model.storage.queue_rows import read_queued, read_vacancies
+from faultbridge.model.times import truncate
+from faultbridge.record.append import Append, Appended, NodeDraft, Revise, group_commits, log_split, transaction_token
+from faultbridge.record.ports import Clock, Table, Workflow
+from faultbridge.record.queries import shard_rows
+from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.admission import (
+    AdmittedBatch,
+    ReadyCase,
+    admit_case,
+    apply_dry_run,
+    escalate_queued,
+    record_refusal,
+    take_slots,
+)
 from faultbridge.repair.attempt.step_contract import execution_input
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.isolation_permits import IsolationPermits
-from faultbridge.repair.queued_cases import QueuedCases, log_admission
-from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE, UNHEALTHY, queue_row
-from faultbridge.storage.queue_rows import read_queued, read_vacancies
+
+
+def append_many(
+    append: Append,
+    changes: Mapping[NodeKey, Revise],
+    *,
+    actor: Actor,
+    alone: Callable[[NodeKey], Appended | None] | None = None,
+) -> Iterator[Appended]:
+    """Commit a change of each of many nodes, and yield each result once it is committed.
+
+    `changes` maps each node to the function that computes the node's new state and entries.
+
+    - If a transaction of several nodes fails, for example because one of these nodes was changed by another writer,
+      each of its nodes is committed alone: by `alone`, or by `append` if `alone` is None.
+    - An error with one node does not stop the other nodes. The first error is raised after all nodes are done.
+    - Transient is raised at once if the table is unavailable for the first read or for a transaction of several nodes.
+    """
+    drafts, errors = _draft_each(append, changes, actor)
+    commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))
+    for group in group_commits(drafts):
+        if _is_committed(append, group):
+            yield from (draft.appended for draft in group)
+            continue
+        for node in (draft.appended.state.key for draft in group):
+            try:
+                done = commit_alone(node)
+            except Exception as error:  # noqa: BLE001 - it concerns this node only; the first is raised at the end
+                errors.append(_logged("commit_failed", node, actor, error))
+                continue
+            if done is not None:
+                yield done
+    if errors:
+        raise errors[0]
+
+
+def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
+    """Commit the drafts in one transaction. Returns False if each node must be committed alone."""
+    try:
+        append.commit([write for draft in group for write in draft.writes])
+    except Exception as error:
+        if isinstance(error, Transient) and not isinstance(error, Conflict):
+            raise
+        log_split(f"{type(error).__name__}: {error}", [draft.appended.state.key for draft in group])
+        return False
+    return True
+
+
+def _draft_each(
+    append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
+) -> tuple[list[NodeDraft], list[Exception]]:
+    wanted = {keys.node_state(node): node for node in changes}
+    found = append.table.get_many(wanted)
+    drafts: list[NodeDraft] = []
+    errors: list[Exception] = []
+    for key, node in wanted.items():
+        try:
+            before = items.read_state(node, found.get(key))
+            drafts.append(NodeDraft(*append.draft(before, changes[node], actor=actor)))
+        except Exception as error:  # noqa: BLE001 - a bug with one node must not stop the others; the first is raised
+            errors.append(_logged("draft_failed", node, actor, error))
+    return drafts, errors
+
+
+def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
+    reason = f"{type(error).__name__}: {error}"
+    log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
+    return error
+
+
+MAX_REFUSALS = 500
+"""How many refusals one run of admission records if no case may start; the next run records the others.
+
+In a burst, each node has two entries, so this is the number of cases that one batch of `react` (1,000 entries) adds.
+"""
+MAX_BEFORE_REPAIRS = 30
+"""How many refusals are recorded before the cases that may start are admitted, so that these need not wait."""
+GROUP = 50
+"""How many cases are read at once. Their refusals are recorded, in a few transactions, before more cases are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCases:
+    """Records decisions about queued cases: refusals, escalations and dry runs."""
+
+    append: Append
+
+    def record_if_all_wait(
+        self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime, use: IsolationUse | None
+    ) -> bool:
+        """If no queued case may start now, record what the cases wait for, and return True.
+
+        If any case may start or is a dry run, record nothing and return False.
+
+        The arguments may come from a cache and be outdated, which does no harm: each change that permits a repair
+        triggers another dispatch, and a refusal is recorded only if the case is still queued.
+        """
+        if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
+            return False
+        admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
+        if not admission.picks:
+            self.record(admission, rules)
+        return not admission.picks
+
+    def record(self, admission: Admission, rules: Rules) -> None:
+        """Record the refusals of an admission: at most `MAX_BEFORE_REPAIRS` if other cases may start now."""
+        self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
+
+    def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
+        """Record what each case waits for, if that changed; at most `limit` cases in one call.
+
+        A later call records the others. An error with one case does not stop the others of its group (`GROUP`).
+        """
+        changed = list(islice((one for one in refusals if not one.recorded), limit))
+        for start in range(0, len(changed), GROUP):
+            self._record_group(changed[start : start + GROUP], rules)
+
+    def _record_group(self, refusals: Sequence[Refused], rules: Rules) -> None:
+        refused = {one.queued.key: one for one in refusals}
+
+        def revision(refusal: Refused) -> Revise:
+            rule = rules.policy.rule_named(refusal.queued.rule)
+            return lambda state, now: record_refusal(state, refusal, rule, now)
+
+        changes = {key: revision(one) for key, one in refused.items()}
+        for appended in append_many(self.append, changes, actor=Actor.DISPATCH):
+            key = appended.state.key
+            if not appended.entries:
+                continue
+            waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
+            log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
+
+    def escalate(self, pick: QueuedCase, reason: str) -> None:
+        """Escalate a case to an operator because the policy permits no repair action for it."""
+        self.append(
+            pick.key,
+            lambda state, now: escalate_queued(state, pick.case, reason, now),
+            actor=Actor.DISPATCH,
+        )
+        log_admission(pick.key, pick.case, "case_escalated", reason)
+
+    def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
+        """Resolve, keep or escalate the queued cases of a dry run, by the rules of `apply_dry_run`.
+
+        Returns the ids of the cases that are no longer queued.
+        """
+        ended: set[str] = set()
+        for queued in cases:
+
+            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
+                return apply_dry_run(state, queued.case, rules, now)
+
+            after = self.append(queued.key, revise, actor=Actor.DISPATCH).state
+            if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
+                ended.add(queued.case)
+        return ended
+
+
+def log_admission(
+    key: NodeKey, case_id: str, decision: str, reason: str, level: int = logging.INFO, **fields: object
+) -> None:
+    """Log one decision about the admission of a case to repair."""
+    ids = {"cluster": key.cluster, "node": key.node, "case_id": case_id}
+    log_cause(decision, reason=reason, level=level, **ids, **fields)
+
 
 MAX_CONFLICTS = 3
 """How often the admission of one case is tried after conflicts before the next case is tried."""

@@ -15,25 +15,31 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.isolation import in_service, needs_isolation, needs_permit, takes_work
-from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ledger.append import Append, Revise
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import opted_out_until
-from faultbridge.pipeline.decide.orchestrator_unreachable import proof_of_failure, reason_to_proceed
-from faultbridge.pipeline.decide.repair_actions import rests_on_claims
-from faultbridge.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
-from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
-from faultbridge.repair.isolation_changes import confirm, confirm_cordon, log_isolation, quarantine, request_again
+from faultbridge.decide.case_moves import Rules, opted_out_until
+from faultbridge.decide.governing_rules import proof_of_failure, reason_to_proceed, rests_on_claims
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.isolation import in_service, needs_isolation, needs_permit, takes_work
+from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.record.append import Append, Revise
+from faultbridge.record.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
+from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.isolation import (
+    confirm,
+    confirm_cordon,
+    end_backoff,
+    isolation_note,
+    log_isolation,
+    quarantine,
+    record_failed_call,
+    request_again,
+    waits_out_of_service,
+)
 from faultbridge.repair.isolation_permits import IsolationPermits
-from faultbridge.repair.isolation_rules import waits_out_of_service
-from faultbridge.rules.rulebook import Rulebook, rules_of
 
 CONFIRMED = "isolation confirmed"
 NO_ORCHESTRATOR = "isolation not applicable: the cluster has no orchestrator"

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.isolation import needs_isolation, needs_permit
-from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import opted_out_until
-from faultbridge.repair.append_many import append_many
+from faultbridge.decide.case_moves import Rules, opted_out_until
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.isolation import needs_isolation, needs_permit
+from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.dispatch import append_many
 from faultbridge.repair.isolate import NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed
-from faultbridge.repair.isolation_changes import confirm
-from faultbridge.rules.rulebook import rules_of
+from faultbridge.repair.isolation import confirm
 
 GROUP = 15
 """In a cluster without an orchestrator, how many nodes are isolated in one transaction."""

@@ -10,22 +10,21 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import DomainKind, NodeState
-from faultbridge.domain.times import from_text, to_text
-from faultbridge.ledger.queries import nodes_in_use, shard_rows
-from faultbridge.pipeline.decide.isolation_budget import BudgetNode, IsolationUse, domain_sizes, is_expected
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import Table
-from faultbridge.storage import items, keys
-from faultbridge.storage.projections import UNHEALTHY
-from faultbridge.storage.queue_rows import domains_of
-from faultbridge.storage.writes import Equals, Update, Value
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse, domain_sizes, is_expected
+from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, is_placed
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import DomainKind, NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.model.storage.queue_rows import domains_of
+from faultbridge.model.storage.writes import Equals, Update, Value
+from faultbridge.model.times import from_text, to_text
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import nodes_in_use, shard_rows
 
 
 @dataclass(frozen=True, slots=True)

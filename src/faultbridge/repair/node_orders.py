@@ -10,26 +10,32 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import NODE_COMPONENT, Fault
-from faultbridge.domain.isolation import ORDERED
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Rejected
-from faultbridge.ledger.append import Append
-from faultbridge.ledger.queries import registered
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import escalate_case, move_case
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import exclusion_reason
-from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE
-from faultbridge.pipeline.observe import observe
-from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.withdraw_orders import withdraw_orders
-from faultbridge.rules.rulebook import Rulebook, rules_for_order
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import (
+    Rules,
+    escalate_case,
+    exclusion_reason,
+    move_case,
+    start_ignoring,
+    stop_ignoring,
+)
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
+from faultbridge.decide.observe import observe
+from faultbridge.model.cases import Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Fault
+from faultbridge.model.isolation import ORDERED
+from faultbridge.model.nodes import Ignored, NodeKey, NodeState
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Update
+from faultbridge.record.append import Append, Revise
+from faultbridge.record.queries import registered
+from faultbridge.record.rulebook import Rulebook, rules_for_order
+from faultbridge.repair.case_orders import OperatorOrder, withdraw_orders
 
 SOURCE = "operator"
 REPLACE = f"{ORDERED}replace"
@@ -207,3 +213,45 @@ def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -
     """Change the status of a case in a transition, and keep the transition's other writes and results."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class OptOut:
+    """Excludes nodes from repairs: no case opens for them, they are not isolated, and no repair starts."""
+
+    append: Append
+    rulebook: Rulebook
+
+    def __call__(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
+        """Exclude a node from repairs until a time, or without an end if `until` is None.
+
+        Raises Rejected `unknown_cluster` or `unknown_node` for an unknown name.
+        """
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            ignored = Ignored(order.operator or "", now, until, order.reason)
+            return Transition(start_ignoring(state, ignored), (order.note("ignore", now),))
+
+        return self._write(key, revise)
+
+    def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
+        """End the exclusion of a node from repairs, even if a label or a tag excluded the node.
+
+        If the label or tag still exists, the next sync of the inventory excludes the node again.
+        """
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            if state.ignored is None:
+                return Transition(state)
+            # The row repeats the opt-out; a sync changes nothing while the row agrees with the label.
+            unlisted = Update(keys.roster(key.cluster, state.shard, key.node), set={("opted_out",): False})
+            return Transition(stop_ignoring(state, now), (order.note("heed", now),), (unlisted,))
+
+        return self._write(key, revise)
+
+    def _write(self, key: NodeKey, revise: Revise) -> NodeState:
+        def revise_registered(state: NodeState, now: datetime) -> Transition:
+            return revise(registered(state), now)
+
+        rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
+        return self.append(key, revise_registered, actor=Actor.CLI).state

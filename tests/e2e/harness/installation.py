@@ -17,23 +17,23 @@ from typing import Any
 from urllib.request import urlopen
 
 from faultbridge import local
+from faultbridge.adapters.aws.receipts import LogReceipts
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.adapters.messaging.receipts import LogReceipts
 from faultbridge.cli.stack.locate import settings_from
-from faultbridge.composition import installation as composition
-from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Rejected
-from faultbridge.ingest.outcomes import outcomes_in
-from faultbridge.ingest.send import RawInput, Send
-from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.local import clients
-from faultbridge.ports import RecordQueueDepth
-from faultbridge.registry.registration import NewNode
-from faultbridge.registry.views import Views
-from faultbridge.storage.writes import WORK, Work
+from faultbridge.model.cases import Case
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage.writes import WORK, Work
+from faultbridge.record.ports import RecordQueueDepth
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.ingest.outcomes import outcomes_in
+from faultbridge.serve.ingest.send import RawInput, Send
+from faultbridge.serve.wiring import installation as composition
 from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_of, run_cli
 from tests.e2e.harness.proxy import RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue, RecordingQueue

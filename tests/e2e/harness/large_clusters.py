@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 
 from faultbridge import local
-from faultbridge.data.policies import version_of
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.policyfile.parser import read_policy
-from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import PolicyStore
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.record.policies import PolicyStore
+from faultbridge.repair.registry.registration import NewNode
 from tests.e2e.harness.installation import Installation
 
 GROUP_SIZE = 100

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
-from faultbridge.ingest.send import RawInput
+from faultbridge.serve.ingest.send import RawInput
 
 GPU_LOST = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 DOUBLE_BIT = "NVRM: Xid (PCI:0000:1b:00): 48, pid=9, name=python, DBE (double bit error) of GPU"

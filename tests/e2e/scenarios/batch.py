@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Case
-from faultbridge.domain.conditions import Condition
+from faultbridge.model.cases import Case
+from faultbridge.model.conditions import Condition
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import FAULTS_GROUP_SIZE, Batch, mixed_batch, reverse_and_interleave
 

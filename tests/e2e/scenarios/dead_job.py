@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.jobs import LATE_FAULTS
-from faultbridge.ingest.send import RawInput
 from faultbridge.local.stack.deployment import JOB_TOPIC
+from faultbridge.model.cluster.jobs import LATE_FAULTS
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import PageQueue
 from tests.e2e.harness.records import GPU_LOST, healthy_smi

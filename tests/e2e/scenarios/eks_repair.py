@@ -10,9 +10,9 @@ import pytest
 
 from faultbridge import local
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.ingest.send import RawInput
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import clients_of
 from tests.e2e.harness.records import GPU_LOST

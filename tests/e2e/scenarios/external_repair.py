@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.domain.cluster.config import RepairOwner
 from faultbridge.local.clients import client
+from faultbridge.model.cluster.config import RepairOwner
 from tests.e2e.harness.installation import Installation
 from tests.waiting import eventually
 

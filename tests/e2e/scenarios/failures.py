@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.ingest.send import RawInput
-from faultbridge.registry.registration import NewNode
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import GPU_LOST

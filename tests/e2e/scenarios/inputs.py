@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.policy import Policy
-from faultbridge.ingest.send import RawInput
 from faultbridge.local import clients
-from faultbridge.storage import items, keys
-from faultbridge.storage.codec import dump, load
-from faultbridge.storage.wire.message import Message, encode_message, raw_key
-from faultbridge.storage.writes import Put
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.policy import Policy
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.codec import dump, load
+from faultbridge.model.storage.wire.message import Message, encode_message, raw_key
+from faultbridge.model.storage.writes import Put
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.bad_records import BAD_RECORDS, INCOMPRESSIBLE, INVALID_MESSAGES, LONG_VALID_LINE
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST

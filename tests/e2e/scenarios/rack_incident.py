@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import DeclaredDomain
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.ingest.send import RawInput
+from faultbridge.model.cluster.config import DeclaredDomain
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.nodes import DomainKind
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
 from tests.waiting import eventually

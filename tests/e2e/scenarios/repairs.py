@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from faultbridge import local
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.policy import Limits
-from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import INSTANCE_TYPE
-from faultbridge.local.servers.diagnostics import healthy_diagnostics
+from faultbridge.local.servers.fault_injection import healthy_diagnostics
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.policy import Limits
+from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST

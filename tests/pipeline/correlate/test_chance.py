@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.pipeline.correlate.chance import MAX_DOMAINS, OnsetHistory, is_unlikely
+from faultbridge.decide.correlate.shared_causes import MAX_DOMAINS, OnsetHistory, is_unlikely
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
 
 RACK, OTHER = (FailureDomain(DomainKind.RACK, name) for name in ("r-1", "r-2"))

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, hold_of
-from faultbridge.pipeline.correlate.life_cycle import correlate
-from faultbridge.pipeline.correlate.snapshot import without_records
+from faultbridge.decide.correlate.life_cycle import correlate, exempt_nodes, hold_of
+from faultbridge.decide.correlate.shared_causes import without_records
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
 from tests.pipeline.correlate.test_life_cycle import (
     LIMITS,

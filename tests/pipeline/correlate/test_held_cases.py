@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, WaitingFor
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Incident, IncidentStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Family, Severity
-from faultbridge.domain.nodes import DomainKind, Isolation, NodeState
-from faultbridge.domain.policy import Policy, Rule
-from faultbridge.pipeline.correlate.held_cases import absorb, families_of, release
+from faultbridge.decide.correlate.held_cases import absorb, families_of, release
+from faultbridge.model.cases import Approval, Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Incident, IncidentStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.nodes import DomainKind, Isolation, NodeState
+from faultbridge.model.policy import Policy, Rule
 from tests.builders import GPU, NOON, POLICY, after, arrival, fault, folded, node
 
 CASE = Case(

@@ -11,15 +11,19 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.failure_domains import DeclaredDomain, FailureDomain, failure_domains
-from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.pipeline.correlate.chance import OnsetHistory, is_unlikely
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
-from faultbridge.pipeline.correlate.openings import close_incident
-from faultbridge.pipeline.correlate.shared_causes import find_shared_causes
-from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, without_records
+from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, correlate
+from faultbridge.decide.correlate.shared_causes import (
+    AffectedNode,
+    ClusterSnapshot,
+    OnsetHistory,
+    find_shared_causes,
+    is_unlikely,
+    without_records,
+)
+from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
 
 LIMITS = CorrelationLimits()

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
-from faultbridge.pipeline.correlate.openings import superseded_incidents
-from faultbridge.pipeline.correlate.snapshot import without_records
+from faultbridge.decide.correlate.life_cycle import IncidentChange, correlate, superseded_incidents
+from faultbridge.decide.correlate.shared_causes import without_records
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
 from tests.pipeline.correlate.test_life_cycle import KINDS, LIMITS, affected, domains_of, opened, run, snapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.cluster.incidents import IncidentStatus
+from faultbridge.model.cluster.incidents import IncidentStatus
 from tests.builders import after
 from tests.pipeline.correlate.test_exempt_nodes import QUIET, RACK
 from tests.pipeline.correlate.test_life_cycle import KINDS, affected, opened, run

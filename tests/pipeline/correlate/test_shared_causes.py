@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.pipeline.correlate.shared_causes import find_shared_causes, needs_sizes
-from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, shared_subject
+from faultbridge.decide.correlate.shared_causes import (
+    AffectedNode,
+    ClusterSnapshot,
+    find_shared_causes,
+    needs_sizes,
+    shared_subject,
+)
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON
 from tests.pipeline.correlate.test_life_cycle import LIMITS, affected
 

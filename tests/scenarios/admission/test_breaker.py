@@ -7,15 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, BreakerState
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.storage import keys
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.state import BreakerLimit, BreakerScope, BreakerState, Control
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
@@ -161,7 +160,7 @@ def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
         def gone(state, now):
             from dataclasses import replace
 
-            from faultbridge.pipeline import entry_builder
+            from faultbridge.decide import entry_builder
 
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
@@ -225,8 +224,8 @@ def test_a_leaked_slot_is_released(lost):
         case = world.case().id
     else:
         case = "c-of-nobody"
-    from faultbridge.storage import keys
-    from faultbridge.storage.writes import Update
+    from faultbridge.model.storage import keys
+    from faultbridge.model.storage.writes import Update
 
     held = {("holders", case): "2026-02-03T12:00:00.000Z"}
     world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerState
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.cluster.state import BreakerLimit, BreakerState
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
 
 

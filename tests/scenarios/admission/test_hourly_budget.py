@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.times import to_text
-from faultbridge.pager.deliver import Paging
-from faultbridge.simulation.fakes import FakePager
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.times import to_text
+from faultbridge.serve.pager.deliver import Paging
 from tests.scenarios.world import CLUSTER, World, limits
+from tests.sim.fakes import FakePager
 
 
 def budget(world: World) -> list[str]:

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Rule
-from faultbridge.errors import Rejected
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.policy import Rule
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.opt_out import OptOut
+from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
 
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "her experiment")

@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.policy import Limits, Rule
-from faultbridge.domain.times import to_text
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import PageUrgency
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.policy import Limits, Rule
+from faultbridge.model.storage.writes import Update
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolation_permits import IsolationPermits
-from faultbridge.repair.opt_out import OptOut
-from faultbridge.storage.writes import Update
+from faultbridge.repair.node_orders import OptOut
 from tests.scenarios.incidents.test_pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
 

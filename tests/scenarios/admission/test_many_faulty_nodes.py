@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.cluster.config import CapacitySource, Mode
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.edges import NodeStatus
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World
 
 FULL = Capacity(CapacityEvidence.OWN_RESERVATION, free=False, count=0)

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerState
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Rule
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.state import BreakerState, Control
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Rule
+from faultbridge.model.storage import keys
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.storage import keys
 from tests.races import run_before_call, run_before_write, writes_to
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits

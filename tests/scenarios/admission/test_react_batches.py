@@ -8,22 +8,22 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.state import ClusterStatus
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ops.react import MAX_ISOLATING
-from faultbridge.ports import ProviderFailure
-from faultbridge.repair import queued_cases
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.storage import items, keys
+from faultbridge.record.ports import ProviderFailure
+from faultbridge.repair import dispatch
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import items, keys
+from faultbridge.serve.ops.react import MAX_ISOLATING
 from tests.races import run_before_write, writes_to
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World, limits
+from tests.sim.fakes.seam import Call
 
 
 def node_names(number: int) -> list[str]:
@@ -198,8 +198,8 @@ def test_the_sweep_isolates_the_nodes_that_a_batch_left(slow: World):
 
 
 def test_one_run_records_refusals_up_to_a_limit_and_the_next_one_the_others(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(queued_cases, "MAX_REFUSALS", 5)
-    monkeypatch.setattr(queued_cases, "MAX_BEFORE_REPAIRS", 0)
+    monkeypatch.setattr(dispatch, "MAX_REFUSALS", 5)
+    monkeypatch.setattr(dispatch, "MAX_BEFORE_REPAIRS", 0)
     world = World(nodes=40, limits=limits(concurrent=1))
     for node in range(1, 9):
         world.fault(node)
@@ -210,7 +210,7 @@ def test_one_run_records_refusals_up_to_a_limit_and_the_next_one_the_others(monk
 
 
 def test_few_refusals_are_recorded_before_the_cases_that_may_start(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(queued_cases, "MAX_BEFORE_REPAIRS", 2)
+    monkeypatch.setattr(dispatch, "MAX_BEFORE_REPAIRS", 2)
     world = World(nodes=40, limits=limits(concurrent=1))
     for node in range(1, 9):
         world.fault(node)

@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure
-from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.storage import keys
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.races import run_before_call, run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
 

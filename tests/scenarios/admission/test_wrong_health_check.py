@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, BreakerLimit
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.pipeline.decide.required_order import required_order
-from faultbridge.rules.rulebook import rules_of
+from faultbridge.decide.required_order import required_order
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, BreakerLimit
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.rulebook import rules_of
 from tests.scenarios.world import CLUSTER, World, limits
 
 NODES = range(1, 9)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.times import to_text
-from faultbridge.incidents.affected_nodes import affected_nodes
+from faultbridge.model.cluster.config import UpdateHold
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.times import to_text
+from faultbridge.repair.incidents.correlate import affected_nodes
 from tests.builders import NOON, config
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.incidents.orders import IncidentOrders
-from faultbridge.ledger.causes import Chain, Link, Relation, read_chain
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.causes import Chain, Link, Relation, read_chain
+from faultbridge.repair.incidents.changes import IncidentOrders
 from tests.scenarios.incidents.test_incidents import (
     NETWORK_WAITS,
     RACK,

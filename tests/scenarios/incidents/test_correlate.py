@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.incidents import CorrelationLimits
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.incidents.intake import Intake
-from faultbridge.incidents.orders import IncidentOrders
+from faultbridge.model.cluster.incidents import CorrelationLimits
+from faultbridge.model.edges import CaseStatus
+from faultbridge.repair.incidents.changes import IncidentOrders
+from faultbridge.repair.incidents.correlate import Intake
 from tests.builders import NOON
 from tests.scenarios.incidents.test_incidents import cases, incidents, world_of
 from tests.scenarios.world import CLUSTER, World

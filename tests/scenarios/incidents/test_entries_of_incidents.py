@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.domain.times import to_text
-from faultbridge.incidents.entries import incident_drafts
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange
-from faultbridge.pipeline.correlate.openings import close_incident
+from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
+from faultbridge.model.times import to_text
+from faultbridge.repair.incidents.changes import incident_drafts
 from tests.builders import KEY, NOON, after
 
 LIMITS = CorrelationLimits()

@@ -7,24 +7,24 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Hold, IncidentStatus
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.simulation.fakes.instance_commands import PASSED
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import keys
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cases import Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Hold, IncidentStatus
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Family
+from faultbridge.model.nodes import DomainKind
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from tests.builders import NOON
 from tests.races import run_before_call
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes.instance_commands import PASSED
+from tests.sim.fakes.seam import Call
 
 RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
 REBOOT = Rule("reboot", Match(codes=("xid.62",)), action=Action.REBOOT_NODE, release_without_capacity=True)

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cluster.incidents import Incident
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.times import to_text
-from faultbridge.storage import incidents as stored_incidents
-from faultbridge.storage import keys
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.model.storage import keys
+from faultbridge.model.times import to_text
 from tests.builders import KEY
 from tests.scenarios.incidents.test_incidents import RACK, incidents, rack
 from tests.scenarios.world import World

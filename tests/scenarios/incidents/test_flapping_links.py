@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from faultbridge.domain.cluster.incidents import IncidentStatus
-from faultbridge.domain.faults import Component, ComponentType
-from faultbridge.domain.times import to_text
+from faultbridge.model.cluster.incidents import IncidentStatus
+from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.times import to_text
 from tests.builders import after
 from tests.scenarios.incidents.test_incidents import (
     RACK,

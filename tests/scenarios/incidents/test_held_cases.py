@@ -8,19 +8,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.incidents import Incident
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.domain.times import from_text
-from faultbridge.incidents.held import HeldCases
-from faultbridge.ledger.queries import unhealthy_rows
-from faultbridge.pipeline.decide.case_moves import SETTLE
-from faultbridge.ports import Verdict, Verification
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import keys
-from faultbridge.storage.projections import unhealthy_row
-from faultbridge.storage.writes import Item
+from faultbridge.decide.case_moves import SETTLE
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.projections import unhealthy_row
+from faultbridge.model.storage.writes import Item
+from faultbridge.model.times import from_text
+from faultbridge.record.ports import Verdict, Verification
+from faultbridge.record.queries import unhealthy_rows
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.incidents.held import HeldCases
 from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_one_page import fail, world_with_catalog
 from tests.scenarios.world import CLUSTER, World

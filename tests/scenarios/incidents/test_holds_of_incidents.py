@@ -8,15 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind
-from faultbridge.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange
-from faultbridge.pipeline.correlate.openings import close_incident
-from faultbridge.pipeline.correlate.snapshot import AffectedNode
+from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.decide.correlate.shared_causes import AffectedNode
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind
 from faultbridge.repair.controls import Controls
+from faultbridge.repair.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
 from tests.builders import NOON, after
 from tests.ingest.world import LedgerFixture
 from tests.scenarios.world import CLUSTER

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action
-from faultbridge.errors import Misconfigured
+from faultbridge.model.cases import Resolution, WaitingFor
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Action
+from faultbridge.model.storage.writes import Put
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage.writes import Put
 from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
 from tests.scenarios.repair.test_concurrent_changes import record_outcomes
 from tests.scenarios.repair.test_rules_of_joined_faults import CAREFUL, MILD
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 
 def commits(call: Call, step: str) -> bool:

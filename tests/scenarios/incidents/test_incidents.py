@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
-from faultbridge.domain.cluster.incidents import Incident, IncidentStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.storage import incidents as stored_incidents
-from faultbridge.storage import keys
+from faultbridge.model.cases import Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.incidents import Incident, IncidentStatus
+from faultbridge.model.cluster.state import BreakerLimit, BreakerScope
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.model.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
 
 NETWORK_WAITS = Rule("network-waits", Match(codes=("net.*",)), wait_seconds=90, release_without_capacity=True)

@@ -7,19 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Phase, RepairAction
-from faultbridge.domain.cluster.incidents import IncidentStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.simulation.fakes.instance_commands import CUT_OFF
+from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.cluster.incidents import IncidentStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.append import Append
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from tests.builders import NOON
 from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
 from tests.scenarios.world import World, limits
+from tests.sim.fakes.instance_commands import CUT_OFF
 
 REPLACE = Rule("replace", Match(codes=("net.*",)), action=Action.REPLACE_NODE, wait_seconds=90)
 RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)

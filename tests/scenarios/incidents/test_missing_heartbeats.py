@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.incidents import Incident
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import to_text
-from faultbridge.storage import incidents as stored_incidents
-from faultbridge.storage import keys
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.model.storage import keys
+from faultbridge.model.times import to_text
 from tests.builders import KEY
 from tests.ingest.test_heartbeat_monitor import record_canary
 from tests.world import World

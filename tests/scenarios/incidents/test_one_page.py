@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Family, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.incidents import held
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.incidents import held
 from tests.scenarios.incidents.test_incidents import (
     RACK,
     cases,

@@ -6,18 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.failure_domains import FailureDomain
-from faultbridge.domain.cluster.incidents import Hold
-from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import DomainKind, NodeKey
-from faultbridge.incidents.intake import Intake
-from faultbridge.incidents.onsets import Onsets
-from faultbridge.pipeline.correlate.snapshot import AffectedNode
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
-from faultbridge.storage import incidents as stored_incidents
+from faultbridge.decide.correlate.shared_causes import AffectedNode
+from faultbridge.model.cluster.config import FailureDomain
+from faultbridge.model.cluster.incidents import Hold
+from faultbridge.model.faults import Family
+from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.repair.incidents.correlate import Intake, Onsets
 from tests.builders import NOON
 from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER
+from tests.sim.fakes import FakeTable, ManualClock, Seam
 
 RACK = FailureDomain(DomainKind.RACK, "r-1")
 WINDOW = timedelta(minutes=10)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.pager.page import PageState
-from faultbridge.pager.rules import rules_for
-from faultbridge.ports import PageUrgency
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.pager.page import PageState
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, restore_links, world_of
 from tests.scenarios.world import World
 

@@ -8,18 +8,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.incidents import IncidentStatus
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Transient
-from faultbridge.pager.deliver import Paging
-from faultbridge.pager.open_pages import OpenPages
-from faultbridge.pager.remind import Remind
-from faultbridge.pager.service_formats import message_of
-from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.registry.registration import Registration
-from faultbridge.simulation.fakes import FakePager, raise_once
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.model.cluster.incidents import IncidentStatus
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete
+from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.open_pages import OpenPages
+from faultbridge.serve.pager.remind import Remind
+from faultbridge.serve.pager.service_formats import message_of
 from tests.races import run_before_write
 from tests.scenarios.incidents.test_incidents import (
     RACK,
@@ -31,6 +30,7 @@ from tests.scenarios.incidents.test_incidents import (
     world_of,
 )
 from tests.scenarios.world import CLUSTER
+from tests.sim.fakes import FakePager, raise_once
 
 
 class PagedRack:

@@ -7,19 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import BreakerState
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.cluster.incidents import IncidentStatus
-from faultbridge.pager.deliver import Paging
-from faultbridge.pager.open_pages import OpenPages
-from faultbridge.pager.page import PagerSettings
-from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.registry.registration import Registration
-from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock
-from faultbridge.storage import keys
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.cluster.incidents import IncidentStatus
+from faultbridge.model.cluster.state import BreakerState
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.open_pages import OpenPages
+from faultbridge.serve.pager.page import PagerSettings
 from tests.pages import incident
 from tests.scenarios.incidents.test_incidents import RACK, incidents, lose_links, restore_links, world_of
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import FakePager, FakeTable, ManualClock
 
 
 def pages(world: World, table: FakeTable | None = None) -> list[PageMessage]:

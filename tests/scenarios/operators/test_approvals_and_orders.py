@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule, Window
-from faultbridge.errors import Rejected
-from faultbridge.pager.rules import rules_for
-from faultbridge.pipeline.decide.admit import Refused
-from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure, Verdict, Verification
+from faultbridge.decide.admit import Refused
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule, Window
+from faultbridge.model.storage.projections import queue_row
+from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure, Verdict, Verification
+from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.queued_cases import QueuedCases
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage.projections import queue_row
-from faultbridge.storage.queue_rows import read_queued
+from faultbridge.repair.dispatch import QueuedCases
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cluster.breakers import BreakerState
+from faultbridge.model.cluster.state import BreakerState
 from tests.scenarios.exploration import ACTS, KINDS, PAIR, PAIR_ACTS, Explored, check_way_out, explore, world_of
 
 

@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.pager.page_deduplication import PageOutcome
-from faultbridge.ports import PageUrgency
-from faultbridge.simulation.fakes.seam import Call
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import PageUrgency
+from faultbridge.serve.pager.page_deduplication import PageOutcome
 from tests.pages import incident
 from tests.scenarios.operators.test_pages import CLUSTER, SUMMARY, PagerBench, case_change, page_key
+from tests.sim.fakes.seam import Call
 
 
 def refusing(*refused: str) -> Callable[[Call], None]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.policy import Rule
-from faultbridge.pager.deliver import Paging
-from faultbridge.registry.registration import Registration
-from faultbridge.simulation.fakes import FakePager
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.policy import Rule
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.serve.pager.deliver import Paging
 from tests.scenarios.incidents.test_incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import FakePager
 
 NOT_APPLICABLE = "isolation is not applicable: the cluster has no orchestrator"
 

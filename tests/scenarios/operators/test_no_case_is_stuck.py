@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.pipeline.decide.admit import Refused
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import CallResult, ClusterNode, ProviderFailure
+from faultbridge.decide.admit import Refused
+from faultbridge.decide.case_moves import Rules
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import CallResult, ClusterNode, ProviderFailure
 from faultbridge.repair.attempt.progress import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.queued_cases import QueuedCases
+from faultbridge.repair.dispatch import QueuedCases
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.world import World
 

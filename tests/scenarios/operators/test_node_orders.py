@@ -6,23 +6,22 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Rejected
-from faultbridge.pager.page import PageState
-from faultbridge.pager.rules import rules_for
-from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE as QUARANTINE
-from faultbridge.ports import PageUrgency, Verdict, Verification
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.retirement import Retirement
+from faultbridge.decide.fold.expire import ORDERED_QUARANTINE as QUARANTINE
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import PageUrgency, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import REPLACE
-from faultbridge.repair.opt_out import OptOut
-from faultbridge.simulation.fakes import Call
+from faultbridge.repair.node_orders import REPLACE, OptOut
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.retirement import Retirement
+from faultbridge.serve.pager.page import PageState
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, World, limits
+from tests.sim.fakes import Call
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")

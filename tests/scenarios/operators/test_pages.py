@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Transient
-from faultbridge.pager.deliver import Paging
-from faultbridge.pager.page import PagerSettings
-from faultbridge.pager.page_deduplication import PageOutcome
-from faultbridge.pager.remind import Remind
-from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock, raise_once
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.page import PagerSettings
+from faultbridge.serve.pager.page_deduplication import PageOutcome
+from faultbridge.serve.pager.remind import Remind
 from tests.pages import BREAKER, case_event, incident
+from tests.sim.fakes import FakePager, FakeTable, ManualClock, raise_once
 
 CLUSTER = "train-a"
 LIMIT = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.nodes import Isolation
+from faultbridge.model.nodes import Isolation
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 
 

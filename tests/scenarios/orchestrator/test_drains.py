@@ -7,13 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Limits
-from faultbridge.errors import Transient
-from faultbridge.ports import ProviderFailure
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Limits
+from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     DEAD,
     LONG,
@@ -25,6 +24,7 @@ from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
 from tests.scenarios.repair.test_exclusion_before_the_intent import ignore, maintain
 from tests.scenarios.repair.test_stopped_attempts import begin_update
 from tests.scenarios.world import World, limits
+from tests.sim.fakes import Call
 
 
 def world_between_attempts() -> World:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.ports import ProviderFailure
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.record.ports import ProviderFailure
 from tests.races import run_before_call
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.provider.test_growth import Growth

@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Rule
-from faultbridge.errors import Misconfigured
-from faultbridge.ports import ProviderFailure
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Rule
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import ProviderFailure
+from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import Isolate, IsolationResult
-from faultbridge.repair.opt_out import OptOut
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import keys
+from faultbridge.repair.node_orders import OptOut
 from tests.races import run_before_write, writes_to
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.world import CLUSTER, World

@@ -9,17 +9,17 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.simulation.fakes import fleet
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import NodeKey
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import operations
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import fleet
 
 HEAD = "i-0123456789abcdef0"
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.ports import ProviderFailure
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.record.ports import ProviderFailure
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import World, limits
 

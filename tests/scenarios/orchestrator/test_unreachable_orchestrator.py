@@ -6,17 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import OrchestratorUnreachable, Rule
-from faultbridge.errors import Transient
-from faultbridge.ports import ProviderFailure
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import Action
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import OrchestratorUnreachable, Rule
+from faultbridge.record.ports import ProviderFailure
 from tests.builders import NOON
 from tests.scenarios.world import World, limits
+from tests.sim.fakes import Call
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
 LONG = timedelta(days=2)

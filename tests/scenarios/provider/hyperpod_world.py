@@ -8,21 +8,19 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-from faultbridge.adapters.compute.hyperpod_logs import HyperPodLogs
-from faultbridge.adapters.compute.hyperpod_provider import HyperPodProvider
-from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
-from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
-from faultbridge.adapters.compute.request_log import RequestLog
-from faultbridge.decoders.hyperpod.launch_failures import launch_failure
-from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
-from faultbridge.registry.inventory_events import InventoryEventHandler
-from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.provider_check import ProviderCheck
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement, RetireReplaced
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.adapters.ec2.request_log import RequestLog
+from faultbridge.adapters.hyperpod.cluster import HyperPodLogs
+from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
+from faultbridge.adapters.hyperpod.provider import HyperPodProvider, HyperPodRestarter, HyperPodVerifier
+from faultbridge.decode.hyperpod.launch_failures import launch_failure
+from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.inventory_events import InventoryEventHandler
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.registration import NewNode, Registration
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
 from tests.hyperpod import GROUP, NAME, api, hyperpod
 from tests.scenarios.world import CLUSTER, World
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.errors import Misconfigured
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Misconfigured
 from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_runner import StepRunner
-from faultbridge.simulation.fakes import FakeProvider
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import FakeProvider
 
 ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from faultbridge.simulation.fakes import FakeInventory
 from tests.hyperpod import GROUP as INSTANCE_GROUP
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
 from tests.scenarios.provider.test_growth import Growth
 from tests.scenarios.provider.test_provider_conditions import statuses
 from tests.scenarios.world import GROUP
+from tests.sim.fakes import FakeInventory
 
 
 def last(growth: Growth) -> tuple[object, ...]:

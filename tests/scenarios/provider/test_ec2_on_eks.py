@@ -9,20 +9,20 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.adapters.kubernetes.taints import ISOLATED
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
-from faultbridge.ops.sweep_result import SweepResult
-from faultbridge.registry.registration import Registration
-from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.simulation.fakes import ManualClock
-from faultbridge.simulation.fakes.fleet import host_name
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import ManualClock
+from tests.sim.fakes.fleet import host_name
 
 FIRST, SECOND = (f"i-{number:017x}" for number in (1, 2))
 EKS, AUTO_SCALING, TEMPLATE = "eks", "ec2-auto-scaling", "ec2-launch-template"

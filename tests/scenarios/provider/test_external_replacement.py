@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import Verdict, Verification
-from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.provider_check import ProviderCheck
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement, RetireReplaced
-from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.record.ports import Verdict, Verification
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import FakeInventory
 
 
 class ExternalReplacement:

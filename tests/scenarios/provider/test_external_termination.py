@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Misconfigured
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
 from tests.scenarios.world import World
+from tests.sim.fakes import Call
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"

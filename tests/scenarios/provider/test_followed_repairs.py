@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.policy import Limits
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.policy import Limits
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.provider.test_external_termination import busy_world

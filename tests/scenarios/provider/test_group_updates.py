@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import INSTANCE_ADDED, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import RepairOwner
-from faultbridge.domain.cluster.group_updates import GroupUpdate
-from faultbridge.domain.cluster.provider_status import ConditionKind
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Limits
-from faultbridge.pager.page import PageState
-from faultbridge.pager.rules import rules_for
-from faultbridge.registry.new_node import NewNode
-from faultbridge.registry.replacement_detection import CODE as INSTANCE_REPLACED
-from faultbridge.storage import items, keys
+from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.model.cluster.config import GroupUpdate, RepairOwner
+from faultbridge.model.cluster.state import ConditionKind
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.policy import Limits
+from faultbridge.model.storage import items, keys
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
+from faultbridge.serve.pager.page import PageState
+from faultbridge.serve.pager.rules import rules_for
 from tests.hyperpod import GROUP as INSTANCE_GROUP
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
 from tests.scenarios.provider.test_growth import BAD, RELEASE, Growth

@@ -9,15 +9,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.provider_status import ConditionKind
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.local.hyperpod.cluster import FakeHyperPod, Group, Node
-from faultbridge.local.hyperpod.operations import FakeSageMaker
-from faultbridge.ops.erase import Erase
-from faultbridge.registry.registration import NewNode
-from faultbridge.registry.views import Views
-from faultbridge.storage import items, keys
+from faultbridge.local.hyperpod import FakeHyperPod, FakeSageMaker, Group, Node
+from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import ConditionKind
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.storage import items, keys
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.ops.erase import Erase
 from tests.hyperpod import GROUP, NAME, SLOW
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.provider.test_provider_conditions import SCRIPT, cluster_event, kinds

@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import INSTANCE_ADDED, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.ports import Verdict, Verification
-from faultbridge.registry.inventory_sync import SyncInventory
-from faultbridge.registry.provider_check import ProviderCheck
-from faultbridge.registry.registration import Registration
-from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import Retirement, RetireReplaced
+from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.policy import Rule
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.registration import Registration
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import FakeInventory
 
 BAD = Verification(Verdict.FAILED, ("memory: fail",))
 RELEASE = Rule("release", release_without_capacity=True)

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.adapters.compute.hyperpod_verifier import CHECK_LABEL, HEALTH_LABEL
-from faultbridge.domain.cases import INSTANCE_ADDED, Resolution, WaitingFor
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.registry.views import Views
+from faultbridge.adapters.hyperpod.provider import CHECK_LABEL, HEALTH_LABEL
+from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Rule
+from faultbridge.repair.registry.views import Views
 from tests.hyperpod import GROUP
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.provider.test_hyperpod import requests

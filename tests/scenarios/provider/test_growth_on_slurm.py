@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.decoders.slurm.node_listing import SlurmNode
-from faultbridge.domain.cluster.config import SLURM
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.registry.registration import Registration
-from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.simulation.fakes.fleet import host_name
+from faultbridge.decode.slurm.node_listing import SlurmNode
+from faultbridge.model.cluster.config import SLURM
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.test_growth import Growth
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes.fleet import host_name
 from tests.slurm import REST, SlurmInMemory
 
 

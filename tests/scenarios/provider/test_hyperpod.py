@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Rejected
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.world import CLUSTER, REPLACEMENT_AFTER_INTENT, limits
 

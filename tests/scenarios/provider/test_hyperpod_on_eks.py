@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.adapters.kubernetes.taints import ISOLATED
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.local.hyperpod.cluster import CHECKING, RUNNING
+from faultbridge.local.hyperpod import CHECKING, RUNNING
 from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_work
-from faultbridge.ops.sweep_result import SweepResult
-from faultbridge.ports import Orchestrator
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.record.ports import Orchestrator
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld

@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import SLURM, RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.local.hyperpod.cluster import RUNNING
-from faultbridge.ops.sweep_result import SweepResult
-from faultbridge.ports import Orchestrator
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.local.hyperpod import RUNNING
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import SLURM, RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.record.ports import Orchestrator
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.serve.ops.sweep import SweepResult
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
 from tests.scenarios.provider.test_hyperpod import requests
 from tests.slurm import REST, SlurmInMemory

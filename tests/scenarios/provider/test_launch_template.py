@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.times import from_text
-from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.registry.retirement import Retirement
+from faultbridge.model.cases import Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.times import from_text
+from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes.seam import Call, raise_once
+from faultbridge.repair.registry.retirement import Retirement
 from tests.builders import NOON
 from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
+from tests.sim.fakes.seam import Call, raise_once
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 OLD, NEW = "i-00000000000000001", "i-00000000000000002"

@@ -7,20 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
-from faultbridge.domain.cluster.group_updates import GroupUpdate
-from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Limits
-from faultbridge.pager.page import PageState
-from faultbridge.pager.rules import rules_for
-from faultbridge.ports import PageUrgency
-from faultbridge.registry.groups import Group
-from faultbridge.registry.instances import GroupMember
-from faultbridge.registry.retirement import owes_no_successor
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate, Mode
+from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Limits
+from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.opt_out import OptOut
+from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.registry.groups import Group
+from faultbridge.repair.registry.instances import GroupMember
+from faultbridge.repair.registry.retirement import owes_no_successor
+from faultbridge.serve.pager.page import PageState
+from faultbridge.serve.pager.rules import rules_for
 from tests.builders import NOON
 from tests.scenarios.provider.test_desired_size import last
 from tests.scenarios.provider.test_growth import Growth

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Rule
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Rule
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.provider.test_provider_conditions import statuses
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.provider_status import ConditionKind
-from faultbridge.domain.cluster.state import ClusterState, ClusterStatus
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.entries import EntryType
-from faultbridge.local.hyperpod.cluster import NO_CAPACITY, FakeHyperPod
-from faultbridge.pager.cluster_rules import CLUSTER_RULES
-from faultbridge.storage import items, keys
+from faultbridge.local.hyperpod import NO_CAPACITY, FakeHyperPod
+from faultbridge.model.cluster.state import ClusterState, ClusterStatus, ConditionKind
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.entries import EntryType
+from faultbridge.model.storage import items, keys
+from faultbridge.serve.pager.rules import CLUSTER_RULES
 from tests.hyperpod import GROUP, NAME
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.world import CLUSTER

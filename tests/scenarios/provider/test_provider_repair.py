@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import Verdict, Verification
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.record.ports import Verdict, Verification
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.world import CLUSTER, World
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import ProviderFailure
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.registry.retirement import Retirement
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import NewNode, Registration
+from faultbridge.repair.registry.retirement import Retirement
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 OLD, LAUNCHED = "i-00000000000000001", "i-00000000000000002"

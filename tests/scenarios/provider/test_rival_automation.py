@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.adapters.kubernetes.node_groups import repair_setting
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, ProviderRole, RepairOwner
-from faultbridge.domain.cluster.provider_status import ConditionKind, RepairSetting
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.errors import Rejected
-from faultbridge.registry.repair_owner import check_repair_owner, owner_conflict
-from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.adapters.ec2.inventory import repair_setting
+from faultbridge.model.cluster.config import ClusterConfig, Mode, ProviderRole, RepairOwner
+from faultbridge.model.cluster.state import ConditionKind, RepairSetting
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.repair.registry.registration import check_repair_owner, owner_conflict
 from tests.adapters.test_eks_node_groups import EKS, node_group
 from tests.hyperpod import NAME
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
 from tests.scenarios.provider.test_growth import Growth
 from tests.scenarios.provider.test_provider_conditions import kinds, pages, state
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import FakeInventory
 
 ACTS = ClusterConfig(CLUSTER, eks_cluster=EKS, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT)
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.ports import CallResult, ProviderFailure, Verdict, Verification
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.cluster.state import VERIFIED_FOR, Spare, SpareStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
+from faultbridge.record.ports import CallResult, ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
 from faultbridge.repair.successor.unused import EndUnusedLaunches
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import raise_once
+from tests.sim.fakes.seam import Call
 
 RESOLVED, READY = CaseStatus.RESOLVED, SpareStatus.READY
 OLD, NEW = "i-00000000000000001", "i-00000000000000002"
@@ -530,7 +530,7 @@ def test_a_spare_of_a_former_group_is_replaced_by_one_of_the_new_group() -> None
 
 
 def test_a_cluster_without_repair_permission_has_no_pool() -> None:
-    from faultbridge.domain.cluster.config import Mode
+    from faultbridge.model.cluster.config import Mode
 
     world = world_with(2)
     world.set_mode(Mode.DRY_RUN)

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cluster.spares import SpareStatus
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ports import Verdict, Verification
+from faultbridge.model.cluster.state import SpareStatus
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
-from faultbridge.simulation.fakes import Call
 from tests.scenarios.provider.test_launch_template import launched_and_then_retired
 from tests.scenarios.provider.test_spares import pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 RESOLVED = CaseStatus.RESOLVED
 CONTENTS = ("_partitions", "_versions", "_index_members")

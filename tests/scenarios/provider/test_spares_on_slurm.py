@@ -6,17 +6,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.domain.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.spares import SpareStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ops.sweep_result import SweepResult
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
+from faultbridge.model.cluster.state import SpareStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
-from faultbridge.simulation.fakes.fleet import host_name
+from faultbridge.serve.ops.sweep import SweepResult
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes.fleet import host_name
 from tests.slurm import REST, SlurmInMemory
 
 

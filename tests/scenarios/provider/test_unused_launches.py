@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.storage import keys
+from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.successor.unused import EndUnusedLaunches
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
 from tests.scenarios.provider.test_launch_template import NEW, faulty, launched_and_then_retired
 from tests.scenarios.world import CLUSTER
+from tests.sim.fakes import Call
 
 
 def test_an_unused_launch_is_terminated_in_the_first_minute_of_the_next_hour() -> None:

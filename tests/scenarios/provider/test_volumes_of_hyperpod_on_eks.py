@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
-from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
-from faultbridge.domain.cluster.config import HYPERPOD
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Rule
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
+from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
+from faultbridge.model.cluster.config import HYPERPOD
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Rule
+from faultbridge.repair.attempt.step_context import StepTools
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.test_volumes import ZONE, launch, move_through_sagemaker, volume_on
 from tests.hyperpod import api
@@ -46,7 +46,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WithVolumes]:
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
     with aws() as clients, ExitStack() as stack:
-        monkeypatch.setattr("faultbridge.local.hyperpod.cluster._instance_id", lambda: launch(clients, ZONE))
+        monkeypatch.setattr("faultbridge.local.hyperpod._instance_id", lambda: launch(clients, ZONE))
         made = WithVolumes(stack, clients, nodes=2, rules=(RELEASE,))
         made.policy = replace(made.policy, volumes=("data",))
         made.join_nodes()

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits, Match, Rule
-from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
-from faultbridge.registry.registration import Registration
-from faultbridge.simulation.fakes import Call
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Write
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.config import DEFAULT_SOURCES, CapacitySource
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Action
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits, Match, Rule
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Write
+from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import Call
 
 OWN, OPEN, BLOCK, PLAN = (
     CapacitySource.OWN_RESERVATION,

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.errors import Conflict, Rejected
-from faultbridge.ledger import causes
-from faultbridge.ledger.causes import Relation, read_chain
-from faultbridge.ops.react import status_causes
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.errors import Conflict, Rejected
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record import causes
+from faultbridge.record.causes import Relation, read_chain
+from faultbridge.serve.ops.react import status_causes
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import raise_once
 
 
 def by_id(world: World) -> dict[str, dict[str, Any]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Alias, AliasRow
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Alias, AliasRow
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, GROUP, World
 

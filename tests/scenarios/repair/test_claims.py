@@ -6,18 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import NODE_COMPONENT, Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import Verdict, Verification
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import NODE_COMPONENT, Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
 from tests.builders import DEFAULT_RULE
 from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import CLUSTER, World, limits
+from tests.sim.fakes import Call
 
 FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
 UNANSWERED = Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))

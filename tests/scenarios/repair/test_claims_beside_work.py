@@ -7,19 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Severity
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Policy, Rule
-from faultbridge.errors import Transient
-from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import NODE_COMPONENT, Action, Severity
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Policy, Rule
+from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes import Call
 from tests.builders import DEFAULT_RULE
 from tests.scenarios.world import World, limits
+from tests.sim.fakes import Call
 
 GPU_IN_USE = Verification(Verdict.FAILED, ("dcgm: GPU is in use by another process",))
 NODE, INSTANCE = "node-1", "i-00000000000000001"

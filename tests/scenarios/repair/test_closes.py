@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import EXTERNAL, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.cases import EXTERNAL, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.nodes import Isolation
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.provider.test_provider_repair import followed_world, repair_calls

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Alias, AliasRow, Isolation, NodeKey, NodeState
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.domain.times import to_text
-from faultbridge.errors import Transient
-from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.nodes import Alias, AliasRow, Isolation, NodeKey, NodeState
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put, Update, Write
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.step_contract import StepRequest
-from faultbridge.simulation.fakes import Call, raise_once
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put, Update, Write
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import Call, raise_once
 
 CONTROL = keys.cluster_control(CLUSTER)
 REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE)

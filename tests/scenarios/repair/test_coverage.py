@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from faultbridge import data
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Component, ComponentType
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.decode import data
+from faultbridge.model.cases import Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Component, ComponentType
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import CATALOG
 from tests.scenarios.world import World, limits

@@ -10,19 +10,26 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.errors import Transient
-from faultbridge.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus, ProviderFailure
-from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.failed_attempts import escalate_case
-from faultbridge.simulation.fakes import Call, raise_once
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
+from faultbridge.record.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    ClusterNode,
+    ExecutionStatus,
+    ProviderFailure,
+)
+from faultbridge.repair.attempt.progress import escalate_case
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.races import run_before_call, run_before_write
 from tests.scenarios.world import World
+from tests.sim.fakes import Call, raise_once
 
 RESOLVED = CaseStatus.RESOLVED
 EFFECTS = {"write", "transact", "replace", "restart", "begin", "start", "resume", "cordon", "uncordon", "drain"}

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data import offender_odds
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.faults import Action, Component, ComponentType, Snapshot
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ledger.history.device_history import DeviceEvent, DeviceHistory
-from faultbridge.ledger.verify import Verify
-from faultbridge.ops.erase import Erase
-from faultbridge.pipeline import entry_builder
-from faultbridge.storage.writes import Delete, Key, Put
+from faultbridge.decide import entry_builder
+from faultbridge.decode.data import offender_odds
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Action, Component, ComponentType, Snapshot
+from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage.writes import Delete, Key, Put
+from faultbridge.record.history import DeviceEvent, DeviceHistory
+from faultbridge.record.verify import Verify
+from faultbridge.serve.ops.erase import Erase
 from tests.scenarios.world import CLUSTER, World
 
 FIRST, SECOND = "i-00000000000000001", "i-00000000000000002"

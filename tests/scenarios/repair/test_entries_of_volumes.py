@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ports import ProviderFailure
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.ports import ProviderFailure
 from tests.scenarios.repair.test_volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
 from tests.scenarios.world import World
 

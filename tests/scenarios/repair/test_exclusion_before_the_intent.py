@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode, RepairOwner
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import Resolution, WaitingFor
+from faultbridge.model.cluster.config import Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.opt_out import OptOut
+from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
 
 HOURS = timedelta(hours=4)

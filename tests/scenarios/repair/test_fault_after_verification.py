@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Transient
 from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import World
+from tests.sim.fakes import Call
 
 
 class FaultAtUncordon:

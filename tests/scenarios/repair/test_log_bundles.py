@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Misconfigured
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Limits
-from faultbridge.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.policy import Limits
+from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
 from tests.scenarios.incidents.test_pages_of_incidents import pages
 from tests.scenarios.world import GROUP, World, limits
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.data import load_catalog, network_faults_ended_by_reboot
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.catalog import Catalog, Scope
-from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.decode.data import load_catalog, network_faults_ended_by_reboot
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.catalog import Catalog, Scope
+from faultbridge.model.faults import Component, ComponentType
 from tests.scenarios import world as scenario
 from tests.scenarios.world import World
 

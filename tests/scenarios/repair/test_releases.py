@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import ProviderFailure
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.record.ports import ProviderFailure
 from tests.scenarios.world import GROUP, World
+from tests.sim.fakes import Call
 
 OLD = "i-00000000000000001"
 RESOLVED = CaseStatus.RESOLVED

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.ports import Verdict, Verification
-from faultbridge.simulation.fakes.instance_commands import PASSED
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.test_external_termination import DIAGNOSE, busy_world
 from tests.scenarios.repair.test_claims import FAILED, UNANSWERED, instance
 from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import World
+from tests.sim.fakes.instance_commands import PASSED
 
 
 def without_a_result() -> World:

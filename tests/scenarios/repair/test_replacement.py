@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Resolution
-from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.errors import Transient
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import Action
+from faultbridge.model.nodes import Isolation
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes.seam import Call
+from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
 from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
+from tests.sim.fakes.seam import Call
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 
@@ -97,7 +97,7 @@ def test_the_cluster_is_degraded_then_recovering_then_healthy():
 
 
 def test_old_aliases_and_the_new_instance_resolve_to_the_node():
-    from faultbridge.storage import items, keys
+    from faultbridge.model.storage import items, keys
 
     world = World()
     world.fault_until_resolved()
@@ -117,7 +117,7 @@ def test_old_aliases_and_the_new_instance_resolve_to_the_node():
 
 
 def test_the_names_of_the_host_change_with_the_instance_and_the_aliases_stay():
-    from faultbridge.storage import items, keys
+    from faultbridge.model.storage import items, keys
 
     world = World()
     names = {"aliases": ("gpu-1",), "host_names": ("ip-10-0-0-5", "ip-10-0-0-5.ec2.internal")}

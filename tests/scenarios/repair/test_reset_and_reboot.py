@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
-from faultbridge.simulation.fakes import Call
+from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
 from tests.builders import OTHER_GPU
 from tests.scenarios.world import World, limits
+from tests.sim.fakes import Call
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 FIRST = "i-00000000000000001"

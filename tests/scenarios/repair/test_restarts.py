@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ports import ProviderFailure, Restart, RestartState
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.ports import ProviderFailure, Restart, RestartState
 from tests.scenarios.repair.test_reset_and_reboot import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World
 

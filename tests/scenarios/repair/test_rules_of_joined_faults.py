@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule, Window
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule, Window
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import World
+from tests.sim.fakes.seam import Call
 
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "checked")
 REPLACE = RepairAction.REPLACE_NODE

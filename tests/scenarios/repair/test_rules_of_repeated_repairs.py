@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.model.cases import RepairAction
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World
 
 FIRST = Rule("of-the-case", Match(codes=("xid.79", "xid.62")), release_without_capacity=True)

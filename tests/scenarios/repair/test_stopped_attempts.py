@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.cluster.group_updates import UpdateHold
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action, Severity
-from faultbridge.ports import Verdict, Verification
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cluster.config import UpdateHold
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action, Severity
+from faultbridge.record.ports import Verdict, Verification
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.incidents.test_incident_at_the_intent import begin_incident
 from tests.scenarios.incidents.test_incidents import world_of
 from tests.scenarios.repair.test_exclusion_before_the_intent import ignore

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.policy import Rule
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.policy import Rule
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.repair.test_capacity_sources import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
 from tests.scenarios.world import CLUSTER, World
 

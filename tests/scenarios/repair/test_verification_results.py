@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import MAX_REASON
-from faultbridge.ports import Verdict, Verification
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.entries import MAX_REASON
+from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.world import World
 
 PASSED = "nccl-all-reduce passed: 412.0 GB/s bus bandwidth; at least 360 expected"

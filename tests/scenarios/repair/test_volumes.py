@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.cluster.spares import SpareStatus
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.policy import Rule
-from faultbridge.errors import Transient
-from faultbridge.ports import Attachment, ProviderFailure, Volume
-from faultbridge.ports.volumes import ATTACHED
-from faultbridge.registry.registration import Registration
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.cluster.state import SpareStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.policy import Rule
+from faultbridge.record.ports import Attachment, ProviderFailure, Volume
+from faultbridge.record.ports.orchestrator import ATTACHED
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.simulation.fakes import raise_once
-from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.provider.test_external_termination import busy_world
 from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.sim.fakes import raise_once
+from tests.sim.fakes.seam import Call
 
 OLD = "i-00000000000000001"
 NEW = "i-00000000000000002"

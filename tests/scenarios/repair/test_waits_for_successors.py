@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.ports import LaunchedInstance
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.record.ports import LaunchedInstance
 from tests.scenarios.provider.test_external_termination import FIRST, REBOOT, busy_world
 from tests.scenarios.world import GROUP, World, limits
 

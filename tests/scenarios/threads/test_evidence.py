@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data import load_catalog
-from faultbridge.data.policies import version_of
-from faultbridge.domain.cases import Case, RepairAction, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.times import to_text
-from faultbridge.jobs.jobs import Jobs
-from faultbridge.policyfile.parser import read_policy
-from faultbridge.rules.policies import PolicyStore
+from faultbridge.decide.policyfile.parser import read_policy
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.cases import Case, RepairAction, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.times import to_text
+from faultbridge.record.policies import PolicyStore
+from faultbridge.repair.jobs.jobs import Jobs
 from tests.builders import KEY
 from tests.world import XID_79, World
 

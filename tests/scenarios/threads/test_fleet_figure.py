@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.data import gpus_by_instance_type
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.registry.gpu_figures import GpuFigure, gpu_figure
-from faultbridge.registry.views import Views
-from faultbridge.simulation.fakes import START
+from faultbridge.decode.data import gpus_by_instance_type
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.repair.registry.gpus import GpuFigure, gpu_figure
+from faultbridge.repair.registry.views import Views
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import START
 
 
 def figure(world: World, **window: float) -> GpuFigure:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
+from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
 from tests.builders import GPU, OTHER_GPU
 from tests.scenarios.world import World, limits
 

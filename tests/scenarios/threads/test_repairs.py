@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerState
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure
+from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.model.cluster.state import BreakerLimit, BreakerState
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Action
+from faultbridge.model.policy import Match, Rule
+from faultbridge.record.ports import ProviderFailure
 from tests.builders import OTHER_GPU
 from tests.scenarios.incidents.test_incidents import incidents, lose_links, world_of
 from tests.scenarios.world import World

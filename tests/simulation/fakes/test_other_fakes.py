@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.ports import (
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.record.ports import (
     ClusterNode,
     ExecutionStatus,
     Presence,
@@ -16,7 +16,7 @@ from faultbridge.ports import (
     Verdict,
     Verification,
 )
-from faultbridge.simulation.fakes import (
+from tests.sim.fakes import (
     START,
     FakeFleet,
     FakeOrchestrator,

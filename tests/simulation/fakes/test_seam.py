@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.errors import Transient
-from faultbridge.ports import BusEvent
-from faultbridge.simulation.fakes import FakeBus, FakeTable, Seam, raise_once
-from faultbridge.storage.writes import Absent, Key, Put
+from faultbridge.model.errors import Transient
+from faultbridge.model.storage.writes import Absent, Key, Put
+from faultbridge.record.ports import BusEvent
+from tests.sim.fakes import FakeBus, FakeTable, Seam, raise_once
 
 PUT = Put({"pk": "P", "sk": "S"}, when=Absent())
 KEY = Key("P", "S")

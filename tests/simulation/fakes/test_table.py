@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.errors import Conflict, Misconfigured
-from faultbridge.simulation.fakes import FakeTable, ManualClock
-from faultbridge.simulation.fakes.table import PROJECTED
-from faultbridge.storage.writes import INDEXES, TIMELINE, WORK, Absent, Check, Delete, Key, Present, Put, Update
+from faultbridge.model.errors import Conflict, Misconfigured
+from faultbridge.model.storage.writes import INDEXES, TIMELINE, WORK, Absent, Check, Delete, Key, Present, Put, Update
 from tests.conftest import ROOT
+from tests.sim.fakes import FakeTable, ManualClock
+from tests.sim.fakes.table import PROJECTED
 
 KEY = Key("P", "S")
 INDEXED = Put({"pk": "P", "sk": "S", "gsi4pk": "OUT#0", "gsi4sk": "1"})

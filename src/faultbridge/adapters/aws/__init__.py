@@ -5,8 +5,8 @@ Read in this order:
 - `clients`: clients of AWS services with time-outs, retries and endpoints
 - `credentials`: roles in other accounts, and the ARN of the caller
 - `errors`: AWS errors converted to `FaultbridgeError`
-- `newest_operations`: checks for operations that the installed boto3 may lack
+- `adapters.hyperpod.cluster`: checks for operations that the installed boto3 may lack
 - `stack`: outputs and secrets of the deployed stack
-- `compute_ports`: builds the adapters that reach the instances of a cluster
-- `ports`: `AwsPorts`, which builds every adapter on first use
+- `ports`: builds the adapters that reach the instances of a cluster. `AwsPorts`, which builds every adapter on first
+  use
 """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions.client import SFNClient
     from mypy_boto3_sts.client import STSClient
 
-    from faultbridge.domain.cluster.config import ProviderRole
+    from faultbridge.model.cluster.config import ProviderRole
 
 CONNECT_SECONDS = 3
 READ_SECONDS = 15

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sts.client import STSClient
 
     from faultbridge.adapters.aws.clients import Clients
-    from faultbridge.domain.cluster.config import ProviderRole
+    from faultbridge.model.cluster.config import ProviderRole
 
 SESSION_NAME = "faultbridge"
 """Session name of an assumed role; CloudTrail of the other account shows it."""

@@ -18,7 +18,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
 
-from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 
 CONFLICTS = frozenset(
     {

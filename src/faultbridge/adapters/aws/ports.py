@@ -2,20 +2,221 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from faultbridge import ports
-from faultbridge.adapters.aws.compute_ports import ComputePorts
 from faultbridge.adapters.extensions import Parts
+from faultbridge.record import ports
+from faultbridge.record.ports import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faultbridge.domain.cluster.config import ClusterConfig
-    from faultbridge.ports import EventBus, JobCallback, Orchestrator, Pager, RecordQueue, VolumeAttachments, Workflow
-    from faultbridge.ports.objects import Archive, ArchiveSink, Vault
-    from faultbridge.registry.instances import Inventory, NodeListing
+    from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.ec2.request_log import RequestLog
+    from faultbridge.adapters.hyperpod.cluster import HyperPodCluster
+    from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+    from faultbridge.model.settings import Settings
+    from faultbridge.record.ports import (
+        Clock,
+        Collector,
+        EventBus,
+        JobCallback,
+        Launcher,
+        ObjectStore,
+        Orchestrator,
+        Pager,
+        Provider,
+        RecordQueue,
+        Restarter,
+        Table,
+        Verifier,
+        VolumeAttachments,
+        Volumes,
+        Workflow,
+    )
+    from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
+    from faultbridge.repair.registry.instances import Inventory, NodeListing
+
+
+class ComputePorts:
+    """The adapters that reach the instances of a cluster; each adapter is built on first use.
+
+    One object serves all clusters that are registered with the same AWS role and the same HyperPod cluster. Each of the
+    two may be None.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clients: Clients | None = None,
+        role: ProviderRole | None = None,
+        hyperpod_cluster: str | None = None,
+    ) -> None:
+        """Store the settings, the AWS role for calls on instances, and the HyperPod cluster.
+
+        - If `clients` is None, a `Clients` object is created on first use.
+        - If `role` is None, the calls on instances use the credentials of Faultbridge's own account.
+        - `hyperpod_cluster` is None for a cluster without HyperPod.
+        """
+        self.settings = settings
+        self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
+        self._by_cluster: dict[tuple[ProviderRole | None, str | None], ComputePorts] = {}
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Return the AWS clients; each is created on first use."""
+        from faultbridge.adapters.aws.clients import Clients
+
+        return self._clients or Clients()
+
+    @property
+    def compute(self) -> Clients:
+        """Return the AWS clients for calls on instances.
+
+        The clients use the credentials of the role that is registered for the cluster. If no role is registered, the
+        clients use the credentials of Faultbridge's own account.
+        """
+        return self.clients.for_role(self._role)
+
+    @cached_property
+    def _hyperpod(self) -> HyperPodCluster:
+        from faultbridge.adapters.hyperpod.cluster import HyperPodCluster
+
+        return HyperPodCluster(self.compute, self._hyperpod_cluster)
+
+    @cached_property
+    def _requests(self) -> RequestLog:
+        from faultbridge.adapters.ec2.request_log import RequestLog
+
+        return RequestLog(self.table, self.clock)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Return what each extension receives when it is built: the clock, and the AWS role or None."""
+        return Surroundings(self.clock, self._role)
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Return the system clock."""
+        from faultbridge.adapters.clock import SystemClock
+
+        return SystemClock(self.settings.clock_offset_seconds)
+
+    @cached_property
+    def table(self) -> Table:
+        """Return the DynamoDB table in which Faultbridge stores all its items."""
+        from faultbridge.adapters.aws.dynamodb import DynamoTable
+
+        return DynamoTable(self.clients, self.settings.table)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """Return the store for raw records and evidence in an S3 bucket."""
+        from faultbridge.adapters.aws.objects import S3Objects
+        from faultbridge.model.storage.wire.message import MAX_BODY_BYTES
+
+        return S3Objects(self.clients, self.settings.bucket, max_bytes=MAX_BODY_BYTES)
+
+    @cached_property
+    def providers(self) -> Mapping[str, Provider]:
+        """Return the adapters that replace instances, by the provider name in a cluster's registration."""
+        from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+        from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
+        from faultbridge.adapters.hyperpod.provider import HyperPodProvider
+
+        built_in: dict[str, Provider] = {
+            "ec2-auto-scaling": AutoScalingProvider(self.compute),
+            "ec2-launch-template": LaunchTemplateProvider(self.compute),
+            "hyperpod": HyperPodProvider(self._hyperpod),
+        }
+        return Parts("providers", ports.Provider, built_in, self.surroundings)
+
+    @cached_property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Return the launchers by provider name.
+
+        A launcher starts the successor of an instance, for providers whose groups do not launch successors themselves.
+        """
+        from faultbridge.adapters.ec2.launch import FleetLauncher
+
+        built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
+        return Parts("launchers", ports.Launcher, built_in, self.surroundings)
+
+    @cached_property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
+        from faultbridge.adapters.ec2.restart import SsmRestarter
+        from faultbridge.adapters.hyperpod.provider import HyperPodRestarter
+
+        hyperpod = HyperPodRestarter(self._hyperpod, self._requests)
+        built_in: dict[str, Restarter] = {"ssm": SsmRestarter(self.compute), "hyperpod": hyperpod}
+        return Parts("restarters", ports.Restarter, built_in, self.surroundings)
+
+    @cached_property
+    def volumes(self) -> Mapping[str, Volumes]:
+        """Return the adapters that move volumes between instances, by provider name."""
+        from faultbridge.adapters.ec2.volumes import Ec2Volumes
+        from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
+
+        built_in: dict[str, Volumes] = {
+            "ec2-auto-scaling": Ec2Volumes(self.compute, of_groups=True),
+            "ec2-launch-template": Ec2Volumes(self.compute),
+            "hyperpod": HyperPodVolumes(self.compute, self._hyperpod),
+        }
+        return Parts("volumes", ports.Volumes, built_in, self.surroundings)
+
+    @cached_property
+    def collector(self) -> Collector:
+        """Return the adapter that collects the log bundles of instances.
+
+        For a HyperPod cluster, the adapter collects nothing and reports where HyperPod keeps the logs.
+        """
+        if self._hyperpod_cluster:
+            from faultbridge.adapters.hyperpod.cluster import HyperPodLogs
+
+            return HyperPodLogs()
+        from faultbridge.adapters.ec2.log_bundle import SsmLogCollector
+
+        return SsmLogCollector(self.compute, self.clients, self.settings.bucket)
+
+    @cached_property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Return the adapters that run diagnostics on instances, by the verifier name of a registered cluster."""
+        from faultbridge.adapters.ec2.dcgm_verifier import OutputBucket, SsmDcgmVerifier
+        from faultbridge.adapters.ec2.pair_verifier import Ec2Peers, PeerLeases, SsmPairVerifier
+        from faultbridge.adapters.hyperpod.provider import HyperPodVerifier
+        from faultbridge.decode.dcgm.diag import read_report
+        from faultbridge.decode.verification import DeepChecks, GpuProcesses, PeerChecks
+        from faultbridge.repair.registry.verification import VerificationPeers
+
+        settings = self.settings
+        output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)
+        verifier = partial(
+            SsmDcgmVerifier,
+            self.compute,
+            level=settings.verify_level,
+            timeout_seconds=settings.verify_seconds,
+            read_report=read_report,
+            output=output,
+            processes=(processes := GpuProcesses(settings.ignore_processes)),
+        )
+        deep, hyperpod = verifier(deep=DeepChecks()), HyperPodVerifier(self._hyperpod, self._requests)
+        pair = SsmPairVerifier(
+            self.compute,
+            deep=deep,
+            level=settings.verify_level,
+            tests=PeerChecks(processes),
+            peers=Ec2Peers(self.compute, VerificationPeers(self.table, self.clock), settings.repair_tag),
+            leases=PeerLeases(self.table, self.clock),
+        )
+        built_in: dict[str, Verifier] = {
+            "ssm-dcgm": verifier(),
+            "ssm-deep": deep,
+            "ssm-pair": pair,
+            "hyperpod": hyperpod,
+        }
+        return Parts("verifiers", ports.Verifier, built_in, self.surroundings)
 
 
 class AwsPorts(ComputePorts):
@@ -35,23 +236,23 @@ class AwsPorts(ComputePorts):
     @cached_property
     def bus(self) -> EventBus:
         """Return the event bus on EventBridge."""
-        from faultbridge.adapters.messaging.eventbridge import EventBridgeBus
+        from faultbridge.adapters.aws.messaging import EventBridgeBus
 
         return EventBridgeBus(self.clients, self.settings.bus, self.settings.event_source)
 
     @cached_property
     def queue(self) -> RecordQueue:
         """Return the queue of raw records on SQS."""
-        from faultbridge.adapters.messaging.sqs import SqsQueue
+        from faultbridge.adapters.aws.messaging import SqsQueue
 
         return SqsQueue(self.clients, self.settings.queue_url)
 
     @cached_property
     def inventories(self) -> Mapping[str, Inventory]:
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
-        from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
-        from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-        from faultbridge.registry import instances
+        from faultbridge.adapters.ec2.inventory import Ec2Inventory
+        from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
+        from faultbridge.repair.registry import instances
 
         hyperpod = HyperPodInventory(self.clients)
         built_in: dict[str, Inventory] = {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": hyperpod}
@@ -60,7 +261,7 @@ class AwsPorts(ComputePorts):
     @cached_property
     def node_listing(self) -> NodeListing:
         """Return the adapter that lists the nodes of EKS clusters."""
-        from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
+        from faultbridge.adapters.kubernetes.orchestrator import EksNodeListing
 
         return EksNodeListing(self.clients)
 
@@ -95,11 +296,8 @@ class AwsPorts(ComputePorts):
         A callback notifies a system of the customer, such as a scheduler, that a job may resume.
         """
         from faultbridge.adapters.aws.stack import StackSecret
-        from faultbridge.adapters.callbacks.job_annotation import JobAnnotation
-        from faultbridge.adapters.callbacks.job_topic import JobTopic
-        from faultbridge.adapters.callbacks.job_webhook import JobWebhook
-        from faultbridge.adapters.callbacks.slurm_requeue import SlurmRequeue
-        from faultbridge.adapters.slurm.head_node import connect
+        from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
+        from faultbridge.adapters.slurm.access import connect
 
         name = self.settings.job_callbacks
         webhook = JobWebhook(lambda: StackSecret(self.clients, name).value if name else b"{}", self.clock)
@@ -113,14 +311,14 @@ class AwsPorts(ComputePorts):
     @cached_property
     def workflow(self) -> Workflow:
         """Return the Step Functions state machine that runs repair attempts."""
-        from faultbridge.adapters.messaging.step_functions import StepFunctionsWorkflow
+        from faultbridge.adapters.aws.step_functions import StepFunctionsWorkflow
 
         return StepFunctionsWorkflow(self.clients, self.settings.state_machine)
 
     @cached_property
     def pager(self) -> Pager:
         """Return the pager, which sends each page through every configured channel."""
-        from faultbridge.adapters.paging.channels import pager_from_settings
+        from faultbridge.adapters.paging import pager_from_settings
 
         return pager_from_settings(self.settings, self.clients)
 
@@ -145,14 +343,14 @@ class AwsPorts(ComputePorts):
 
         A volume is still attached if the storage driver of the cluster has not detached it.
         """
-        from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
+        from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 
         return {"eks": EksVolumeAttachments(self.clients)}
 
     @cached_property
     def archive(self) -> Archive:
         """Return the archive, which stores entries in an S3 bucket."""
-        from faultbridge.adapters.objects.s3 import S3Objects
+        from faultbridge.adapters.aws.objects import S3Objects
 
         return S3Objects(self.clients, self.settings.archive_bucket)
 
@@ -162,7 +360,7 @@ class AwsPorts(ComputePorts):
 
         An anchor records where each stream of entries ends.
         """
-        from faultbridge.adapters.objects.s3 import LockedObjects
+        from faultbridge.adapters.aws.objects import LockedObjects
 
         return LockedObjects(self.clients, self.settings.vault_bucket)
 
@@ -174,10 +372,10 @@ class AwsPorts(ComputePorts):
         """
         stream = self.settings.archive_stream
         if not stream:
-            from faultbridge.archive.write import ObjectSink
+            from faultbridge.record.archive.write import ObjectSink
 
             return ObjectSink(self.archive)
-        from faultbridge.adapters.objects.firehose import FirehoseArchiveSink
+        from faultbridge.adapters.aws.firehose import FirehoseArchiveSink
 
         return FirehoseArchiveSink(self.clients, stream)
 

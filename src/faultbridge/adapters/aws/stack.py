@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, message_of, translated
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 
 
 def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,16 +20,18 @@ from botocore.signers import RequestSigner
 from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
+from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Node
 from lightkube.resources.storage_v1 import VolumeAttachment
+from lightkube.types import PatchType
 from msgspec import MsgspecError
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
 from faultbridge.adapters.aws.errors import translated
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.names import dns_suffix
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
-from faultbridge.retry import Retry
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.names import dns_suffix
+from faultbridge.model.retry import Retry
 
 PAGE = 500
 FIELD_MANAGER = "faultbridge"
@@ -234,3 +237,37 @@ def _signed(clients: Clients, request: dict[str, Any]) -> str:
         request, operation_name="", expires_in=TOKEN_SIGNED_SECONDS, region_name=region
     )
     return url
+
+
+def annotate_job(api: Kubernetes, namespace: str, name: str, annotations: Mapping[str, str]) -> None:
+    """Set annotations of a Kubernetes Job (`batch/v1`); other fields do not change.
+
+    Raises ApiRejection with status 404 if the Job does not exist.
+    """
+
+    def apply(client: Client) -> None:
+        patch = {"metadata": {"annotations": dict(annotations)}}
+        client.patch(Job, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
+
+    api.call(f"annotating the Job {namespace}/{name}", apply)
+
+
+FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> ApiAccess:
+    """Return the access of the current pod to the API, with the mounted service account token.
+
+    The kubelet renews the token in its file, so each call reads the file. Raises Misconfigured if the process does not
+    run in a pod, or if the token or the certificate authority cannot be read.
+    """
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise Misconfigured("not in a pod: KUBERNETES_SERVICE_HOST is not set; name the cluster with --eks-cluster")
+    try:
+        token = (folder / "token").read_text(encoding="ascii").strip()
+        authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"the token of the service account cannot be read: {error}") from None
+    address = f"[{host}]" if ":" in host else host
+    return ApiAccess(f"https://{address}:{port}", authority, token)

@@ -18,8 +18,8 @@ from lightkube.config.client_adapter import ConnectionParams
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
 from faultbridge.adapters.kubernetes.client import ApiAccess, error_of_status, single_config
-from faultbridge.errors import Transient
-from faultbridge.ports import ObjectChange, ObjectKind, ObjectPage, VersionExpired
+from faultbridge.model.errors import Transient
+from faultbridge.record.ports import ObjectChange, ObjectKind, ObjectPage, VersionExpired
 
 PAGE = 100
 """Objects per call of a list; a node with its images has about 20 KB."""

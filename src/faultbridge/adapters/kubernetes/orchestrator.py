@@ -5,20 +5,72 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.call_results import result_of
-from faultbridge.adapters.kubernetes.connection import connections, failure_of
-from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import FaultbridgeError, Misconfigured
+from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import NETWORK_LAYERS, DomainKind
+from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from lightkube.resources.core_v1 import Node
 
-    from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.kubernetes.client import Kubernetes
-    from faultbridge.adapters.kubernetes.eviction import RemainingPod
-    from faultbridge.adapters.kubernetes.node_client import NodeClient
+    from faultbridge.adapters.kubernetes.nodes import NodeClient, RemainingPod
+    from faultbridge.model.cluster.config import ProviderRole
+
+
+# Return the Kubernetes client of a registered cluster, and convert its errors to ProviderFailure.
+#
+# The module imports the Kubernetes client on first use.
+
+if TYPE_CHECKING:
+    Connect = Callable[[ClusterConfig], Kubernetes]
+
+_FAILURES: Mapping[int, ProviderFailure] = {
+    HTTPStatus.NOT_FOUND: ProviderFailure.NOT_FOUND,
+    HTTPStatus.CONFLICT: ProviderFailure.CONFLICT,
+}
+
+
+def connections(clients: Clients) -> Connect:
+    """Return a function that returns the Kubernetes client of a registered cluster.
+
+    The returned function keeps one client for each EKS cluster and AWS role. For a cluster that is registered without
+    an EKS cluster, the returned function raises Misconfigured.
+    """
+    known: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
+
+    def connect(config: ClusterConfig) -> Kubernetes:
+        from faultbridge.adapters.kubernetes.client import eks
+
+        cluster, role = config.eks_cluster, config.provider_role
+        if cluster is None:
+            raise Misconfigured(f"no EKS cluster is registered for {config.cluster}; set --eks-cluster")
+        if (cluster, role) not in known:
+            known[cluster, role] = eks(clients.for_role(role), cluster)
+        return known[cluster, role]
+
+    return connect
+
+
+def failure_of(error: FaultbridgeError) -> ProviderFailure:
+    """Convert an error of the Kubernetes client to a ProviderFailure.
+
+    An ApiRejection is converted by its HTTP status. Any other error becomes PERMISSION_DENIED.
+    """
+    from faultbridge.adapters.kubernetes.client import ApiRejection
+
+    if isinstance(error, ApiRejection):
+        return _FAILURES.get(error.status, ProviderFailure.PROVIDER_ERROR)
+    return ProviderFailure.PERMISSION_DENIED
 
 
 class EksOrchestrator:
@@ -78,19 +130,19 @@ class EksOrchestrator:
         return CheckResult.PASSED if ready == "True" else CheckResult.FAILED
 
     def _cordon(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.taints import isolation_patch
+        from faultbridge.adapters.kubernetes.nodes import isolation_patch
 
         self._node_client(node).patch(node, isolation_patch)
         return CallResult(reason="cordoned")
 
     def _discourage(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.taints import preference_patch
+        from faultbridge.adapters.kubernetes.nodes import preference_patch
 
         self._node_client(node).patch(node, preference_patch)
         return CallResult(reason="other nodes are preferred")
 
     def _uncordon(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.taints import release_patch, stays_cordoned
+        from faultbridge.adapters.kubernetes.nodes import release_patch, stays_cordoned
 
         before = self._node_client(node).patch(node, release_patch)
         return CallResult(
@@ -98,20 +150,19 @@ class EksOrchestrator:
         )
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        from faultbridge.adapters.kubernetes.eviction import evict_all
+        from faultbridge.adapters.kubernetes.nodes import evict_all
 
         return self._remaining(node, lambda api, name: evict_all(api, name, self._clock.now(), deadline))
 
     def _idle(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.eviction import running_pods
+        from faultbridge.adapters.kubernetes.nodes import running_pods
 
         return self._remaining(node, running_pods)
 
     def _remaining(
         self, node: ClusterNode, remaining_pods: Callable[[Kubernetes, str], list[RemainingPod]]
     ) -> CallResult:
-        from faultbridge.adapters.kubernetes.eviction import describe
-        from faultbridge.adapters.kubernetes.node_client import name_of
+        from faultbridge.adapters.kubernetes.nodes import describe, name_of
 
         client = self._node_client(node)
         found = client.find(node)
@@ -122,7 +173,7 @@ class EksOrchestrator:
         return CallResult(failure, describe(remaining) if remaining else "no pod is left")
 
     def _node_client(self, node: ClusterNode) -> NodeClient:
-        from faultbridge.adapters.kubernetes.node_client import NodeClient
+        from faultbridge.adapters.kubernetes.nodes import NodeClient
 
         api = self._connect(node.cluster)
         return self._node_clients.setdefault(id(api), NodeClient(api))
@@ -162,3 +213,81 @@ class NoOrchestrator:
     def readiness(self, node: ClusterNode) -> CheckResult:  # noqa: ARG002 - the port's signature
         """Return UNKNOWN, because no orchestrator reports whether the node is ready."""
         return CheckResult.UNKNOWN
+
+
+PROVIDER_ID = re.compile(r"aws:///[\w-]*/(i-[0-9a-f]{8,17})")
+HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")
+OPT_OUT_LABEL = "faultbridge/opt-out"
+ZONE = "topology.kubernetes.io/zone"
+NETWORK_NODE = re.compile(r"topology\.k8s\.aws/network-node-layer-(\d)")
+ADDRESSES = frozenset({"Hostname", "InternalDNS"})
+
+
+class EksNodeListing:
+    """Lists the nodes of EKS clusters through the Kubernetes API."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._connect = connections(clients)
+
+    def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
+        """Return the names, failure domains and opt-outs of the nodes of a cluster, by instance id.
+
+        Nodes without an instance id are left out. The result is empty for a cluster without EKS.
+        """
+        if not config.eks_cluster:
+            return {}
+        nodes = self._connect(config).nodes()
+        return {instance: _instance(instance, node) for node in nodes if (instance := instance_of(node))}
+
+
+def instance_of(node: Node) -> str | None:
+    """Return the instance id of a Kubernetes node, or None if it has none.
+
+    The id comes from the provider id of the node or, for a HyperPod node, from its name.
+    """
+    by_provider_id = PROVIDER_ID.fullmatch((node.spec.providerID if node.spec else None) or "")
+    by_name = HYPERPOD_NAME.fullmatch(_name(node) or "")
+    found = by_provider_id or by_name
+    return found[1] if found else None
+
+
+def _name(node: Node) -> str | None:
+    return node.metadata.name if node.metadata else None
+
+
+def _instance(instance_id: str, node: Node) -> Instance:
+    labels = (node.metadata.labels if node.metadata else None) or {}
+    addresses = (node.status.addresses if node.status else None) or ()
+    host_names = [one.address for one in addresses if one.type in ADDRESSES]
+    names = dict.fromkeys(name for name in (_name(node), *host_names) if name)
+    opted_out = labels.get(OPT_OUT_LABEL) == "true"
+    opt_out_node = _name(node) if opted_out else None
+    return Instance(instance_id, tuple(names), _domains(labels), opted_out=opted_out, opt_out_node=opt_out_node)
+
+
+def _domains(labels: Mapping[str, str]) -> dict[str, str]:
+    layers = sorted((found[1], value) for name, value in labels.items() if (found := NETWORK_NODE.fullmatch(name)))
+    switches = [value for _, value in reversed(layers)]
+    domains = {DomainKind.ZONE: labels.get(ZONE), **dict(zip(NETWORK_LAYERS, switches, strict=False))}
+    return {kind.value: value for kind, value in domains.items() if value}
+
+
+class EksVolumeAttachments:
+    """Lists the volumes of a node that still have a VolumeAttachment object in its EKS cluster.
+
+    The storage driver deletes the object after it has detached the volume.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._connect = connections(clients)
+
+    def remaining(self, node: ClusterNode) -> tuple[str, ...]:
+        """Return the names of the volumes that are still attached to the node.
+
+        The result is empty if the Kubernetes cluster does not have the node.
+        """
+        from faultbridge.adapters.kubernetes.nodes import NodeClient, name_of
+
+        api = self._connect(node.cluster)
+        found = NodeClient(api).find(node)
+        return tuple(api.attached_volumes(name_of(found))) if found else ()

@@ -2,10 +2,8 @@
 
 Read in this order:
 
-- `operations`: what the orchestrator needs from Slurm
-- `scontrol`: Slurm's commands, as argument lists, and their output
-- `head_node`: runs the commands of `scontrol` on the head node through SSM
-- `https_request`, `rest_answers`, `rest`: Slurm operations over slurmrestd
-- `access`: selects the head node or slurmrestd for a registered cluster
+- `rest`: what the orchestrator needs from Slurm. Slurm operations over slurmrestd
+- `access`: Slurm's commands, as argument lists, and their output. Runs the commands of `access` on the head node
+  through SSM. Selects the head node or slurmrestd for a registered cluster
 - `orchestrator`: implements `Orchestrator`
 """

@@ -6,17 +6,209 @@ slurmrestd is used if its address is registered, else the head node.
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Callable
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.slurm.head_node import connect
-from faultbridge.adapters.slurm.https_request import Access, checked_address
-from faultbridge.adapters.slurm.operations import SlurmOperations
-from faultbridge.adapters.slurm.rest import RestClient, SlurmRest
-from faultbridge.adapters.slurm.scontrol import Scontrol
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.ec2 import commands
+from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
+from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmOperations, SlurmRest, checked_address
+from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.log import log_cause
+
+# Run Slurm's commands on the head node: read a node and its jobs, drain, resume, requeue.
+#
+# A command is a list of arguments, never one text for a shell; `HeadNode` must quote each argument. Unexpected output
+# raises Transient, because it shows nothing about the state of the node or job.
+
+_NOT_FOUND = re.compile(r"^Node (\S+) not found$", re.MULTILINE)
+_JOB = re.compile(r"(\d+(?:_\d+)?(?:\+\d+)?)\|([A-Z_]+)")
+_FACT = re.compile(r"(?:^|\s)(JobState|Reason)=(\S+)")
+_UNKNOWN_JOB = "invalid job id"
+_DENIED = ("access/permission denied", "invalid user", "not permitted")
+# Slurm refuses to requeue some jobs, and those that have just ended; neither is a failure of the command.
+_NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", "job/step already completing")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The exit code, standard output and standard error of a command on the head node."""
+
+    code: int
+    stdout: str
+    stderr: str = ""
+
+
+HeadNode = Callable[[Sequence[str]], Output]
+"""Runs one command on the head node; raises Transient when the head node gives no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scontrol:
+    """Runs Slurm's commands on one head node."""
+
+    run: HeadNode
+
+    def node(self, name: str) -> SlurmNode | None:
+        """Return a node by its exact name, or None if Slurm reports that it has no such node."""
+        answer = self.run(("scontrol", "show", "node", name, "--oneliner"))
+        found = [one for one in slurm_nodes(answer.stdout) if one.name == name]
+        if answer.code == 0 and len(found) == 1:
+            return found[0]
+        missing = _NOT_FOUND.search(f"{answer.stdout}\n{answer.stderr}")
+        if missing is not None and missing[1] == name:
+            return None
+        raise _failure(answer, f"looking up Slurm node {name}")
+
+    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
+        """Return the jobs that use resources of a node."""
+        answer = self.run(("squeue", "--noheader", "--array", f"--nodelist={name}", "--format=%i|%T"))
+        lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+        jobs = [_JOB.fullmatch(line) for line in lines]
+        if answer.code != 0 or None in jobs:
+            raise _failure(answer, f"listing the jobs of {name}")
+        return tuple(SlurmJob(job[1], job[2]) for job in jobs if job is not None)
+
+    def job(self, job_id: str) -> SlurmJob | None:
+        """Return a job by its id, or None if Slurm no longer has the job."""
+        answer = self.run(("scontrol", "show", "job", job_id, "--oneliner"))
+        if answer.code != 0 and _UNKNOWN_JOB in f"{answer.stdout}\n{answer.stderr}".lower():
+            return None
+        facts = dict(_FACT.findall(answer.stdout.partition("\n")[0]))
+        if answer.code != 0 or not facts.keys() >= {"JobState", "Reason"}:
+            raise _failure(answer, f"looking up Slurm job {job_id}")
+        return SlurmJob(job_id, facts["JobState"], facts["Reason"])
+
+    def release(self, job_id: str) -> None:
+        """Release a held job, so that Slurm can start it."""
+        answer = self.run(("scontrol", "release", job_id))
+        if answer.code != 0:
+            raise _failure(answer, f"releasing job {job_id}")
+
+    def drain(self, name: str, reason: str) -> None:
+        """Drain a node, and store the reason in Slurm."""
+        self._change(f"draining {name}", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
+
+    def resume(self, name: str) -> None:
+        """Resume a drained node, so that it runs jobs again."""
+        self._change(f"resuming {name}", f"NodeName={name}", "State=RESUME")
+
+    def requeue(self, job: SlurmJob) -> bool:
+        """Requeue a job; returns False, and changes nothing, if the job cannot be requeued."""
+        answer = self.run(("scontrol", "requeue", job.id))
+        text = f"{answer.stdout}\n{answer.stderr}".lower()
+        if answer.code != 0 and not any(fragment in text for fragment in _NOT_REQUEUED):
+            raise _failure(answer, f"requeuing job {job.id}")
+        return answer.code == 0
+
+    def _change(self, action: str, *words: str) -> None:
+        answer = self.run(("scontrol", "update", *words))
+        if answer.code != 0:
+            raise _failure(answer, action)
+
+
+def _failure(answer: Output, action: str) -> Transient | Misconfigured:
+    message = (answer.stderr.strip() or answer.stdout.strip() or f"exit code {answer.code}")[:300]
+    denied = any(fragment in message.lower() for fragment in _DENIED)
+    return Misconfigured(f"{action}: {message}") if denied else Transient(f"{action}: {message}")
+
+
+# The caller repeats a command that gave no result, so a late run could undo what was decided since. 30 seconds is the
+# shortest time that SSM accepts for the delivery.
+DELIVERY_SECONDS = 30
+SECONDS = 15
+POLLS, PAUSE = 40, 0.5
+COMMENT = "faultbridge slurm"
+# Slurm is not always on the path of the SSM agent: ParallelCluster and PCS install it under /opt.
+PATH = 'for folder in /opt/slurm/bin /opt/aws/pcs/scheduler/slurm-*/bin; do PATH="$PATH:$folder"; done'
+
+
+class SsmHeadNode:
+    """Runs commands on the head node of one Slurm cluster. `instance_id` identifies the head node."""
+
+    def __init__(self, clients: Clients, instance_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clients, self._instance_id, self._sleep = clients, instance_id, sleep
+        self._retry = replace(commands.THROTTLE_RETRY, sleep=sleep)
+
+    def __call__(self, command: Sequence[str]) -> Output:
+        """Run one command on the head node, with each argument quoted, and return its result.
+
+        Raises Transient if the command does not run to completion. A command without a result after about 20 seconds is
+        canceled.
+        """
+        found = None
+        with translated(f"running {command[0]} on {self._instance_id}"):
+            sent = self._send(command)
+            try:
+                found = self._result(sent)
+            finally:
+                if found is None:
+                    self._cancel(command[0], sent)
+        if found is None:
+            raise Transient(f"{command[0]} gave no result on head node {self._instance_id} in time")
+        details = commands.details_of(found)
+        if details in UNFINISHED or found["Status"] not in {"Success", "Failed"}:
+            raise Transient(f"{command[0]} did not run on head node {self._instance_id}: {details}")
+        code = int(found.get("ResponseCode", 0 if found["Status"] == "Success" else 1))
+        return Output(code, str(found.get("StandardOutputContent", "")), str(found.get("StandardErrorContent", "")))
+
+    def _send(self, command: Sequence[str]) -> str:
+        script = (PATH, shlex.join(command))
+        return commands.send(
+            self._clients.ssm_no_retry,
+            self._instance_id,
+            COMMENT,
+            script,
+            seconds=SECONDS,
+            delivery_seconds=DELIVERY_SECONDS,
+            retry=self._retry,
+        )
+
+    def _result(self, sent: str) -> Mapping[str, Any] | None:
+        for _ in range(POLLS):
+            found = commands.invocation(self._clients.ssm, self._instance_id, sent)
+            if found is not None and (found["Status"] not in RUNNING or commands.details_of(found) in UNFINISHED):
+                return found
+            self._sleep(PAUSE)
+        return None
+
+    def _cancel(self, name: str, sent: str) -> None:
+        """Cancel a command. A failure is only logged, because SSM also limits the time of the command."""
+        try:
+            with translated(f"canceling {name} on {self._instance_id}"):
+                # The client without retries: after an outage, each further attempt would take more of the
+                # function's time.
+                commands.cancel(self._clients.ssm_no_retry, self._instance_id, sent, self._retry)
+        except FaultbridgeError as error:
+            decision, reason, level = "slurm_command_not_canceled", str(error), logging.WARNING
+        else:
+            decision, reason, level = "slurm_command_canceled", f"{name} gave no result", logging.INFO
+        log_cause(decision, reason=reason, level=level, instance_id=self._instance_id, command=sent)
+
+
+def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:
+    """Return a function that returns the head node of a registered cluster.
+
+    The returned function uses the role that is registered for the cluster. If no head node is registered, the returned
+    function raises Misconfigured.
+    """
+
+    def of_cluster(config: ClusterConfig) -> HeadNode:
+        if not config.slurm_head_node:
+            raise Misconfigured(f"no head node is registered for {config.cluster}; run cluster set --slurm-head-node")
+        return SsmHeadNode(clients.for_role(config.provider_role), config.slurm_head_node)
+
+    return of_cluster
+
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")

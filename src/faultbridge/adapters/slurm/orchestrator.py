@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from faultbridge.adapters.call_results import result_of
-from faultbridge.adapters.slurm.operations import SlurmJob, SlurmOperations
-from faultbridge.decoders.slurm.node_listing import SlurmNode
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.names import short_name
-from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.adapters.slurm.rest import SlurmJob, SlurmOperations
+from faultbridge.decode.slurm.node_listing import SlurmNode
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.names import short_name
+from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.

@@ -2,18 +2,265 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
 
-from faultbridge.adapters.slurm import rest_answers
-from faultbridge.adapters.slurm.https_request import Access, Answer, send
-from faultbridge.adapters.slurm.operations import SlurmJob
-from faultbridge.adapters.slurm.rest_answers import INVALID_NODE_NAME, NO_NUMBER
-from faultbridge.decoders.slurm.node_listing import SlurmNode
-from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.adapters.http_post import Limits, limited_connection
+from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, Transient
+from faultbridge.model.names import expand_host_list, rest_address
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One job or array task of Slurm.
+
+    `reason` is Slurm's reason for the state of the job, such as the reason why the job waits. `reason` is empty if the
+    operation that returned the job does not read reasons.
+    """
+
+    id: str
+    state: str
+    reason: str = ""
+
+
+class SlurmOperations(Protocol):
+    """Operations on one Slurm cluster.
+
+    Each operation raises Transient if Slurm gives no usable answer, because the state of the node or job is then
+    unknown. Each operation raises Misconfigured if the permission is missing.
+    """
+
+    def node(self, name: str) -> SlurmNode | None:
+        """Return a node by its exact name, or None if Slurm reports that it has no such node."""
+
+    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
+        """Return the jobs that use resources of a node."""
+
+    def drain(self, name: str, reason: str) -> None:
+        """Drain a node, and store the reason in Slurm."""
+
+    def resume(self, name: str) -> None:
+        """Resume a drained node, so that it runs jobs again."""
+
+    def requeue(self, job: SlurmJob) -> bool:
+        """Requeue a job; returns False, and changes nothing, if the job cannot be requeued."""
+
+
+CONNECT_SECONDS, TOTAL_SECONDS = 3.0, 12.0
+MAX_BYTES = 16 * 1024 * 1024
+"""The longest answer that is read: about 3,000 jobs of Slurm 24.11, at 5.5 KB each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Access to one slurmrestd: its URL, user, token and certificate authority.
+
+    `authority` is PEM. If `authority` is None, the certificate authorities of the operating system are used.
+    """
+
+    url: str
+    user: str
+    token: str = field(repr=False)
+    authority: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The HTTP status and the body of a response."""
+
+    status: int
+    body: bytes
+
+
+LIMITS = Limits(CONNECT_SECONDS, TOTAL_SECONDS, MAX_BYTES)
+
+
+def checked_address(url: str) -> SplitResult:
+    """Return the parts of a slurmrestd URL; raises Misconfigured if no token may be sent to the URL."""
+    try:
+        return urlsplit(rest_address(url))
+    except Rejected as error:
+        raise Misconfigured(f"no token goes to the address of slurmrestd: {error.detail}") from error
+
+
+def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
+    """Send one request and return the whole response; redirects are not followed.
+
+    Raises Transient if no complete response arrives within the limits. Raises Misconfigured if the address, the
+    certificate or the certificate authority is not valid.
+    """
+    address = checked_address(access.url)
+    place = f"slurmrestd at {address.netloc}"
+    try:
+        context = _context(access.authority) if address.scheme == "https" else None
+        with limited_connection(address, context, limits) as (connected, over):
+            connection = http.client.HTTPConnection(address.hostname or "", connected.getpeername()[1])
+            connection.sock = connected
+            headers = {"X-SLURM-USER-NAME": access.user, "X-SLURM-USER-TOKEN": access.token, "Host": address.netloc}
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, f"{address.path.rstrip('/')}{path}", body, headers)
+            response = connection.getresponse()
+            content = response.read(limits.body + 1)
+            # An end of the connection also ends headers and bodies without a length, so it is no error by itself.
+            if over.is_set():
+                raise TimeoutError(f"not complete after {limits.total} seconds")
+    except ssl.SSLCertVerificationError as error:
+        raise Misconfigured(f"the certificate of {place} is not valid: {error.verify_message}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(f"{place} gave no complete answer: {type(error).__name__}: {str(error)[:200]}") from None
+    if len(content) > limits.body:
+        raise Transient(f"{place} answered with more than {limits.body} bytes")
+    if response.length:
+        raise Transient(f"{place} gave no complete answer: {response.length} bytes are missing")
+    return Answer(response.status, content)
+
+
+def _context(authority: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
+        raise Misconfigured(f"the certificate authority of slurmrestd cannot be read: {error}") from error
+
+
+Document = Mapping[str, Any]
+
+# Numbers of Slurm's errors; version 24.11 answers a look-up of an unknown node with the number 0.
+NO_NUMBER, INVALID_NODE_NAME, NOT_AUTHENTICATED = 0, 2018, 1007
+DENIED = frozenset({2002, 2010})
+"""Access or permission denied, and invalid user id."""
+
+UNAUTHENTICATED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.NETWORK_AUTHENTICATION_REQUIRED})
+NOT_HOLDING = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+    | {"PENDING", "PREEMPTED", "REVOKED", "TIMEOUT"}
+)
+"""The states of a job that uses no node, unless the job is also COMPLETING."""
+
+
+def document_of(answer: Answer, action: str) -> Document:
+    """Return the JSON object in a response; raises Transient if the body is not as documented.
+
+    If slurmrestd did not accept the token, Misconfigured is raised instead. `action` describes the request. The error
+    text starts with `action`.
+    """
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("errors", []), list):
+        if is_unauthenticated(answer):
+            raise failure(answer, {}, action)
+        raise Transient(f"{action}: slurmrestd answered with HTTP {answer.status}, and not as documented")
+    return found
+
+
+def error_numbers(document: Document) -> list[int]:
+    """Return Slurm's number of each error in a document; 0 for an error without a number."""
+    return [_number(error.get("error_number", error.get("errno"))) or NO_NUMBER for error in _errors(document)]
+
+
+def checked(answer: Answer, action: str) -> Document:
+    """Return the document of a response; for a failed response, raise the error that `failure` returns."""
+    document = document_of(answer, action)
+    if answer.status != HTTPStatus.OK or document.get("errors"):
+        raise failure(answer, document, action)
+    return document
+
+
+def is_unauthenticated(answer: Answer) -> bool:
+    """Return whether slurmrestd or Slurm does not accept the token."""
+    if answer.status in UNAUTHENTICATED:
+        return True
+    if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return False
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and NOT_AUTHENTICATED in error_numbers(found)
+
+
+def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError:
+    """Return the error for a failed response of slurmrestd.
+
+    The error is Misconfigured if the token is not valid or the permission is missing, else Transient.
+    """
+    if is_unauthenticated(answer):
+        return Misconfigured(f"{action}: slurmrestd does not accept the token; renew it in the secret of SlurmTokens")
+    texts = [f"{error.get('description') or ''}: {error.get('error') or ''}".strip(": ") for error in _errors(document)]
+    text = f"{action}: {'; '.join(texts)[:300] or f'HTTP {answer.status}'}"
+    refused = answer.status == HTTPStatus.FORBIDDEN or not DENIED.isdisjoint(error_numbers(document))
+    return Misconfigured(text) if refused else Transient(text)
+
+
+def nodes_of(document: Document, answer: Answer) -> dict[str, SlurmNode]:
+    """Return the nodes in a response, by name; raises Transient if a node cannot be read."""
+    rows = document.get("nodes")
+    found = {one.name: one for one in slurm_nodes(answer.body.decode(errors="replace"))}
+    names = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else [None]
+    if not isinstance(rows, list) or len(names) != len(rows) or sorted(map(str, names)) != sorted(found):
+        raise Transient("slurmrestd answered with a list of nodes that cannot be read")
+    return found
+
+
+def jobs_on(document: Document, node: str) -> Iterator[SlurmJob]:
+    """Yield the jobs that use resources of a node; raises Transient if a job cannot be read."""
+    rows = document.get("jobs")
+    if not isinstance(rows, list):
+        raise Transient("slurmrestd answered without a list of jobs")
+    for row in rows:
+        states = _states(row.get("job_state")) if isinstance(row, dict) else []
+        if not states or not isinstance(row.get("nodes", ""), str | None):
+            raise Transient("slurmrestd answered with a job that cannot be read")
+        if ("COMPLETING" in states or NOT_HOLDING.isdisjoint(states)) and node in _hosts(row.get("nodes")):
+            yield SlurmJob(_job_id(row), "+".join(states))
+
+
+def _errors(document: Document) -> list[Document]:
+    return [error for error in document.get("errors") or [] if isinstance(error, dict)]
+
+
+def _states(value: object) -> list[str]:
+    """Return the states of a job, in upper case; empty if a state cannot be read.
+
+    The API gives one text before version v0.0.40, and a list since then.
+    """
+    values = value if isinstance(value, list) else [value]
+    texts = [item.upper() for item in values if isinstance(item, str) and item]
+    return texts if len(texts) == len(values) else []
+
+
+def _hosts(text: str | None) -> tuple[str, ...]:
+    try:
+        return expand_host_list(text) if text else ()
+    except Rejected as error:
+        raise Transient(f"slurmrestd answered with a job on nodes that cannot be read: {error}") from error
+
+
+def _job_id(row: Document) -> str:
+    array, task = _number(row.get("array_job_id")), _number(row.get("array_task_id"))
+    return f"{array}_{task}" if array and task is not None else str(_number(row.get("job_id")))
+
+
+def _number(value: object) -> int | None:
+    """Return a number from a document, or None if it is not set.
+
+    Since version v0.0.39, a number is an object with `set` and `number`.
+    """
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
 
 OLDEST, NEWEST_RUN, NEWEST = 38, 42, 44
 """The versions that are used: v0.0.38 (Slurm 22.05) to v0.0.44 (25.11); v0.0.42 (24.11) is the newest tested one."""
@@ -97,18 +344,18 @@ class SlurmRest:
         """
         action = f"looking up Slurm node {name}"
         answer = self._ask("GET", f"node/{name}")
-        document = rest_answers.document_of(answer, action)
-        numbers = set(rest_answers.error_numbers(document))
+        document = document_of(answer, action)
+        numbers = set(error_numbers(document))
         if not numbers and answer.status == HTTPStatus.OK:
-            found = rest_answers.nodes_of(document, answer)
+            found = nodes_of(document, answer)
             if set(found) == {name}:
                 return found[name]
             if found:
                 raise Transient(f"{action}: slurmrestd answered with another node")
         elif not numbers or not numbers <= {NO_NUMBER, INVALID_NODE_NAME}:
-            raise rest_answers.failure(answer, document, action)
+            raise failure(answer, document, action)
         if name in self._all_nodes():
-            raise Transient(f"{action}: {rest_answers.failure(answer, document, 'slurmrestd lists it, but')}")
+            raise Transient(f"{action}: {failure(answer, document, 'slurmrestd lists it, but')}")
         return None
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
@@ -116,8 +363,8 @@ class SlurmRest:
 
         The API has no filter for nodes, so the call lists all jobs of the cluster.
         """
-        document = rest_answers.checked(self._ask("GET", "jobs"), f"listing the jobs of {name}")
-        return tuple(rest_answers.jobs_on(document, name))
+        document = checked(self._ask("GET", "jobs"), f"listing the jobs of {name}")
+        return tuple(jobs_on(document, name))
 
     def drain(self, name: str, reason: str) -> None:
         """Drain a node, and store the reason in Slurm."""
@@ -139,7 +386,7 @@ class SlurmRest:
     def _all_nodes(self) -> dict[str, SlurmNode]:
         if self._listed is None:
             answer = self._ask("GET", "nodes")
-            listed = rest_answers.nodes_of(rest_answers.checked(answer, "listing the nodes of Slurm"), answer)
+            listed = nodes_of(checked(answer, "listing the nodes of Slurm"), answer)
             if not listed:
                 raise Transient("slurmrestd lists no node at all")
             self._listed = listed
@@ -152,7 +399,7 @@ class SlurmRest:
                 f"{action}: slurmrestd offers v0.0.{version}, which cannot change a node; "
                 "use Slurm 23.02 or newer, or --slurm-head-node"
             )
-        rest_answers.checked(self._ask("POST", f"node/{name}", json.dumps(change).encode()), action)
+        checked(self._ask("POST", f"node/{name}", json.dumps(change).encode()), action)
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
         answer = self._client(method, f"/slurm/v0.0.{self._client.negotiated()}/{path}", body)
@@ -174,8 +421,8 @@ def usable_version(ask: Ask) -> int:
     - If the versions cannot be read for another reason, Transient is raised.
     """
     answer = ask("GET", DESCRIPTION)
-    if rest_answers.is_unauthenticated(answer):
-        raise rest_answers.failure(answer, {}, "reading the versions of its API")
+    if is_unauthenticated(answer):
+        raise failure(answer, {}, "reading the versions of its API")
     offered = {int(number) for number in _NODE_PATH.findall(answer.body)}
     if answer.status != HTTPStatus.OK or not offered:
         raise Transient(f"slurmrestd does not describe its API at {DESCRIPTION}: HTTP {answer.status}")

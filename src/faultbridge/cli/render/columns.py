@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faultbridge.cli.render.output import Columns
+import typer
+
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, print_line
 from faultbridge.cli.render.times import short_time
-from faultbridge.ledger.entry_text import (
+from faultbridge.record.entry_text import (
     answer_text,
     component_text,
     condition_text,
@@ -15,7 +19,8 @@ from faultbridge.ledger.entry_text import (
     entry_text,
     nodes_text,
 )
-from faultbridge.registry.documents import (
+from faultbridge.record.timeline import Line
+from faultbridge.repair.registry.documents import (
     Document,
     case_document,
     cluster_document,
@@ -25,6 +30,7 @@ from faultbridge.registry.documents import (
 )
 
 __all__ = ["case_document", "cluster_document", "entry_document", "incident_document", "node_document"]
+
 
 CLUSTERS: Columns = {
     "CLUSTER": lambda one: one["cluster"],
@@ -239,3 +245,28 @@ def _probation_text(probation: Document) -> str:
     return (
         f"{fault} until {short_time(probation['until'])} ({probation['repair_action']} of case {probation['case_id']})"
     )
+
+
+WIDTHS = (14, 13, 46)
+
+
+def check_format(output: OutputFormat, printed_by: str) -> None:
+    """Raise BadParameter for `--json`: entries that are still being recorded cannot be one JSON document.
+
+    `printed_by` is the command or option that prints the entries as they are recorded.
+    """
+    if output is OutputFormat.JSON:
+        raise typer.BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
+
+
+def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
+    """Print each entry when it is recorded: a row of a table, or one JSON object per line."""
+    wide = output is OutputFormat.WIDE_TABLE
+    table = LiveTable(ENTRIES, WIDTHS, terminal=(lambda: None) if wide else None)
+    for line in lines:
+        document = entry_document(line)
+        if output.for_people:
+            table.add(document)
+        else:
+            print_line(json.dumps(document))
+        sys.stdout.flush()

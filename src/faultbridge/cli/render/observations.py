@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.cli.render.output import Document
-from faultbridge.decoders.common.decoder import Decoded
-from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Snapshot
-from faultbridge.domain.times import to_text
+from faultbridge.decode.frames.decoder import Decoded
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.faults import Clear, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.times import to_text
 
 # A decoder returns these as attributes. The document has them as fields of their own.
 _INCARNATION = ("record_id", "instance_id", "boot_id")

@@ -3,13 +3,54 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TextIO
 
-from faultbridge.cli.render.wrap import terminal_columns, wrapped
-from faultbridge.domain.safe_text import visible
+from faultbridge.model.safe_text import visible
+from faultbridge.model.times import to_text
+
+# Wrap text for people to the width of a terminal.
+#
+# A command in backquotes stays on one line, so that it can be copied.
+
+_COMMAND = re.compile(r"`[^`\n]*`")
+_JOINED = "\N{NO-BREAK SPACE}"
+
+
+def terminal_columns(stream: TextIO) -> int | None:
+    """Return the width of the terminal in columns, or None if the stream is not a terminal."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def wrapped(text: str, terminal: int | None, indent: int) -> str:
+    """Return a text wrapped to the width of the terminal; lines after the first are indented.
+
+    No word is broken. Without a terminal, the text stays unchanged.
+    """
+    if terminal is None or len(text) <= terminal:
+        return text
+
+    joined = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), text)
+    lines = textwrap.wrap(
+        joined,
+        terminal,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
+    return "\n".join(lines).replace(_JOINED, " ")
+
 
 Document = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Document], object]]
@@ -105,3 +146,101 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
 def cell_text(value: object) -> str:
     """Return the text of one table cell; an empty cell becomes `-`."""
     return "-" if value is None or value == "" else visible(str(value))
+
+
+MIN_LAST_COLUMN = 40
+MIN_COLUMN = 8
+GAP = "  "
+MIN_ITEMS_FOR_BAR = 50
+
+
+@contextmanager
+def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on stderr, and yield a function that advances the bar by a number of items.
+
+    `total` is the number of all items, or None if it is unknown. Without a terminal, or for a `total` below
+    `MIN_ITEMS_FOR_BAR`, no bar is shown, and the function does nothing.
+    """
+    if not sys.stderr.isatty() or (total is not None and total < MIN_ITEMS_FOR_BAR):
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+class LiveTable:
+    """A table that prints each row when it is added.
+
+    On a terminal, a cell that is too long continues in the next lines of its column.
+    """
+
+    def __init__(
+        self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
+    ) -> None:
+        """Store the columns, and the widths of all columns but the last.
+
+        `terminal` returns the width of the terminal, or None without a terminal. By default, it is the width of the
+        terminal of stdout.
+        """
+        self._columns = columns
+        width = terminal() if terminal else terminal_columns(sys.stdout)
+        self._wraps = width is not None
+        self._widths = (*widths, 0) if width is None else _fit(widths, width)
+        self._has_heading = False
+
+    def add(self, document: Document) -> None:
+        """Print one row, and the column titles before the first row."""
+        if not self._has_heading:
+            self._has_heading = True
+            self._print(list(self._columns))
+        self._print([" ".join(visible(str(value(document) or "")).split()) for value in self._columns.values()])
+
+    def _print(self, cells: Sequence[str]) -> None:
+        columns = list(zip(cells, self._widths, strict=True))
+        wrapped = [_wrap(cell, width) if self._wraps else [cell] for cell, width in columns]
+        for parts in zip_longest(*wrapped, fillvalue=""):
+            padded = (f"{part:<{width}}" for part, width in zip(parts, self._widths, strict=True))
+            print_line(GAP.join(padded).rstrip(), flush=True)
+
+
+def _wrap(cell: str, width: int) -> list[str]:
+    return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+
+
+def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
+    """Return the widths of all columns: `widths`, and for the last column the width that is left.
+
+    If less than `MIN_LAST_COLUMN` is left, the widest column becomes narrower: it and the last column share their width
+    equally, and each has at least `MIN_COLUMN`.
+    """
+    rest = terminal - sum(widths) - len(GAP) * len(widths)
+    if rest >= MIN_LAST_COLUMN:
+        return (*widths, rest)
+    widest = max(widths)
+    half = (rest + widest) // 2
+    shrunk = (max(MIN_COLUMN, half) if width == widest else width for width in widths)
+    return (*shrunk, max(MIN_COLUMN, rest + widest - half))
+
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "reason", "taskName"}
+
+
+class LogLines(logging.Handler):
+    """A log handler that writes one line of printable characters per log record to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one log record as a line, and flush the stream."""
+        fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        ids = "".join(f" {name}={value}" for name, value in fields.items())
+        at = to_text(datetime.fromtimestamp(record.created, UTC))
+        line = f"{at} {record.levelname} {record.getMessage()}: {getattr(record, 'reason', '')}{ids}"
+        self._stream.write("".join(one if one.isprintable() else " " for one in line) + "\n")
+        self._stream.flush()

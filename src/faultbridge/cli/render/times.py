@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from faultbridge.domain.times import from_text, to_text
+from faultbridge.model.times import from_text, to_text
 
 PAST_HELP = "RFC 3339, or an age such as 90s, 30m, 2h, 7d."
 FUTURE_HELP = "RFC 3339, or a duration from now such as 30m, 2h, 7d"
@@ -28,7 +28,7 @@ def parse_time(text: str | None, now: datetime, option: str = "--since") -> date
 
 
 def _limited(at: datetime, text: str, option: str) -> datetime:
-    from faultbridge.api.requests import EARLIEST, LATEST
+    from faultbridge.serve.api.requests import EARLIEST, LATEST
 
     if not EARLIEST <= at < LATEST:
         allowed = f"times of the years {EARLIEST.year} to {LATEST.year - 1}"
@@ -58,7 +58,7 @@ def parse_received_at(text: str | None, now: datetime) -> datetime:
     """
     if text is None:
         return now
-    from faultbridge.api.requests import LATEST
+    from faultbridge.serve.api.requests import LATEST
 
     try:
         at = parse_age(text, now) or from_text(text)

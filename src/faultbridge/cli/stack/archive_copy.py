@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from faultbridge.model.errors import Conflict, Misconfigured
+
 if TYPE_CHECKING:
-    from faultbridge.adapters.objects.folder import Folder
-    from faultbridge.ledger.timeline import Line, TimelineQuery
-    from faultbridge.ledger.verify import Verified
+    from faultbridge.record.timeline import Line, TimelineQuery
+    from faultbridge.record.verify import Verified
+
 
 ArchiveOption = Annotated[
     Path | None,
@@ -24,8 +27,6 @@ def open_folder(path: Path) -> Folder:
     The vault contains the anchors, which record where each stream of entries ends. A path that is not a folder is a
     usage error.
     """
-    from faultbridge.adapters.objects.folder import Folder
-
     if not path.is_dir():
         raise typer.BadParameter(f"not a folder: {path}; give the folder of an archive copy")
     return Folder(path)
@@ -33,7 +34,7 @@ def open_folder(path: Path) -> Folder:
 
 def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
     """Return the archived entries that match a query, without duplicates, in the order of recording."""
-    from faultbridge.archive.read import ReadArchive
+    from faultbridge.record.archive.verification import ReadArchive
 
     return ReadArchive(open_folder(path)).entries(wanted)
 
@@ -45,7 +46,51 @@ def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool,
     manifests and anchors of the vault in the same folder. An anchor records where each stream of entries ends.
     `stack_id` is needed only if no manifest or anchor names the stack.
     """
-    from faultbridge.archive.archive_verification import VerifyArchive
+    from faultbridge.record.archive.verification import VerifyArchive
 
     folder = open_folder(path)
     return VerifyArchive(folder, folder if anchor else None, stack_id)(cluster, node)
+
+
+class Folder:
+    """An Archive and a Vault in a local folder; keys are paths relative to the folder.
+
+    The archive contains copies of entries. The vault contains sealed manifests and anchors, by which an auditor finds
+    missing entries. An anchor records where each stream of entries ends.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Use an existing folder that contains copies of objects of the archive and the vault.
+
+        The objects are in the subfolders `archive/`, `manifests/`, `sealed/` and `anchors/`. A subfolder may be
+        missing. Raises Misconfigured if the folder does not exist.
+        """
+        if not root.is_dir():
+            raise Misconfigured(f"not a folder: {root}; name a folder with a copy of the archive")
+        self._root = root.resolve()
+
+    def put(self, key: str, body: bytes) -> None:
+        """Store the bytes under the key; raises Conflict if the key exists with other content."""
+        path = self._path(key)
+        if path.exists() and path.read_bytes() != body:
+            raise Conflict(f"{key} exists already with other content")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes of the key, or None if the key does not exist."""
+        path = self._path(key)
+        return path.read_bytes() if path.is_file() else None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in alphabetical order."""
+        parent = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._root
+        files = (path.relative_to(self._root).as_posix() for path in parent.rglob("*") if path.is_file())
+        yield from sorted(key for key in files if key.startswith(prefix))
+
+    def _path(self, key: str) -> Path:
+        # Keys come from manifests, which the maker of the copy may have changed.
+        path = (self._root / key).resolve()
+        if not path.is_relative_to(self._root):
+            raise Misconfigured(f"key leads outside the folder: {key[:80]!r}")
+        return path

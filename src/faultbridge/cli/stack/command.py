@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from faultbridge.cli.render.format_options import formatted_command, with_options
-from faultbridge.cli.render.output import OutputFormat
-from faultbridge.cli.stack.known_names import proposes_names
+from faultbridge.cli.commands.options import formatted_command, with_options
+from faultbridge.cli.errors import EXIT_TRY_AGAIN
+from faultbridge.cli.render.output import Columns, Document, OutputFormat
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
 from faultbridge.cli.stack.session import Session
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
+from faultbridge.model.log import log_cause
+from faultbridge.model.names import did_you_mean
 
 Made = TypeVar("Made")
+
+MAX_READ_NAMES = 5000
+"""Maximum number of existing names that are compared with an unknown one."""
+
+MAX_READ_CASES = 500
+"""Maximum number of cases of each cluster whose ids are compared: those opened last."""
+
+
+def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
+    """Decorate a command, so that its error about an unknown name proposes the closest names."""
+
+    @functools.wraps(command)
+    def called(session: Session, **given: Any) -> Made:  # noqa: ANN401 - each option has its own type
+        try:
+            return command(session=session, **given)
+        except UnknownName as error:
+            raise with_closest(error, session) from error
+
+    return called
+
+
+def with_closest(error: UnknownName, session: Session) -> Rejected:
+    """Return the error about an unknown name, with the closest existing names.
+
+    If the cluster in the error does not exist, return an error about the cluster. If the existing names cannot be read,
+    the error proposes none.
+    """
+    read = KNOWN_NAMES.get(error.kind)
+    try:
+        existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []
+    except UnknownName as unknown_cluster:
+        return with_closest(unknown_cluster, session)
+    except FaultbridgeError as failure:  # it must not replace the error about the name
+        log_cause("known_names_not_read", reason=str(failure), kind=error.kind)
+        existing = []
+    return Rejected(error.reason, error.detail + did_you_mean(error.name, existing))
+
+
+def _nodes(session: Session, cluster: str | None) -> Iterable[str]:
+    views = (session.directory.cluster(name) for name in session.cluster_names(cluster))
+    return (one.node for view in views for one in session.directory.roster(view.config))
+
+
+def _cases(session: Session, cluster: str | None) -> Iterable[str]:
+    views, read = map(session.directory.cluster, session.cluster_names(cluster)), session.directory.recent_cases
+    return (one.case.id for view in views for one in read(view.config, tuple(CaseStatus), MAX_READ_CASES))
+
+
+def _incidents(session: Session, cluster: str | None) -> Iterable[str]:
+    names, read = session.cluster_names(cluster), session.directory.incidents
+    return (view.incident.id for name in names for view in read(name, closed=True))
+
+
+def _findings(session: Session, cluster: str | None) -> Iterable[str]:
+    return (one.id for one in session.judgments.list(session.cluster_names(cluster), ended=True))
+
+
+def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
+    jobs = session.application.jobs.jobs
+    return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
+
+
+def _policies(session: Session, _cluster: str | None) -> Iterable[str]:
+    from faultbridge.decode.data.policies import default_document
+    from faultbridge.record.policies import PolicyStore
+
+    stored = PolicyStore(session.ports.table, session.ports.clock).stored()
+    return (default_document()["version"], *(one.version for one in stored))
+
+
+def _senders(session: Session, _cluster: str | None) -> Iterable[str]:
+    from faultbridge.serve.gateway.senders import senders_of
+
+    return senders_of(session.webhook_senders())
+
+
+KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
+    "case": _cases,
+    "cluster": lambda session, _cluster: session.cluster_names(),
+    "finding": _findings,
+    "incident": _incidents,
+    "job": _jobs,
+    "node": _nodes,
+    "policy": _policies,
+    "sender": _senders,
+}
+"""The function that reads the existing names of each kind, in one cluster, or in all clusters for None."""
+
 
 StackOption = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
 EndpointOption = Annotated[
@@ -50,3 +145,45 @@ def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Mad
 
 stack_command = command_with(_session)
 """Decorates a command on a stack: its parameter `session` is built from the options for the stack and the output."""
+
+
+Found = TypeVar("Found")
+
+POLL_SECONDS = 1
+
+WaitOption = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        min=0,
+        metavar="SECONDS",
+        help="Wait up to SECONDS for the first row. Exit code 75: there is still none.",
+    ),
+]
+
+
+def pause() -> None:
+    """Wait one second, until the next poll."""
+    time.sleep(POLL_SECONDS)
+
+
+def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
+    """Print the list that `read` returns. If `seconds` is not 0, first wait up to `seconds` for a row.
+
+    If the list is still empty after this wait, the command exits with code 75.
+    """
+    if seconds == 0:
+        session.show(read(), columns)
+        return
+    found = wait_until(lambda: list(read()), seconds)
+    session.show(found, columns)
+    if not found:
+        raise typer.Exit(EXIT_TRY_AGAIN)
+
+
+def wait_until(read: Callable[[], Found], seconds: int) -> Found:
+    """Call `read` each second until its result is true, for up to `seconds`; returns the last result."""
+    while not (found := read()) and seconds > 0:
+        pause()
+        seconds -= POLL_SECONDS
+    return found

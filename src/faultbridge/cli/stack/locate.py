@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from faultbridge.errors import Misconfigured
-from faultbridge.settings import PREFIX, Settings
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients

@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from faultbridge.console.html import BASE
-from faultbridge.entrypoints.console import answer
+from faultbridge.serve.console.html import BASE
+from faultbridge.serve.entrypoints.console import answer
 
 if TYPE_CHECKING:
-    from faultbridge.composition.installation import Installation
+    from faultbridge.serve.wiring.installation import Installation
 
 LOOPBACK = "127.0.0.1"
 

@@ -17,21 +17,21 @@ from faultbridge.cli.stack.locate import (
     require_embedded_stack,
     use_environment,
 )
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.aws.stack import StackSecret
-    from faultbridge.composition.installation import Installation
-    from faultbridge.findings.judgments import Judgments
-    from faultbridge.ledger.timeline import Timeline
-    from faultbridge.ledger.verify import AnchoredHashes, Verify
-    from faultbridge.ports import Ports, Receipts, RecordQueue
-    from faultbridge.registry.job_views import JobViews
-    from faultbridge.registry.views import Views
-    from faultbridge.settings import Settings
+    from faultbridge.model.settings import Settings
+    from faultbridge.record.ports import Ports, Receipts, RecordQueue
+    from faultbridge.record.timeline import Timeline
+    from faultbridge.record.verify import AnchoredHashes, Verify
+    from faultbridge.repair.findings.judgments import Judgments
+    from faultbridge.repair.registry.job_views import JobViews
+    from faultbridge.repair.registry.views import Views
+    from faultbridge.serve.wiring.installation import Installation
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Session:
     @cached_property
     def application(self) -> Installation:
         """Return the services of the stack."""
-        from faultbridge.composition.installation import on_aws
+        from faultbridge.serve.wiring.installation import on_aws
 
         settings = self.settings
         return on_aws(settings, self.clients)
@@ -120,14 +120,14 @@ class Session:
     @cached_property
     def directory(self) -> Views:
         """Return the service that reads clusters, nodes and cases."""
-        from faultbridge.registry.views import Views
+        from faultbridge.repair.registry.views import Views
 
         return Views(self.ports.table)
 
     @property
     def jobs(self) -> JobViews:
         """Return the service that reads jobs."""
-        from faultbridge.registry.job_views import JobViews
+        from faultbridge.repair.registry.job_views import JobViews
 
         return JobViews(self.ports.table)
 
@@ -136,7 +136,7 @@ class Session:
 
         Until that time, the old settings may still apply.
         """
-        from faultbridge.ingest.caches import DEFAULT_TTL
+        from faultbridge.serve.ingest.caches import DEFAULT_TTL
 
         return self.now() + DEFAULT_TTL
 
@@ -152,28 +152,28 @@ class Session:
     @cached_property
     def timeline(self) -> Timeline:
         """Return the service that reads timeline entries."""
-        from faultbridge.ledger.timeline import Timeline
+        from faultbridge.record.timeline import Timeline
 
         return Timeline(self.ports.table)
 
     @cached_property
     def judgments(self) -> Judgments:
         """Return the service that reads findings and records whether they were right."""
-        from faultbridge.findings.judgments import Judgments
+        from faultbridge.repair.findings.judgments import Judgments
 
         return Judgments(self.application.ledger.append)
 
     @cached_property
     def verify(self) -> Verify:
         """Return the service that verifies the sequences and hash chains of streams."""
-        from faultbridge.ledger.verify import Verify
+        from faultbridge.record.verify import Verify
 
         return Verify(self.ports.table, self.application.stack)
 
     @cached_property
     def dead_letters(self) -> RecordQueue:
         """Return the SQS dead-letter queue of raw records."""
-        from faultbridge.adapters.messaging.sqs import SqsQueue
+        from faultbridge.adapters.aws.messaging import SqsQueue
 
         return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
 
@@ -183,7 +183,7 @@ class Session:
 
         Returns None if the stack receives no AWS service events.
         """
-        from faultbridge.adapters.messaging.sqs import SqsQueue
+        from faultbridge.adapters.aws.messaging import SqsQueue
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
@@ -203,7 +203,7 @@ class Session:
 
         An anchor records where each stream of entries ends. The vault is an S3 bucket under Object Lock.
         """
-        from faultbridge.archive.anchor_reader import AnchorReader
+        from faultbridge.record.archive.verification import AnchorReader
 
         return AnchorReader(self.application.ports.vault)(cluster)
 
@@ -213,7 +213,7 @@ class Session:
 
         The commands `send`, `fleet` and `demo` write what they sent. Ingest writes the outcomes.
         """
-        from faultbridge.adapters.messaging.receipts import LogReceipts
+        from faultbridge.adapters.aws.receipts import LogReceipts
 
         settings = self.settings
         return LogReceipts(

@@ -2,15 +2,307 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from faultbridge.explain.dumps.dump import Dump, Operation
-from faultbridge.explain.dumps.job_dumps import Job, job_of
-from faultbridge.explain.dumps.mismatch import mismatched
-from faultbridge.explain.dumps.terminal import terminal_components
-from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
+from faultbridge.explain.dumps.dump import Dump, Group, Operation, Progress
+from faultbridge.model.errors import Rejected
+
+_NOTHING = Progress(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The dumps of a job by rank, its process groups by name, and the ranks without a dump.
+
+    `pending` has the pending operations of each rank in program order. `collectives` has the pending collectives of
+    each rank and group. `progress` has the sequence numbers of the last enqueued and the last completed collective of a
+    rank in a group, if the dump of the rank shows them.
+    """
+
+    dumps: Mapping[int, Dump]
+    groups: Mapping[str, Group]
+    missing: frozenset[int]
+    pending: Mapping[int, Sequence[Operation]]
+    collectives: Mapping[tuple[int, str], Sequence[Operation]]
+    progress: Mapping[tuple[int, str], Progress]
+
+    def progress_of(self, rank: int, group: str) -> Progress:
+        """Return the sequence numbers of a rank's last enqueued and last completed collective in a group.
+
+        Both numbers are 0 if `progress` has none for this rank and group.
+        """
+        return self.progress.get((rank, group), _NOTHING)
+
+
+def job_of(dumps: Iterable[Dump]) -> Job:
+    """Index the dumps of a job.
+
+    Raises `Rejected` for two dumps of one rank, because they may come from two runs of the job.
+    """
+    by_rank: dict[int, Dump] = {}
+    groups: dict[str, Group] = {}
+    for one in dumps:
+        if one.rank in by_rank:
+            raise Rejected("duplicate_rank", f"two dumps of rank {one.rank}: {by_rank[one.rank].file} and {one.file}")
+        by_rank[one.rank] = one
+        groups |= one.groups
+    pending = {rank: [each for each in one.operations if each.is_pending] for rank, one in by_rank.items()}
+    collectives: dict[tuple[int, str], list[Operation]] = defaultdict(list)
+    for rank, operations in pending.items():
+        for each in operations:
+            if not each.is_p2p:
+                collectives[rank, each.group].append(each)
+    members = {rank for group in groups.values() for rank in group.ranks}
+    return Job(by_rank, groups, frozenset(members - by_rank.keys()), pending, collectives, _progress(by_rank))
+
+
+def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
+    """Return the numbers of the last enqueued and last completed collective of each rank in each group.
+
+    The numbers that a dump states also count sends and receives. They are therefore ignored for a group in which a rank
+    sent or received.
+    """
+    with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
+    found: dict[tuple[int, str], Progress] = {}
+    for rank, one in dumps.items():
+        for group, stated in one.progress.items():
+            if group not in with_sends:
+                found[rank, group] = stated
+        for each in one.operations:
+            if not each.is_p2p:
+                last = found.get((rank, each.group), _NOTHING)
+                completed = last.completed if each.is_pending else max(last.completed, each.sequence)
+                found[rank, each.group] = Progress(max(last.enqueued, each.sequence), completed)
+    return found
+
+
+# Finds ranks whose collective call differs from the call of the other ranks of their process group.
+#
+# Calls are compared if they have the same sequence number in the group.
+
+Signature = tuple[str, ...]
+_EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter_base", "broadcast")
+
+
+def mismatched(job: Job, group: Group) -> dict[int, Operation]:
+    """Return the ranks whose pending collective differs from the collective that `group` expects.
+
+    The result maps each of these ranks to its collective. Only the first sequence number at which the pending
+    collectives differ is examined. The result is empty if there is no such number. The expected collective is chosen as
+    follows:
+
+    - It is the collective that most ranks have pending at this number.
+    - If several collectives share the highest number of ranks, it is the one of them that occurs most often in other
+      calls of the groups with the description of `group`.
+    - If that does not select one collective, no collective is expected. Every rank with a pending collective at this
+      sequence number is returned.
+    """
+    calls = _calls(job, group)
+    for sequence in sorted(calls):
+        signatures = {rank: _signature(one) for rank, one in calls[sequence].items()}
+        if len(set(signatures.values())) > 1:
+            votes = Counter(signatures.values())
+            tied = {one for one, count in votes.items() if count == max(votes.values())}
+            expected = _majority(votes) or _majority(_usual(job, group, sequence, tied))
+            return {rank: calls[sequence][rank] for rank, one in signatures.items() if one != expected}
+    return {}
+
+
+def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
+    calls: dict[int, dict[int, Operation]] = defaultdict(dict)
+    for rank in group.ranks:
+        for one in job.collectives.get((rank, group.name), ()):
+            calls[one.sequence][rank] = one
+    return calls
+
+
+def _signature(one: Operation) -> Signature:
+    """Return the parts of a call that must be equal on all group members."""
+    has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
+    return (one.name, *one.shape) if has_equal_shapes else (one.name,)
+
+
+def _majority(votes: Counter[Signature]) -> Signature | None:
+    first, second = (*votes.most_common(2), (None, 0), (None, 0))[:2]
+    return first[0] if first[1] > second[1] else None
+
+
+def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
+    """Count how often each signature in `signatures` occurs in groups with the description of `group`.
+
+    The calls with the number `sequence` in `group` are not counted, because they are the calls to judge.
+    """
+    alike = {name for name, one in job.groups.items() if one.description == group.description}
+    others = (
+        one
+        for dump in job.dumps.values()
+        for one in dump.operations
+        if one.group in alike and (one.group, one.sequence) != (group.name, sequence) and not one.is_p2p
+    )
+    return Counter(signature for one in others if (signature := _signature(one)) in signatures)
+
+
+# Finds which rank waits for which, from the first pending operation of each rank.
+#
+# In a collective, a rank waits for the group members that have not started it. In a send or receive, a rank waits for
+# its peer, if the peer is known. A rank that has not enqueued the operation, or that has no dump, is `absent`. A rank
+# that has enqueued the operation behind another pending operation is `queued`. In an operation that all its ranks have
+# started, no rank waits for another.
+
+_FULL_SYNC = (
+    "all_reduce",
+    "allreduce",
+    "all_gather",
+    "allgather",
+    "reduce_scatter",
+    "all_to_all",
+    "alltoall",
+    "barrier",
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Call:
+    """One collective of a group, or one send or receive of a rank.
+
+    `pair` is empty for a collective. For a send or receive, `pair` has the waiting rank and, if it is known, the peer.
+    """
+
+    group: str
+    sequence: int
+    pair: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Waiting:
+    """The first pending call of each waiting rank, and the ranks that have not started this call.
+
+    `absent` has the ranks that have not enqueued the call or have no dump. `queued` has the ranks that have enqueued
+    the call behind another pending operation.
+    """
+
+    calls: dict[int, Call] = field(default_factory=dict)
+    operations: dict[Call, Operation] = field(default_factory=dict)
+    absent: dict[Call, frozenset[int]] = field(default_factory=dict)
+    queued: dict[Call, frozenset[int]] = field(default_factory=dict)
+
+
+def unfinished(job: Job) -> dict[int, Operation]:
+    """Return, for each rank, its first pending collective that another rank has already finished.
+
+    A rank without such a collective is not included.
+
+    Only collectives such as `all_reduce` are considered, which no rank can finish before all ranks have joined. The
+    root of a broadcast can finish before the other ranks join.
+    """
+    furthest: dict[str, int] = defaultdict(int)
+    for (_, group), progress in job.progress.items():
+        furthest[group] = max(furthest[group], progress.completed)
+    late = {rank: next((one for one in each if _is_late(one, furthest)), None) for rank, each in job.pending.items()}
+    return {rank: one for rank, one in late.items() if one is not None}
+
+
+def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
+    return not one.is_p2p and one.sequence <= furthest[one.group] and any(name in one.name for name in _FULL_SYNC)
+
+
+def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
+    """Return the first pending call of each waiting rank, and the ranks that have not started this call.
+
+    A rank in `sinks` gets no call: it has not finished an operation that another rank has finished, so it waits for no
+    other rank.
+    """
+    result = Waiting()
+    heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}
+    for rank, head in heads.items():
+        call = Call(head.group, head.sequence, (rank, head.peer) if head.peer is not None else (rank,) * head.is_p2p)
+        result.calls[rank] = call
+        if call in result.operations:
+            continue
+        result.operations[call] = head
+        absent, queued = _peer(job, rank, heads) if head.is_p2p else _members(job, call, heads)
+        result.absent[call], result.queued[call] = absent, queued
+    return result
+
+
+def _members(job: Job, call: Call, heads: Mapping[int, Operation]) -> tuple[frozenset[int], frozenset[int]]:
+    group = job.groups.get(call.group)
+    members = group.ranks if group else ()
+    dumped = [rank for rank in members if rank in job.dumps]
+    absent = {rank for rank in dumped if job.progress_of(rank, call.group).enqueued < call.sequence}
+    queued = {rank for rank in dumped if rank not in absent and _is_queued(job, rank, call, heads.get(rank))}
+    return frozenset(absent | (set(members) & job.missing)), frozenset(queued)
+
+
+def _is_queued(job: Job, rank: int, call: Call, head: Operation | None) -> bool:
+    if head is not None and (head.group, head.sequence, head.is_p2p) == (call.group, call.sequence, False):
+        return False
+    return any(one.sequence == call.sequence for one in job.collectives.get((rank, call.group), ()))
+
+
+def _peer(job: Job, rank: int, heads: Mapping[int, Operation]) -> tuple[frozenset[int], frozenset[int]]:
+    head = heads[rank]
+    if head.peer is None or head.peer == rank:
+        return frozenset(), frozenset()
+    if _is_counterpart(heads.get(head.peer), head, rank):
+        return frozenset(), frozenset()
+    peer = frozenset({head.peer})
+    has_one = any(_is_counterpart(one, head, rank) for one in job.pending.get(head.peer, ()))
+    return (frozenset(), peer) if has_one else (peer, frozenset())
+
+
+def _is_counterpart(other: Operation | None, one: Operation, rank: int) -> bool:
+    if other is None or not other.is_p2p or other.group != one.group or other.peer != rank:
+        return False
+    return other.is_send != one.is_send
+
+
+Graph = Mapping[Hashable, Sequence[Hashable]]
+
+
+def terminal_components(graph: Graph) -> list[frozenset[Hashable]]:
+    """Return the strongly connected components without an edge to another component.
+
+    Each target of an edge must be a node of the graph.
+    """
+    components = _components(graph)
+    return [one for one in components if all(target in one for node in one for target in graph[node])]
+
+
+def _components(graph: Graph) -> Iterator[frozenset[Hashable]]:
+    """Yield the strongly connected components, by Kosaraju's algorithm without recursion."""
+    reverse: dict[Hashable, list[Hashable]] = defaultdict(list)
+    for node, targets in graph.items():
+        for target in targets:
+            reverse[target].append(node)
+    finished: list[Hashable] = []
+    seen: set[Hashable] = set()
+    for root in graph:
+        finished.extend(_finished(graph, root, seen))
+    seen = set()
+    for root in reversed(finished):
+        if component := frozenset(_finished(reverse, root, seen)):
+            yield component
+
+
+def _finished(graph: Graph, root: Hashable, seen: set[Hashable]) -> Iterator[Hashable]:
+    """Yield the nodes reachable from `root` that are not in `seen`, in postorder, and add them to `seen`."""
+    if root in seen:
+        return
+    seen.add(root)
+    path = [(root, iter(graph.get(root, ())))]
+    while path:
+        node, targets = path[-1]
+        following = next((one for one in targets if one not in seen), None)
+        if following is None:
+            path.pop()
+            yield node
+        else:
+            seen.add(following)
+            path.append((following, iter(graph.get(following, ()))))
 
 
 class State(StrEnum):

@@ -4,18 +4,278 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import islice
 from operator import itemgetter
+from typing import Any
 
-from faultbridge.decoders.kernel.line_filter import whole_lines
-from faultbridge.explain.signals.evidence_store import MAX_SIGNALS, EvidenceStore
-from faultbridge.explain.signals.handled import Surroundings, frames_of, how_handled, is_chained
-from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
+from faultbridge.decode.data.patterns import handled_rows
+from faultbridge.decode.kernel.line_filter import whole_lines
+from faultbridge.decode.training.training_log import Pattern, patterns_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
-from faultbridge.explain.signals.text_search import EACH_END, MAX_LINE, TextSearch
+from faultbridge.explain.signals.signal import (
+    MAX_SIGNALS,
+    EvidenceStore,
+    LogSpan,
+    Role,
+    Signal,
+    Trust,
+    host_of,
+    rank_of,
+    rank_of_file,
+    time_of,
+)
+
+MAX_LINE = 8192
+EACH_END = 8
+"""Number of lines with one pattern text that are always read at each end of a piece."""
+
+_KEYS = (*FRAGMENTS, b"ailed", b"emory", b"cted", b"nnec", b"vaila", b"evic", b"RROR", b"lloc", b"xceed", b"not ")
+_FEW = 64
+
+
+class TextSearch:
+    """Finds the fixed texts of patterns in the pieces of a log.
+
+    Many of these texts share a short text such as `rror`. The shared text is searched for once, and the texts that
+    contain it are compared only at its positions. If a piece contains a shared text too often, each text is searched
+    for separately.
+    """
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        """Store the texts to search for, and select a shared text for each, if there is one."""
+        self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
+
+    def positions(self, piece: bytes) -> _KeyPositions:
+        """Return the positions of the shared texts in a piece, from which the full texts are found."""
+        return _KeyPositions(piece, self._keys)
+
+
+class _KeyPositions:
+    """The positions of each shared text (a part of several pattern texts, such as `rror`) in one piece.
+
+    If a shared text occurs more than 64 times, its positions are not stored, and `of` searches for each full text
+    instead.
+    """
+
+    def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
+        self._piece, self._keys = piece, keys
+        self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
+
+    def of(self, text: bytes, limit: int) -> Iterator[int]:
+        """Yield the position of `text` in each line that contains it.
+
+        If more than `limit` lines contain the text, some lines in the middle of the piece may be skipped.
+        """
+        key = self._keys[text]
+        few = None if key is None else self._few[key]
+        if key is None or few is None:
+            yield from lines_with(self._piece, text, limit)
+            return
+        offset, read_to = text.index(key), 0
+        for found in few:
+            start = found - offset
+            if start >= read_to and self._piece.startswith(text, start):
+                yield start
+                end = self._piece.find(b"\n", start)
+                read_to = min(end if end >= 0 else len(self._piece), start + MAX_LINE)
+
+
+def _few(piece: bytes, key: bytes) -> list[int] | None:
+    found: list[int] = []
+    position = piece.find(key)
+    while position >= 0:
+        found.append(position)
+        if len(found) > _FEW:
+            return None
+        position = piece.find(key, position + 1)
+    return found
+
+
+def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
+    """Yield the position of `text` in each line of `piece` that contains it.
+
+    If more than `limit` lines contain the text, only the first `limit - EACH_END` and the last `EACH_END` of these
+    lines count.
+    """
+    position, number = piece.find(text), 0
+    while position >= 0 and number < limit - EACH_END:
+        yield position
+        end = piece.find(b"\n", position)
+        position = piece.find(text, min(end, position + MAX_LINE)) if end >= 0 else -1
+        number += 1
+    if position < 0:
+        return
+    last, found = len(piece), 0
+    while found < EACH_END and (last := piece.rfind(text, position, last)) >= 0:
+        yield last
+        last = max(piece.rfind(b"\n", max(0, last - MAX_LINE), last), last - MAX_LINE, 0)
+        found += 1
+
+
+_TRACEBACK = "Traceback (most recent call last)"
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_TAG = re.compile(r"(?:\[[^\]]{0,64}\]:? ?|\([^)]{0,64}\) ?){1,4}")
+_NCCL_STATE = "NCCL INFO"
+_LINE_END = re.compile(r"[\r\n]")
+_MAX_CHAIN = 8
+_INTRODUCTION_LINES = 2
+_LINES_AFTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A text pattern; a match near an error shows that the process handled the error and continued.
+
+    `places` states where the text may be:
+
+    - `introduction`: in the first line of the traceback, or in the two lines above it
+    - `frame`: in a frame of the traceback
+    - `start`: in the line of the error, before the error
+    - `line`: in the line of the error
+    - `after`: in one of the next two lines
+    """
+
+    name: str
+    places: frozenset[str]
+    pattern: Pattern
+    signals: tuple[str, ...]
+    cases: tuple[str, ...]
+    not_cases: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Block:
+    """The traceback above an error, and the tracebacks above it that are chained to it.
+
+    `first` has the lines of the uppermost of these tracebacks, and `introduction` has its header and the lines above
+    the header. `frames` has the lines of all these tracebacks.
+    """
+
+    introduction: list[str] = field(default_factory=list)
+    frames: list[str] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """An error in its log: its line, its position in the line, and the text before and after the line."""
+
+    line: str
+    position: int
+    before: bytes
+    after: bytes
+
+
+@cache
+def handled() -> tuple[Row, ...]:
+    """Return the packaged patterns which show that a process handled an error and continued."""
+    return tuple(_row(one) for one in handled_rows())
+
+
+def how_handled(name: str, error: Surroundings) -> str:
+    """Return how a process handled an error: the name of the packaged pattern that shows it.
+
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. The text around the line is
+    searched only if the line itself matches no pattern. This saves time if a log repeats an error very often.
+    """
+    rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
+    own = {"start": [error.line[: error.position]], "line": [error.line]}
+    return _first(rows, own) or _first(rows, _around(error))
+
+
+def frames_of(error: Surroundings) -> list[str]:
+    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost one.
+
+    The result is empty if the error has no traceback.
+    """
+    return _block_above(error).first
+
+
+def is_chained(error: Surroundings) -> bool:
+    """Return whether the process raised an error while it handled an earlier error."""
+    if not any(one.encode() in error.before for one in _CHAINED):
+        return False
+    lines = list(_of_rank(_LINE_END.split(_text(error.before)), rank_of(error.line)))
+    above = (one for one in reversed(lines) if not _is_of_traceback(_TAG.sub("", one, count=1)))
+    return any(one in next(above, "") for one in _CHAINED)
+
+
+def _is_of_traceback(line: str) -> bool:
+    return not line.strip() or line[0] in " \t" or _TRACEBACK in line
+
+
+def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
+    for row in rows:
+        if any(row.pattern.find(text) for place in row.places for text in texts.get(place, ())):
+            return row.name
+    return ""
+
+
+def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
+    block = _block_above(error)
+    following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank_of(error.line)) if one.strip())
+    return {
+        "introduction": block.introduction,
+        "frame": block.frames,
+        "after": list(islice(following, _LINES_AFTER)),
+    }
+
+
+def _block_above(error: Surroundings) -> _Block:
+    before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
+    return _block(list(_of_rank(before, rank_of(error.line))))
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
+
+
+def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
+    return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
+
+
+def _block(lines: list[str]) -> _Block:
+    """Return the traceback to which the last of these lines belongs, and the tracebacks chained to it.
+
+    The result is empty if the last line belongs to no traceback.
+    """
+    found, end = _Block(), len(lines)
+    for number in range(_MAX_CHAIN):
+        start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)
+        if start is None or (number == 0 and not _is_open(lines[start], lines[start + 1 : end])):
+            return found
+        above = [one for one in lines[:start] if one.strip()][-_INTRODUCTION_LINES:]
+        found.introduction = [*above, lines[start]]
+        found.first = lines[start + 1 : end]
+        found.frames.extend(found.first)
+        if not above or not any(one in above[-1] for one in _CHAINED):
+            return found
+        end = start
+    return found
+
+
+def _is_open(header: str, lines: Sequence[str]) -> bool:
+    """Return whether a traceback has not ended yet: all lines below its header are indented."""
+    column = header.index(_TRACEBACK)
+    return all(one[column : column + 1] in {"", " ", "\t"} for one in lines)
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
+    return Row(
+        row["name"],
+        frozenset(row["at"]),
+        pattern,
+        tuple(row.get("signals", ("*",))),
+        tuple(row["cases"]),
+        tuple(row.get("not_cases", ())),
+    )
+
 
 MAX_LINES_OF_TEXT = MAX_SIGNALS
 """Lines of one log that are read for one pattern text; after that, only some lines of each piece."""
@@ -243,7 +503,3 @@ def _line_at(piece: bytes, start: int) -> bytes:
     line = piece[start : start + 2 * MAX_LINE]
     end = min((one for one in (line.find(b"\n"), line.find(b"\r")) if one >= 0), default=len(line))
     return line[:end]
-
-
-def _text(body: bytes) -> str:
-    return body.decode("utf-8", "replace")

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.decoders.common.journal import text_fields
-from faultbridge.errors import Rejected
+from faultbridge.decode import registry
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.decode.frames.journal import text_fields
 from faultbridge.explain.dumps.collectives import Explained, explain
 from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
-from faultbridge.explain.signals.file_kind import HEAD_BYTES, FileKind, Kind, kind_of
 from faultbridge.explain.signals.job_log import JobContext, JobLogReader
-from faultbridge.explain.signals.line_facts import latest_date_of
-from faultbridge.explain.signals.node_log import NodeContext, NodeLogReader
+from faultbridge.explain.signals.node_log import HEAD_BYTES, FileKind, Kind, NodeContext, NodeLogReader, kind_of
 from faultbridge.explain.signals.patterns import LogPattern
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust, latest_date_of
+from faultbridge.model.errors import Rejected
 
 _HALF_A_YEAR = timedelta(days=182)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.faults import GPU_PARTS, Action, Component, Severity, read_component
-from faultbridge.domain.times import from_text
-from faultbridge.explain.signals.evidence_store import EvidenceStore
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.patterns import LogPattern, matches_of
+from faultbridge.explain.signals.signal import EvidenceStore, LogSpan, Role, Signal, Trust
+from faultbridge.model.faults import GPU_PARTS, Action, Component, Severity, read_component
+from faultbridge.model.times import from_text
 
 AFTER_END = timedelta(minutes=10)
 """Faults that are observed up to this long after the end are read: many are observed after the processes died."""
@@ -91,3 +91,27 @@ def _device(data: Mapping[str, Any]) -> str:
 
 def _stream(cluster: str, node: str) -> str:
     return f"timeline of {cluster}/{node}"
+
+
+CANCELED = "scheduler.canceled"
+ENDED_BY_USER = "cancelled"
+MAX_REASON = 512
+_OF_SCHEDULER = "scheduler."
+
+
+def end_signals(
+    label: str, outcome: str | None, reason: str, ended_at: datetime, patterns: Sequence[LogPattern]
+) -> Iterator[Signal]:
+    """Yield the signals that follow from the recorded end of a job: its outcome and its reason.
+
+    The log patterns are applied to the first 512 characters of the reason. A signal from the reason counts as a signal
+    of the job, so it cannot prove a fault of a node. The outcome `cancelled` yields `scheduler.canceled`, unless the
+    reason already yields a signal of the scheduler.
+    """
+    text = reason[:MAX_REASON]
+    found = {one.name: (one, match) for one, match in matches_of(patterns, text)}
+    for name, (pattern, match) in found.items():
+        node = match.groupdict().get("node")
+        yield Signal(name, pattern.role, Trust.JOB, label, None, text, ended_at, node)
+    if outcome == ENDED_BY_USER and not any(name.startswith(_OF_SCHEDULER) for name in found):
+        yield Signal(CANCELED, Role.INITIATING, Trust.JOB, label, None, f"outcome: {outcome}; {text}", ended_at)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.domain.faults import Component
+from faultbridge.decode.frames.clock import instant, iso_instant, yearless_time
+from faultbridge.decode.frames.prefix import unprefixed
+from faultbridge.model.faults import Component
 
 
 class Role(StrEnum):
@@ -88,3 +92,145 @@ class LogSpan:
     steps_line: int | None = None
     first_step_line: int | None = None
     steps: int = 0
+
+
+MAX_SIGNALS = 4096
+_BUCKET_SECONDS = 600
+
+
+class EvidenceStore:
+    """The last 4,096 different signals that were added, for example from one file.
+
+    A signal that occurs again in the same ten-minute interval is not stored again; its count increases.
+    """
+
+    def __init__(self) -> None:
+        """Start with no stored signals."""
+        self._found: dict[Hashable, Signal] = {}
+        self._counts: dict[Hashable, int] = {}
+        self._last: dict[Hashable, tuple[datetime | None, int | None]] = {}
+
+    def is_new(
+        self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
+    ) -> bool:
+        """Return True if the store has no equal signal yet; the caller must then `add` the signal.
+
+        If the store has an equal signal, count the repetition, store `at` and `line` as the time and line of the last
+        repetition, and return False.
+
+        Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval or no
+        times. `part` separates signals with the same name, for example by node and device.
+        """
+        key = _key(name, at, rank, part)
+        if key not in self._found:
+            return True
+        self._counts[key] += 1
+        self._last[key] = at, line
+        return False
+
+    def add(self, signal: Signal, part: str = "") -> None:
+        """Add a signal. If the store is full, the signal that was added first is dropped.
+
+        The last signals are kept, because the end of a job is near the end of its log.
+        """
+        if len(self._found) >= MAX_SIGNALS:
+            oldest = next(iter(self._found))
+            del self._found[oldest], self._counts[oldest]
+            self._last.pop(oldest, None)
+        key = _key(signal.name, signal.at, signal.rank, part)
+        self._found[key], self._counts[key] = signal, signal.count
+
+    def signals(self) -> list[Signal]:
+        """Return the stored signals in the order of `add`.
+
+        Each signal has its count, and the time and the line of its last repetition.
+        """
+        found: list[Signal] = []
+        for key, one in self._found.items():
+            last_at, last_line = self._last.get(key, (one.at, one.line))
+            found.append(replace(one, count=self._counts[key], last_at=last_at, last_line=last_line))
+        return found
+
+
+def _key(name: str, at: datetime | None, rank: int | None, part: str) -> Hashable:
+    return name, rank, part, int(at.timestamp()) // _BUCKET_SECONDS if at else None
+
+
+_HEAD = 120
+_MAX_LINES = 1024
+_TIME = re.compile(
+    r"(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|\b[EWIF](?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)"
+    r"|(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(?P<date>\d{1,2}) (?P<hour>\d\d:\d\d:\d\d)"
+)
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_RANK = re.compile(r"\[rank(\d{1,6})\]|\[(?:PG [^\[\]]{0,64} )?Rank (\d{1,6})\]|\b[Rr]ank (\d{1,6})\b|^(\d{1,6}): ")
+_HOST = re.compile(r"\bnode: (?P<node>[\w.-]{1,253})|(?:^|[\] ])(?P<host>[A-Za-z][\w.-]{0,252}):\d{1,8}:\d{1,8} \[\d")
+# A field of `journalctl -o export` starts a line; in JSON, a quotation mark within a message is escaped.
+_JOURNAL_TIME = re.compile(
+    r"^[ \t]{0,16}__REALTIME_TIMESTAMP=(?P<export>\d{16})$"
+    r'|(?<!\\)"__REALTIME_TIMESTAMP" {0,4}: {0,4}"(?P<json>\d{16})"',
+    re.MULTILINE,
+)
+_NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
+
+
+def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
+    """Return the first time in a text, or None if the text has no time.
+
+    A time counts if it is in the first 120 characters of its line. If `last` is True, the time in the last line with a
+    time is returned. A time without a zone is taken as UTC. A time without a year gets its year from `received_at`, and
+    is ignored if `received_at` is None.
+    """
+    lines = text.splitlines()
+    for line in reversed(lines) if last else lines:
+        found = _TIME.search(line[:_HEAD])
+        instant = _instant(found, received_at) if found else None
+        if instant is not None:
+            return instant
+    return None
+
+
+def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
+    """Return the first time in a text, for the start of a log's span; None if the text has no time.
+
+    If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if the
+    text has any. If not, the times at the start of the lines are used.
+    """
+    entries = _JOURNAL_TIME.findall(text)
+    if entries:
+        return instant("".join(entries[-1 if last else 0]))
+    return time_of(text, received_at, last=last)
+
+
+def latest_date_of(head: bytes) -> datetime | None:
+    """Return the latest time with a year in the first 1,024 lines of a text, or None if there is none."""
+    lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
+    return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
+
+
+def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | None:
+    if found["iso"]:
+        return iso_instant(found["iso"].replace("/", "-").replace(" ", "T"))
+    if found["name"]:
+        return yearless_time(found["name"], found["date"], found["hour"], received_at)
+    month = int(found["month"])
+    return yearless_time(_NAMES[month - 1], found["day"], found["clock"], received_at) if 1 <= month <= 12 else None  # noqa: PLR2004 - months
+
+
+def rank_of(line: str) -> int | None:
+    """Return the first global rank that a line states, or None if the line does not state a rank."""
+    found = _RANK.search(line)
+    return int(next(one for one in found.groups() if one)) if found else None
+
+
+def rank_of_file(file: str) -> int | None:
+    """Return the rank in the name of a file such as `rank_3.err`, or None if the name states no rank."""
+    found = _NAMED_RANK.search(file.rsplit("/", 1)[-1])
+    return int(found[1]) if found else None
+
+
+def host_of(line: str) -> str | None:
+    """Return the host that a line states in NCCL's log format or after `node:`, or None."""
+    found = _HOST.search(line[:512])
+    return (found["node"] or found["host"]) if found else None

@@ -2,17 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
-from faultbridge.domain.times import to_text
 from faultbridge.explain.dumps.collectives import Explained
 from faultbridge.explain.signals.read_files import Evidence
-from faultbridge.explain.signals.signal import LogSpan, Signal
-from faultbridge.explain.verdict.devices import RankMap, devices_document
-from faultbridge.explain.verdict.hypotheses import Hypothesis
-from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.verdict.doubts import Hypothesis
+from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
+from faultbridge.explain.verdict.situation import Situation, in_time
+from faultbridge.explain.verdict.verdict import Verdict, decide
+from faultbridge.model.cluster.ranks import gpu_like, gpu_of
+from faultbridge.model.faults import Component
+from faultbridge.model.times import to_text
+
+MAX_DEVICES = 64
+_FACTS = ("pci", "uuid", "serial")
+
+
+@dataclass(frozen=True)
+class RankMap:
+    """The node of each rank, and the GPUs of each node, if they are known."""
+
+    nodes: Mapping[int, str]
+    gpus: Mapping[str, Sequence[Component]] = field(default_factory=dict)
+
+    @cached_property
+    def ranks(self) -> Mapping[str, Sequence[int]]:
+        """Return the ranks of each node in ascending order.
+
+        The rank at position N is assumed to run on the GPU with index N.
+        """
+        found: dict[str, list[int]] = {}
+        for rank, node in sorted(self.nodes.items()):
+            found.setdefault(node, []).append(rank)
+        return found
+
+    def rank(self, node: str, index: int | None) -> int | None:
+        """Return the rank that runs on the GPU with this index in a node, or None if the rank is unknown."""
+        ranks = self.ranks.get(node, ())
+        return ranks[index] if index is not None and index < len(ranks) else None
+
+
+def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
+    """Return at most 64 affected GPUs as JSON, each with its node and, if it is known, its rank.
+
+    A GPU is affected in two cases: the node's own source reported a signal of the cause that names the GPU, or other
+    ranks wait for the rank on the GPU.
+    """
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
+        found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)
+    return list(found.values())[:MAX_DEVICES]
+
+
+def _of_signals(verdict: Verdict, rank_map: RankMap) -> Iterator[dict[str, Any]]:
+    mechanism = verdict.cause.mechanism if verdict.cause else None
+    situation = Situation(verdict.line, (), (), packaged_weights())
+    for one in verdict.line.signals:
+        is_sign = mechanism is not None and mechanism.strength(one) is not None
+        if is_sign and in_time(situation, one) and one.trust is Trust.NODE and one.node and one.device:
+            known = gpu_like(rank_map.gpus.get(one.node, ()), one.device) or one.device
+            index = one.device.index if one.device.index is not None else known.index
+            device = {name: getattr(one.device, name) or getattr(known, name) for name in _FACTS}
+            yield _device(one.node, rank_map.rank(one.node, index), index, device, one.name)
+
+
+def _of_ranks(evidence: Evidence, rank_map: RankMap) -> Iterator[dict[str, Any]]:
+    for finding in evidence.collectives.findings if evidence.collectives else ():
+        node = rank_map.nodes.get(finding.rank)
+        if node is not None:
+            index = rank_map.ranks[node].index(finding.rank)
+            known = gpu_of(rank_map.gpus.get(node, ()), index)
+            facts = {name: getattr(known, name) for name in _FACTS} if known else {}
+            yield _device(node, finding.rank, index, facts, f"collective.{finding.state}")
+
+
+def _device(node: str, rank: int | None, index: int | None, facts: Mapping[str, Any], signal: str) -> dict[str, Any]:
+    return {"node": node, "rank": rank, "index": index, **{name: facts.get(name) for name in _FACTS}, "signal": signal}
+
 
 _MAX_LISTED = 20
 
@@ -100,3 +171,51 @@ def _span(one: LogSpan) -> dict[str, Any]:
         "lines": one.lines,
         **{name: to_text(at) if at else None for name, at in times.items()},
     }
+
+
+PROGRESS = "progress"
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def broken_cases(book: Book) -> Iterator[str]:
+    """Yield one sentence for each golden case whose result differs from the expected result."""
+    for pattern in book.patterns:
+        lines = [(one, True) for one in pattern.cases] + [(one, False) for one in pattern.not_cases]
+        for line, is_expected in lines:
+            if (pattern.find(line) is not None) is not is_expected:
+                yield f"pattern {pattern.name}: {'no match' if is_expected else 'a match'} in {line[:80]!r}"
+    for mechanism in book.mechanisms:
+        for case in mechanism.cases:
+            verdict = verdict_on(book, case["signals"])
+            found = verdict.cause.mechanism.name if verdict.cause else "unknown"
+            if (found, verdict.outlook) != (mechanism.name, case["verdict"]):
+                yield f"mechanism {mechanism.name}: {found} {verdict.outlook} instead of {case['verdict']}"
+
+
+def verdict_on(book: Book, rows: Sequence[str]) -> Verdict:
+    """Return the verdict on the signals of a golden case.
+
+    Each row is one signal, written as `+SECONDS node|dump|job NODE|- NAME`: its time after the start, its source
+    (`Trust`), its node (`-` for none), and its name. A row with the name `progress` states that the job made progress.
+    """
+    parsed = [_signal_of_golden_cases(number, row, book) for number, row in enumerate(rows, 1)]
+    progressed = [one for one in parsed if one.name == PROGRESS]
+    signals = tuple(one for one in parsed if one.name != PROGRESS)
+    last_at = max((one.at for one in signals if one.trust is Trust.JOB and one.at), default=None)
+    at = last_at if progressed else None
+    span = LogSpan("job", Trust.JOB, "job-log", None, _START, last_at, at, 0 if at else None)
+    return decide(Evidence(signals, (span,)), book.mechanisms, packaged_weights(), {})
+
+
+def _signal_of_golden_cases(number: int, row: str, book: Book) -> Signal:
+    seconds, trust, node, name = row.split()
+    kind = name if name.startswith("fault.") else ""
+    at = None if trust == Trust.DUMP else _START + timedelta(seconds=int(seconds))
+    return Signal(
+        name, _role(name, book), Trust(trust), trust, number, row, at, None if node == "-" else node, kind=kind
+    )
+
+
+def _role(name: str, book: Book) -> Role:
+    found = next((one.role for one in book.patterns if one.name == name), None)
+    return found or book.roles.get(name, Role.INITIATING)

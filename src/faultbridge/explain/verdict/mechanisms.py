@@ -14,11 +14,16 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
-from faultbridge.data.patterns import bounded_pattern, check_repetitions
-from faultbridge.errors import Misconfigured
+from faultbridge.decode.data.patterns import (
+    bounded_pattern,
+    check_repetitions,
+    explain_weights,
+    mechanism_schema,
+    packaged_mechanisms,
+)
 from faultbridge.explain.signals.patterns import LogPattern, read_patterns
 from faultbridge.explain.signals.signal import Role, Signal
+from faultbridge.model.errors import Misconfigured
 
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""

@@ -3,13 +3,174 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
-from faultbridge.explain.verdict.time_line import TimeLine
+
+RETRIED = "retried"
+HANG = "nccl.timeout"
+_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+_ROUNDED = timedelta(seconds=2)
+_ROLE_ORDER = {role: number for number, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """The signals of a job in the order of time, with its first failure and its end.
+
+    - `symptom` is the first failure in the logs of the job. If they show none, it is the first failure in its dumps, or
+      None. A failure that the job survived counts only if there is no other failure.
+    - `ended_at` is the last time in the logs of the job, or None.
+    - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except for
+      the last repetition of an error from which the job did not recover.
+    - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
+      `signals`.
+    - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
+    - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
+      than `progress_seconds` after the first time in the log. In a log without times, progress after line
+      `recovered_lines` is enough.
+    """
+
+    signals: tuple[Signal, ...]
+    recovered: tuple[Signal, ...]
+    claims: tuple[Signal, ...]
+    symptom: Signal | None
+    ended_at: datetime | None
+    progress_at: datetime | None
+    has_started_well: bool
+
+    @property
+    def failed_at(self) -> datetime | None:
+        """Return the time of the job's first failure, or None if it is unknown.
+
+        If neither logs nor dumps show a failure, it is the time at which the logs end.
+        """
+        return self.symptom.at if self.symptom else self.ended_at
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Return the time since which the job may have been failing, or None if its failure has no time.
+
+        It is the time of the last progress or of the first failure, whichever is earlier.
+        """
+        return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
+
+    def is_before(self, one: Signal, other: Signal) -> bool:
+        """Return whether a signal is known to come before another signal, or is in the same line.
+
+        Some programs print whole seconds and other programs print fractions. Two signals of one file that are less than
+        two seconds apart are therefore compared by their lines.
+        """
+        has_lines = one.file == other.file and one.line is not None and other.line is not None
+        if one.at and other.at and abs(one.at - other.at) >= (_ROUNDED if has_lines else timedelta(microseconds=1)):
+            return one.at < other.at
+        return has_lines and (one.line or 0) <= (other.line or 0)
+
+
+def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
+    """Return the time line of a job. Recovered errors and imitated kernel lines have separate fields."""
+    spans = [one for one in spans if one.trust is Trust.JOB]
+    by_file = {one.file: one for one in spans}
+    progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
+    signals = sorted(signals, key=_order)
+    last_signs = {
+        one.file: one.line or 0 for one in sorted(filter(_is_first_sign, signals), key=lambda one: one.line or 0)
+    }
+
+    def is_recovered(one: Signal) -> bool:
+        return _is_recovered(one, by_file.get(one.file), last_signs.get(one.file, 0), progress_at, limits)
+
+    kept: list[Signal] = []
+    again: list[Signal] = []
+    recovered: list[Signal] = []
+    claims: list[Signal] = []
+    for one in signals:
+        if one.name.startswith("claim."):
+            claims.append(one)
+        elif one.trust is Trust.JOB and is_recovered(one):
+            recovered.append(one)
+            last = replace(one, at=one.last_at or one.at, line=one.last_line or one.line)
+            if one.count > 1 and not is_recovered(last):
+                # The job made progress after the error, and failed with it again.
+                again.append(last)
+        else:
+            kept.append(one)
+    kept = sorted([*kept, *again], key=_order)
+    failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
+    ending = next((one for one in failures if not one.handled), None)
+    # A dump has no time, and an error after which its process continued is no failure: the others come first.
+    symptom = min(
+        failures,
+        key=lambda one: (_is_survived(one, ending, limits), one.trust is not Trust.JOB),
+        default=None,
+    )
+    ended_at = max((one.last_at for one in spans if one.last_at), default=None)
+    has_started_well = _has_started_well(spans, limits)
+    return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, progress_at, has_started_well)
+
+
+def _order(one: Signal) -> tuple[float, int, str, int]:
+    at = one.at.timestamp() if one.at else float("inf")
+    return at, _ROLE_ORDER[one.role], one.file, one.line or 0
+
+
+def _is_first_sign(one: Signal) -> bool:
+    return one.trust is Trust.JOB and (one.role is Role.INITIATING or one.name == HANG) and not one.handled
+
+
+def _is_recovered(
+    one: Signal, span: LogSpan | None, last_sign: int, progress_at: datetime | None, limits: Mapping[str, int]
+) -> bool:
+    if one.role is Role.INITIATING and span is not None and _is_before_steps(one, span, last_sign):
+        return True
+    if one.at and progress_at:
+        return progress_at - one.at > timedelta(seconds=limits["recovered_seconds"])
+    if span is None or span.progress_line is None or one.line is None:
+        return False
+    return span.progress_line - one.line > limits["recovered_lines"]
+
+
+def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
+    """Return whether the job reported two more training steps after an error, so the error ended no rank.
+
+    The steps must be below the error in the log. If the error and the steps have times, the error must also not be
+    later than the steps. Without times, steps below the error may be older than the error, because a program may buffer
+    its output. In this situation, one of two further signs is needed:
+
+    - Another step is above the error, so the output was not buffered from the start of the job.
+    - The last sign of a failure, in the line `last_sign`, is below the steps, so a later failure ended the job.
+    """
+    if span.steps_line is None or one.line is None or one.line >= span.steps_line:
+        return False
+    if one.at and span.steps_at:
+        return one.at <= span.steps_at + _ROUNDED
+    return (span.first_step_line or one.line + 1) <= one.line or last_sign > span.steps_line
+
+
+def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
+    """Return whether a process survived an error: it handled the error and continued.
+
+    `ending` is the first failure that no process handled, or None. If the process only retried after the error, and the
+    error last occurred at most `recovered_seconds` (in `limits`) before `ending`, the result is False.
+    """
+    if not one.handled or ending is None:
+        return bool(one.handled)
+    last_at = one.last_at or one.at
+    is_close = bool(last_at and ending.at and ending.at - last_at <= timedelta(seconds=limits["recovered_seconds"]))
+    return not (one.handled == RETRIED and is_close)
+
+
+def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bool:
+    return any(
+        one.progress_at - one.first_at > timedelta(seconds=limits["progress_seconds"])
+        if one.progress_at and one.first_at
+        else (one.progress_line or 0) > limits["recovered_lines"]
+        for one in spans
+    ) or any(one.steps >= limits["progress_steps"] for one in spans)
+
 
 _COVERED_AFTER = timedelta(minutes=10)
 _TERMINATED = frozenset({"process.terminated", "process.signaled"})

@@ -9,12 +9,18 @@ from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
-from faultbridge.explain.verdict.doubts import OWN_FAULT, is_on_many_ranks
-from faultbridge.explain.verdict.hypotheses import Hypothesis, hypotheses, own_fault
+from faultbridge.explain.verdict.doubts import (
+    NODE_DOMAINS,
+    OWN_FAULT,
+    Hypothesis,
+    continues_after,
+    faults_shortly_before,
+    hypotheses,
+    is_on_many_ranks,
+    own_fault,
+)
 from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Outlook, Weights
-from faultbridge.explain.verdict.node_evidence import NODE_DOMAINS, continues_after, faults_shortly_before
-from faultbridge.explain.verdict.situation import Situation, covers, in_time, is_in_teardown
-from faultbridge.explain.verdict.time_line import TimeLine, time_line
+from faultbridge.explain.verdict.situation import Situation, TimeLine, covers, in_time, is_in_teardown, time_line
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"

@@ -19,7 +19,7 @@ import boto3
 from faultbridge.local.environment import EVENT_PLANE_VARIABLE
 from faultbridge.local.gaps import patching
 from faultbridge.local.gaps.patching import Gap
-from faultbridge.local.hyperpod.operations import OPERATIONS, ApiError, FakeSageMaker
+from faultbridge.local.hyperpod import OPERATIONS, ApiError, FakeSageMaker
 
 RESPONSE = "moto.sagemaker.responses:SageMakerResponse"
 RESULT = "moto.core.responses:ActionResult"

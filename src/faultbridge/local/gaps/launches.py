@@ -29,11 +29,12 @@ from typing import Any
 
 from faultbridge.local.gaps import patching
 from faultbridge.local.gaps.patching import Gap
-from faultbridge.local.servers.diagnostics import DIAGNOSTICS_FAILED, failed_diagnostics
 from faultbridge.local.servers.fault_injection import (
+    DIAGNOSTICS_FAILED,
     FAULTS,
     LAUNCH_FAULTS,
     CommandOutput,
+    failed_diagnostics,
 )
 
 RUN = "moto.ec2.models:EC2Backend|run_instances"

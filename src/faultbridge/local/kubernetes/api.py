@@ -9,20 +9,79 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from faultbridge.local.kubernetes import watches
-from faultbridge.local.kubernetes.change_log import Document
 from faultbridge.local.kubernetes.cluster import EVENTS as EVENT_RESOURCE
 from faultbridge.local.kubernetes.cluster import NODES as NODE_RESOURCE
 from faultbridge.local.kubernetes.cluster import PODS as POD_RESOURCE
-from faultbridge.local.kubernetes.cluster import ApiStatusError, Cluster, Pod
+from faultbridge.local.kubernetes.cluster import (
+    ApiStatusError,
+    ChangeLog,
+    Cluster,
+    Document,
+    LoggedChange,
+    Pod,
+    VersionTooOld,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+
+BOOKMARK_SECONDS = 1.0
+"""Pause without a change after which a bookmark is sent; the real API sends one about every minute."""
+
+MAX_SECONDS = 300.0
+
+
+def stream(
+    log: ChangeLog, resource: str, version: int, seconds: float, wanted: Callable[[Document], bool]
+) -> Iterator[bytes]:
+    """Yield the changes of a resource after a version, as JSON lines.
+
+    The stream lasts `seconds`, at most `MAX_SECONDS`. `wanted` returns whether the watch includes an object. If only
+    other objects change, or nothing changes for `BOOKMARK_SECONDS`, a bookmark is yielded: a line with only the latest
+    version, from which the client can continue. If the changes after `version` were discarded, the stream ends with an
+    error.
+    """
+    end = time.monotonic() + min(seconds, MAX_SECONDS)
+    while (left := end - time.monotonic()) > 0:
+        try:
+            changes = log.after(version, min(left, BOOKMARK_SECONDS))
+        except VersionTooOld:
+            yield _line("ERROR", expired(version))
+            return
+        version = max([version, *(change.version for change in changes)])
+        matching = [change for change in changes if change.resource == resource and wanted(change.object)]
+        yield from map(_change_line, matching)
+        if not matching:
+            yield _line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def expired(version: int) -> Document:
+    """Return the Kubernetes `Status` (410) for a watch whose resource version is too old."""
+    text = f"too old resource version: {version}"
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": "Expired",
+        "message": text,
+        "code": 410,
+    }
+
+
+def _change_line(change: LoggedChange) -> bytes:
+    return _line(change.type, change.object)
+
+
+def _line(type_: str, document: Document) -> bytes:
+    return json.dumps({"type": type_, "object": document}).encode() + b"\n"
+
 
 MAX_PAGE = 500
 TOKEN = re.compile(r"Bearer k8s-aws-v1\.([A-Za-z0-9_-]+)")
@@ -49,7 +108,7 @@ def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, sta
         code, document = _answer(cluster, path, environ)
         if "watch" in document:
             start("200 OK", [("Content-Type", "application/json"), FAKE])
-            return watches.stream(cluster.log, **document["watch"])
+            return stream(cluster.log, **document["watch"])
     except ApiStatusError as error:
         code, document = error.code, _status(error)
     body = json.dumps(document).encode()

@@ -23,14 +23,8 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.local import kubernetes
 from faultbridge.local.environment import FOLDER_VARIABLE, LOOPBACK, PARENT_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
 from faultbridge.local.gaps import registry
-from faultbridge.local.servers.fault_injection import (
-    ANY_ZONE,
-    FAULTS,
-    LAUNCH_FAULTS,
-    CommandOutput,
-    LaunchFaultRates,
-)
-from faultbridge.local.stack.processes import terminate_with_parent
+from faultbridge.local.servers.fault_injection import ANY_ZONE, FAULTS, LAUNCH_FAULTS, CommandOutput, LaunchFaultRates
+from faultbridge.local.stack.files import terminate_with_parent
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

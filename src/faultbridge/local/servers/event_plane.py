@@ -18,7 +18,7 @@ from typing import Any
 
 from faultbridge.local.environment import FOLDER_VARIABLE, LOOPBACK, PARENT_VARIABLE, TOKEN_VARIABLE
 from faultbridge.local.gaps import registry
-from faultbridge.local.stack.processes import terminate_with_parent
+from faultbridge.local.stack.files import terminate_with_parent
 
 PREFIX = "/_faultbridge/"
 API_PATHS = (["clusters"], ["console"], ["intake"])

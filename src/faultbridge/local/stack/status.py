@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from faultbridge.local import clients
-from faultbridge.local.stack import emulator_processes, files
+from faultbridge.local.stack import files, lifecycle
 from faultbridge.local.stack.files import StackState, stack_folder
 from faultbridge.local.stack.lifecycle import DEFAULT_STACK
 
@@ -91,7 +91,7 @@ def _emulators(state: StackState) -> Iterator[EmulatorStatus]:
         yield EmulatorStatus(
             name=one.name,
             pid=one.process.pid,
-            serving=emulator_processes.is_serving(one, state.token),
+            serving=lifecycle.is_serving(one, state.token),
             endpoint=one.endpoint,
             log=one.log,
         )

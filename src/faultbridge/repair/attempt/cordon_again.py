@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.copies import replace
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.errors import Transient
+from faultbridge.model.copies import replace
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import Isolation, NodeState
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.isolation_changes import confirm_cordon
+from faultbridge.repair.isolation import confirm_cordon
 
 
 def cordon_again(context: StepContext) -> StepContext:

@@ -6,30 +6,84 @@ After the intent, the attempt cannot be canceled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
-from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Rule
-from faultbridge.domain.repeated_repairs import is_repeated
-from faultbridge.errors import FaultbridgeError, Transient
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.correlate.held_cases import families_of
-from faultbridge.pipeline.decide.governing_rules import rule_to_ask, with_governing_rules
-from faultbridge.pipeline.decide.repair_actions import required_repair_action
-from faultbridge.repair.attempt.exclusions import exclusion, stop_for_update, stop_if_excluded
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import exclusion_reason
+from faultbridge.decide.correlate.held_cases import families_of
+from faultbridge.decide.governing_rules import (
+    next_higher,
+    next_repair_action,
+    required_repair_action,
+    requirements,
+    rule_of_case,
+    rule_to_ask,
+    strongest_requirement,
+    with_governing_rules,
+)
+from faultbridge.decide.required_order import permission_order
+from faultbridge.model.cases import Intent, Phase, RepairAction, WaitingFor
+from faultbridge.model.cluster.config import FailureDomain, failure_domains
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.errors import FaultbridgeError, Transient
+from faultbridge.model.nodes import NodeKey, NodeState, is_repeated, is_replaced
+from faultbridge.model.policy import Rule
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.wire.message import raw_key
+from faultbridge.model.storage.writes import Equals, Update
+from faultbridge.record.ports import Bundle, BundleState, ObjectStore
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_contract import StepResult
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Equals, Update
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+
+# Exclusions: end an attempt whose node or cluster was excluded from repairs after its admission.
+#
+# A node is excluded while
+#
+# - the owner of its group updates the group (update hold),
+# - its cluster is under maintenance, or the mode or the repair owner of the cluster permits no repair,
+# - the node is ignored.
+#
+# An attempt that only verifies its node continues.
+
+
+def stop_for_update(context: StepContext) -> StepResult | None:
+    """End the attempt if the node's group has an update hold; return None otherwise.
+
+    An attempt that only verifies its node continues.
+    """
+    hold = context.rules.config.update_hold(context.state.placement.group, context.now)
+    if hold is None or not context.case.repair_action.needs_slot:
+        return None
+    reason = f"an update of group {hold.group} began before the intent"
+    return context.requeue(WaitingFor.UPDATE, reason, delay=False, counts=False)
+
+
+def stop_if_excluded(context: StepContext) -> StepResult | None:
+    """End the attempt and queue its case again if the node or cluster is excluded from repairs.
+
+    Returns None if it is not excluded, or if the attempt only verifies the node. Update holds are not checked here.
+    """
+    reason = exclusion(context, context.state)
+    if reason is None or not context.case.repair_action.needs_slot:
+        return None
+    return context.requeue(WaitingFor.PAUSE, reason, delay=False, counts=False)
+
+
+def exclusion(context: StepContext, state: NodeState) -> str | None:
+    """Return why the node is excluded from repairs now, or None if it is not excluded.
+
+    Update holds are not considered here; `stop_for_update` checks them.
+    """
+    config = context.rules.config
+    forbidden = permission_order(config)
+    return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)
+
 
 NAME = "intent"
 NODE_STATUS_OF = {
@@ -222,3 +276,164 @@ def _stop_for_approval(context: StepContext) -> StepResult | None:
 def _rule_to_ask(context: StepContext, state: NodeState) -> Rule | None:
     case, _ = live_attempt(state)
     return rule_to_ask(state, case, context.rules.policy, case.repair_action, case.attempts)
+
+
+def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
+    """Record that a step failed, end the attempt, and try the next repair action if one is permitted.
+
+    `failure` is the failure code that is recorded with the reason, such as `TIMEOUT`.
+    """
+    attempt = context.attempt
+    draft = entry_builder.step(
+        context.case,
+        step,
+        outcome,
+        context.now,
+        reason=reason,
+        failure=failure,
+        operation=attempt.operation,
+        new_instance=context.instance_id,
+    )
+    return try_next_action(context, f"{failure}: {reason}", draft)
+
+
+def try_next_action(
+    context: StepContext, reason: str, draft: Draft, *, at_least: RepairAction | None = None
+) -> StepResult:
+    """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
+
+    `at_least` is the stronger action that the faults of the node require, or None. The first rule that applies is used:
+
+    - An open incident explains the fault: the case waits, because the instance may not be bad.
+    - An incident was closed while the node was verified: the node is verified again, unless `at_least` is given.
+    - The attempt only verified the node, and no repair action fixes any active fault: the case is escalated.
+    - No further action is permitted, the case is canceled, or the strongest action was tried as often as the policy
+      permits: the case is escalated.
+    - The instance was already replaced, and an incident past its maximum age affects the node: the case is escalated.
+    - Otherwise, the case is queued for the next action; after the strongest action, for the same action again.
+    """
+    case, policy = context.case, context.rules.policy
+    incidents = incidents_of_failure(context)
+    waits = wait_for_incident(context, reason, draft, incidents=incidents, repair_action=at_least)
+    if waits is not None:
+        return waits
+    if incidents.closed is not None and at_least is None:
+        text = f"{reason}; incident {incidents.closed} was open during the verification; the node is verified again"
+        verify = RepairAction.VERIFY
+        return context.requeue(WaitingFor.ADMISSION, text, draft, repair_action=verify, delay=False, counts=False)
+    if case.repair_action is RepairAction.VERIFY and (unrepairable := _unrepairable_faults(context)):
+        text = f"{reason}; no automatic repair is known for {', '.join(unrepairable)}"
+        return context.escalate_to_operator(text, draft)
+    rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
+    if at_least is not None and required is not None and required.repair_action is at_least:
+        rule = required.rule
+    action = next_repair_action(rule, at_least=at_least or next_higher(case.repair_action) or case.repair_action)
+    same = action is case.repair_action
+    if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
+        return context.escalate_to_operator(reason, draft)
+    if is_replaced(context.state) and incidents.expired is not None:
+        text = f"{reason}; incident {incidents.expired} still affects its failure domain"
+        return context.escalate_to_operator(text, draft)
+    reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
+    # There are few repair actions, so the policy limits only retries of the same action.
+    return context.requeue(
+        WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same, failed=True
+    )
+
+
+def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
+    """Return the codes of the node's faults that need a case, if no repair action fixes any of them.
+
+    Only an operator can fix such faults, so a failed verification then escalates the case. Otherwise, the result is
+    empty. It is also empty if Faultbridge did not request the instance of the case: the caller then tries the next
+    repair action, which can replace the instance.
+    """
+    found = requirements(context.state, context.rules.policy)
+    if context.case.unrequested_instance or any(one.repair_action is not None for one in found):
+        return ()
+    return tuple(sorted({one.condition.code for one in found}))
+
+
+def wait_for_incident(
+    context: StepContext,
+    reason: str,
+    draft: Draft,
+    *,
+    incidents: IncidentsOfFailure | None = None,
+    repair_action: RepairAction | None = None,
+) -> StepResult | None:
+    """End the failed attempt and let its case wait for the open incident that explains the failure.
+
+    Returns None, and changes nothing, if no open incident explains the failure. With `incidents` None, this function
+    reads the incidents. `repair_action` is the action of the next attempt. With None, it is the action of the case.
+    """
+    incidents = incidents or incidents_of_failure(context)
+    if incidents.open is None:
+        return None
+    text = f"{reason}; incident {incidents.open} explains it"
+    return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=repair_action, delay=False, counts=False)
+
+
+MAX_INLINE_BYTES = 4096
+EVIDENCE_NAME = "collect"
+COLLECT_TIMEOUT = timedelta(minutes=5)
+OUTCOMES = {BundleState.KEPT: "kept", BundleState.FAILED: "failed", BundleState.RUNNING: "timed_out"}
+
+
+def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
+    """Return the first 4 KB of a verification report as text, and facts for the entry that records it.
+
+    A longer report is stored as an object. The facts then contain its object key.
+    """
+    if len(report) <= MAX_INLINE_BYTES:
+        return report.decode(errors="replace"), {}
+    object_key = raw_key(key.cluster, now, report)
+    objects.put(object_key, report)
+    return report[:MAX_INLINE_BYTES].decode(errors="ignore"), {"report": object_key}
+
+
+def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
+    """Start to collect the logs of the instance, or check whether they are collected.
+
+    Returns two values: the context with the node as last written, and `waiting` while the logs are being collected. The
+    second value is None if the attempt may continue: the logs are collected, the collection failed, or five minutes
+    have passed.
+    """
+    instance_id = context.instance_id
+    if EVIDENCE_NAME in context.attempt.steps or instance_id is None:
+        return context, None
+    if context.attempt.bundle_since is None:
+        context = context.commit(_start_collecting)
+    bundle = _read_bundle(context, instance_id)
+    since = context.attempt.bundle_since
+    timed_out = since is None or context.now >= since + COLLECT_TIMEOUT
+    if bundle.state is BundleState.RUNNING and not timed_out:
+        return context, waiting("the log bundle is being collected")
+    if bundle.state is not BundleState.KEPT:
+        context.log("log_bundle_skipped", bundle.reason or OUTCOMES[bundle.state], instance_id=instance_id)
+    return context.commit(lambda state, now: _record_bundle(state, now, bundle, instance_id)), None
+
+
+def _read_bundle(context: StepContext, instance_id: str) -> Bundle:
+    try:
+        return context.compute.collector.collect(instance_id, context.case.execution)
+    except FaultbridgeError as error:
+        # A missing log bundle must not stop the repair.
+        return Bundle(BundleState.FAILED, reason=str(error))
+
+
+def _start_collecting(state: NodeState, now: datetime) -> Transition:
+    return Transition(update_attempt(state, bundle_since=now))
+
+
+def _record_bundle(state: NodeState, now: datetime, bundle: Bundle, instance_id: str) -> Transition:
+    case, attempt = live_attempt(state)
+    if EVIDENCE_NAME in attempt.steps:
+        return Transition(state)
+    facts = {"bundle": bundle.place} if bundle.state is BundleState.KEPT else {}
+    outcome = OUTCOMES[bundle.state]
+    step = entry_builder.step(
+        case, EVIDENCE_NAME, outcome, now, reason=bundle.reason, old_instance=instance_id, facts=facts
+    )
+    steps = {**attempt.steps, EVIDENCE_NAME: StepOutcome.DONE.value}
+    return Transition(update_attempt(state, steps=steps), (step,))

@@ -17,21 +17,29 @@ from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt, Case, WaitingFor
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import Transient
-from faultbridge.log import log_cause
-from faultbridge.pipeline import entry_builder
-from faultbridge.ports import ExecutionStatus
-from faultbridge.repair.attempt.failed_attempts import escalate_case, requeue_case, retry_time
-from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import Attempt, Case, WaitingFor
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Equals, Update
+from faultbridge.record.ports import ExecutionStatus, Table
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.attempt.progress import (
+    LEASE,
+    escalate_case,
+    live_attempt,
+    requeue_case,
+    retry_time,
+    update_attempt,
+)
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepRequest, StepResult, execution_input
 from faultbridge.repair.attempt.step_runner import StepRunner, current_step
-from faultbridge.rules.rulebook import rules_of
 
 BEFORE_INTENT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
 MAX_LOST_EXECUTIONS = 3
@@ -196,3 +204,48 @@ def _log(state: NodeState, case: Case, decision: str, reason: str) -> None:
         attempt=case.attempts,
         execution=case.execution,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLeakedSlots:
+    """Releases the leaked repair slots of a cluster.
+
+    A slot is leaked if its case is not in repair.
+    """
+
+    table: Table
+
+    def __call__(self, cluster: str) -> tuple[str, ...]:
+        """Release the leaked repair slots of a cluster, and return the ids of the cases that had them.
+
+        Releases nothing if another writer changed the cluster's controls since they were read.
+        """
+        found = self.table.get(keys.cluster_control(cluster))
+        control = items.read_control(cluster, found)
+        if not control.holders:
+            return ()
+        case_keys = {keys.case(case): case for case in control.holders}
+        cases = self.table.get_many(case_keys)
+        leaked = tuple(
+            case
+            for key, case in case_keys.items()
+            if key not in cases or cases[key]["status"] != CaseStatus.IN_PROGRESS.value
+        )
+        if not leaked:
+            return ()
+        release = Update(
+            keys.cluster_control(cluster),
+            remove=tuple(("holders", case) for case in leaked),
+            add={"version": 1},
+            when=Equals("version", control.version),
+        )
+        try:
+            self.table.write(release)
+        except Conflict as conflict:
+            # The slots changed in the meantime; the next sweep checks them again.
+            log_cause("leaked_slots_kept", reason=str(conflict), cluster=cluster)
+            return ()
+        for case in leaked:
+            reason = "the case holds a slot but is not in progress"
+            log_cause("leaked_slot_released", reason=reason, level=logging.WARNING, cluster=cluster, case_id=case)
+        return leaked

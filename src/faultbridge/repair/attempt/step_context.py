@@ -6,23 +6,50 @@ A fenced write fails if the step's attempt is no longer the current one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
+from typing import TypeVar
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import FAILED_STEP, Attempt, Case, Phase, RepairAction, WaitingFor
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import NodeState
-from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.governing_rules import Requirement, requirement_for, rule_of_case
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier, Volumes
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
+from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.append import Append
+from faultbridge.record.ports import (
+    Clock,
+    ClusterNode,
+    Collector,
+    ComputeAccess,
+    Launcher,
+    ObjectStore,
+    Orchestrator,
+    Provider,
+    Restarter,
+    Table,
+    Verifier,
+    VolumeAttachments,
+    Volumes,
+    Workflow,
+)
+from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.admission import ask_operator
-from faultbridge.repair.attempt.failed_attempts import escalate_case, exclude_attempt, requeue_case, retry_time
-from faultbridge.repair.attempt.progress import live_attempt, record_outcome, update_attempt
+from faultbridge.repair.attempt.progress import (
+    escalate_case,
+    exclude_attempt,
+    live_attempt,
+    record_outcome,
+    requeue_case,
+    retry_time,
+    update_attempt,
+)
 from faultbridge.repair.attempt.step_contract import (
     AttemptSuperseded,
     StepAlreadyFinished,
@@ -30,7 +57,61 @@ from faultbridge.repair.attempt.step_contract import (
     StepRequest,
     StepResult,
 )
-from faultbridge.repair.attempt.step_tools import StepTools, adapter_named
+
+P = TypeVar("P")
+
+
+def adapter_named(adapters: Mapping[str, P], kind: str, name: str) -> P:
+    """Return the adapter of this name; raises Misconfigured, with the known names, if there is none."""
+    if name not in adapters:
+        raise Misconfigured(f"unknown {kind}: {name!r}; known: {', '.join(sorted(adapters)) or 'none'}")
+    return adapters[name]
+
+
+def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
+    """Raise Misconfigured: this installation cannot access other AWS accounts or HyperPod clusters."""
+    asked = config.provider_role.arn if config.provider_role else config.hyperpod_cluster
+    raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
+
+
+def without_incidents(_cluster: str) -> None:
+    """Do nothing. This is `StepTools.update_incidents` if the installation opens no cluster incidents."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTools:
+    """The interfaces that steps use. A cluster selects its adapters, such as the provider, by name.
+
+    `update_incidents` opens the incidents of a cluster for faults that are recorded but not yet correlated.
+    """
+
+    table: Table
+    clock: Clock
+    append: Append
+    workflow: Workflow
+    rulebook: Rulebook
+    objects: ObjectStore
+    providers: Mapping[str, Provider]
+    launchers: Mapping[str, Launcher]
+    restarters: Mapping[str, Restarter]
+    collector: Collector
+    orchestrators: Mapping[str, Orchestrator]
+    verifiers: Mapping[str, Verifier]
+    volumes: Mapping[str, Volumes] = field(default_factory=dict)
+    volume_attachments: Mapping[str, VolumeAttachments] = field(default_factory=dict)
+    probe_interval: timedelta = timedelta(seconds=30)
+    compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
+    update_incidents: Callable[[str], object] = without_incidents
+
+    def compute(self, config: ClusterConfig) -> ComputeAccess:
+        """Return the adapters that access a cluster's instances.
+
+        A cluster with its own IAM role or its own HyperPod cluster has adapters of its own. All other clusters share
+        the adapters for the account of the installation.
+        """
+        shared = config.provider_role is None and config.hyperpod_cluster is None
+        return self if shared else self.compute_of_cluster(config)
+
 
 Change = Callable[[NodeState, datetime], Transition]
 

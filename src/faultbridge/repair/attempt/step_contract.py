@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cases import Case
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
+from faultbridge.model.cases import Case
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeKey
 
 VERSION = 1
 SUPPORTED_VERSIONS = frozenset({VERSION})

@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Limits
-from faultbridge.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.model.cases import Attempt
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.progress import schedule_probe, start_or_resume_step
-from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_context import StepContext, StepTools
 from faultbridge.repair.attempt.step_contract import (
     AttemptSuperseded,
     StepAlreadyFinished,
@@ -30,7 +31,6 @@ from faultbridge.repair.attempt.step_contract import (
     StepResult,
     waiting,
 )
-from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.steps import (
     await_successor,
     close_case,
@@ -42,7 +42,6 @@ from faultbridge.repair.steps import (
     return_to_service,
     verify_instance,
 )
-from faultbridge.rules.rulebook import rules_of
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 

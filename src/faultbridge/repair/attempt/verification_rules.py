@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.governing_rules import rule_of_case
-from faultbridge.pipeline.decide.repair_actions import without_claims
-from faultbridge.pipeline.fold.expire import end_verified
+from faultbridge.decide.fold.expire import end_verified
+from faultbridge.decide.governing_rules import rule_of_case, without_claims
+from faultbridge.model.cases import Attempt, Case, Phase, RepairAction
+from faultbridge.model.conditions import Condition
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import NodeState
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.decoders.common.gpu_count import missing_gpus
-from faultbridge.domain.cluster.spares import Spare, SpareStatus, is_taken
-from faultbridge.ports import Launcher, LaunchRequest, Verdict, Verification
+from faultbridge.decode.frames.gpus import missing_gpus
+from faultbridge.model.cluster.state import Spare, SpareStatus, is_taken
+from faultbridge.record.ports import Launcher, LaunchRequest, Verdict, Verification
 from faultbridge.repair.attempt.verification_rules import joined_findings
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.decoders.common.gpu_count import with_same_gpu_count
-from faultbridge.domain.cluster.spares import Spare, SpareStatus
-from faultbridge.errors import Conflict
-from faultbridge.ledger.queries import query_all
-from faultbridge.log import log_cause
-from faultbridge.ports import Clock, Launcher, Table
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Absent, Condition, Delete, Equals, Put
+from faultbridge.decode.frames.gpus import with_same_gpu_count
+from faultbridge.model.cluster.state import Spare, SpareStatus
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Conflict
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Absent, Condition, Delete, Equals, Put
+from faultbridge.record.ports import Clock, Launcher, Table
+from faultbridge.record.queries import query_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.spares import Spare, SpareStatus
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.log import log_cause
-from faultbridge.ports import (
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.state import Spare, SpareStatus
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import keys
+from faultbridge.record.ports import (
     ClusterNode,
     ComputeAccess,
     LaunchedInstance,
@@ -26,12 +27,11 @@ from faultbridge.ports import (
     Verdict,
     Verifier,
 )
-from faultbridge.repair.attempt.step_tools import StepTools, adapter_named
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.attempt.step_context import StepTools, adapter_named
 from faultbridge.repair.spares.instances import case_of_instance, failure_of
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import keys
 
 RELAUNCH_DELAY = timedelta(minutes=10)
 """How long a spare stays empty after a failed launch, or after its instance was discarded or is gone."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.cases import Phase, RepairAction
-from faultbridge.errors import Misconfigured
-from faultbridge.pipeline import entry_builder
-from faultbridge.ports import LaunchedInstance
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import LaunchedInstance
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.successor import launch
-from faultbridge.repair.successor.claim import InstanceTaken, claim
-from faultbridge.repair.successor.provide import provide_successor
+from faultbridge.repair.successor.launch import InstanceTaken, claim
+from faultbridge.repair.successor.sources import provide_successor
 from faultbridge.repair.successor.waits import ending_wait, page_for_successor
 
 NAME = "await_successor"

@@ -8,16 +8,15 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, RELEASED, Attempt, Case, Phase, RepairAction, Resolution
-from faultbridge.domain.cluster.vacancies import mark_gone
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.repeated_repairs import is_replaced
-from faultbridge.pipeline.decide.case_moves import move_case
-from faultbridge.pipeline.decide.relapse import start_probation
+from faultbridge.decide.case_moves import move_case
+from faultbridge.decide.governing_rules import start_probation
+from faultbridge.model.cases import EXTERNAL, RELEASED, Attempt, Case, Phase, RepairAction, Resolution
+from faultbridge.model.cluster.vacancies import mark_gone
+from faultbridge.model.copies import replace
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Isolation, NodeState, is_replaced
 from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext

@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.errors import Transient
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
-from faultbridge.pipeline.decide.repair_actions import believed, rests_on_claims
-from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
-from faultbridge.repair.attempt.exclusions import stop_for_update, stop_if_excluded
-from faultbridge.repair.attempt.intent import stop_for_incident
+from faultbridge.decide import entry_builder
+from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
+from faultbridge.model.cases import Phase, RepairAction, WaitingFor
+from faultbridge.model.copies import replace
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.record.ports import CallResult, Orchestrator, ProviderFailure
+from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
-from faultbridge.repair.isolation_backoff import end_backoff, page_overdue
+from faultbridge.repair.isolation import end_backoff, page_overdue
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 
 NAME = "drain"

@@ -9,17 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, Phase
-from faultbridge.domain.cluster.vacancies import mark_gone
-from faultbridge.domain.cluster.volumes import left_behind
-from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import latest
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
-from faultbridge.pipeline.fold.expire import end_all
+from faultbridge.decide import entry_builder
+from faultbridge.decide.decide import decide
+from faultbridge.decide.fold.expire import end_all
+from faultbridge.decide.instance_pairing import FOLLOW_STEP
+from faultbridge.model.cases import EXTERNAL, Phase
+from faultbridge.model.cluster.vacancies import mark_gone
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState, left_behind
+from faultbridge.model.times import latest
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting

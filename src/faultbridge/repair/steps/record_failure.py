@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.pipeline import entry_builder
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import WaitingFor
 from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult

@@ -10,29 +10,28 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import RELEASED, Intent, Phase, WaitingFor
-from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.cluster.vacancies import mark_gone, owed_successor
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Transient
-from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline import entry_builder
-from faultbridge.ports import CallResult, Presence, ProviderFailure
-from faultbridge.repair.attempt.evidence import collect_logs
-from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent, stop_for_new_incident
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import RELEASED, Intent, Phase, WaitingFor
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
+from faultbridge.model.copies import replace
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.model.storage.queue_rows import read_vacancies
+from faultbridge.record.ports import CallResult, Presence, ProviderFailure
+from faultbridge.record.queries import shard_rows
+from faultbridge.repair import volumes
+from faultbridge.repair.attempt.intent import collect_logs, commit_intent, stop_before_intent, stop_for_new_incident
 from faultbridge.repair.attempt.progress import live_attempt, move_node
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
-from faultbridge.repair.successor import capacity, launch
+from faultbridge.repair.successor import launch, sources
 from faultbridge.repair.successor.waits import ending_wait
-from faultbridge.repair.volumes import detach, escalation
-from faultbridge.repair.volumes.zones import refuse_release
-from faultbridge.storage.projections import UNHEALTHY
-from faultbridge.storage.queue_rows import read_vacancies
+from faultbridge.repair.volumes import refuse_release
 
 NAME = "release_instance"
 EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
@@ -63,8 +62,8 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     - Before the intent, in all other situations, the case is queued again.
     """
     if context.attempt.intent is None:
-        if detach.waits_for_volumes(context):
-            return escalation.before_intent(context, detach.NAME, "timed_out", reason)
+        if volumes.waits_for_volumes(context):
+            return volumes.before_intent(context, volumes.DETACH_NAME, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
     text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
@@ -80,11 +79,11 @@ def _commit_and_release(context: StepContext) -> StepResult:
         return _handle_refusal(
             context, CallResult(ProviderFailure.NOT_FOUND, "the node has no group to replace it from")
         )
-    refused = detach.refuse_unmovable(context)
+    refused = volumes.refuse_unmovable(context)
     if refused is not None:
         return refused
     launch.check_launchable(context)
-    found = capacity.find_capacity(context, instance_id, context.state.placement.group)
+    found = sources.find_capacity(context, instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result
     # After the question about capacity: a case that waits for capacity does not collect its logs with each attempt.
@@ -92,13 +91,13 @@ def _commit_and_release(context: StepContext) -> StepResult:
     if stopped is None and context.moves_volumes:
         stopped = stop_for_new_incident(context)
     if stopped is None:
-        context, stopped = detach.detach_volumes(context, instance_id, found.spare)
+        context, stopped = volumes.detach_volumes(context, instance_id, found.spare)
     if stopped is not None:
         return stopped
 
     def permits(control: Control) -> bool:
         # The nodes without an instance are read after the controls, whose version each intent changes.
-        return capacity.is_left(context, found, control) and _refused_release(context) is None
+        return sources.is_left(context, found, control) and _refused_release(context) is None
 
     types = launch.types_to_launch(context, found.source) if context.launcher else ()
     context = commit_intent(
@@ -179,7 +178,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
         return Transition(state, (step, draft))
 
     result = context.finish(StepOutcome.DONE, Phase.ACTED, ending_wait(finished))
-    capacity.mark_available(context)
+    sources.mark_available(context)
     return result
 
 
@@ -202,5 +201,5 @@ def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
     if not failure.retriable:
         return context.escalate_to_operator(reason, draft)
     if failure is ProviderFailure.CAPACITY:
-        return capacity.requeue_without_capacity(context, answer.reason)
+        return sources.requeue_without_capacity(context, answer.reason)
     return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Intent, Phase, RepairAction
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Transient
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.fold.expire import end_boot
-from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
-from faultbridge.repair.attempt.evidence import collect_logs
-from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
-from faultbridge.repair.attempt.next_action import fail_step
+from faultbridge.decide import entry_builder
+from faultbridge.decide.decide import decide
+from faultbridge.decide.fold.expire import end_boot
+from faultbridge.model.cases import Intent, Phase, RepairAction
+from faultbridge.model.copies import replace
+from faultbridge.model.edges import NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.ports import CallResult, ProviderFailure, Restart, RestartState
+from faultbridge.repair.attempt.intent import collect_logs, commit_intent, fail_step, stop_before_intent
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Phase
-from faultbridge.domain.copies import replace
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.pipeline import entry_builder
+from faultbridge.decide import entry_builder
+from faultbridge.model.cases import Phase
+from faultbridge.model.copies import replace
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.repair import volumes
 from faultbridge.repair.attempt.cordon_again import cordon_again
-from faultbridge.repair.attempt.failed_attempts import escalate_case
+from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.attempt.verification_rules import faults_since_start
-from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.isolation import end_backoff
 from faultbridge.repair.steps import verify_instance
-from faultbridge.repair.volumes import attach, escalation
 
 NAME = "return_to_service"
 
@@ -32,7 +32,7 @@ def return_to_service(context: StepContext) -> StepResult:
     faults = faults_since_start(context.state)
     if faults:
         return verify_instance.revoke(cordon_again(context), faults)
-    context, missing = attach.attach_volumes(context)
+    context, missing = volumes.attach_volumes(context)
     return missing or _uncordon(context)
 
 
@@ -51,7 +51,7 @@ def _uncordon(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
     if context.state.moving_volumes:
-        return escalation.before_service(context, attach.NAME, reason)
+        return volumes.before_service(context, volumes.ATTACH_NAME, reason)
     text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
 
     def revise(state: NodeState, now: datetime) -> Transition:

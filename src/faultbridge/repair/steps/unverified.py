@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.vacancies import mark_gone
-from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.repair_actions import rests_on_claims
-from faultbridge.ports import Verdict, Verification
+from faultbridge.decide import entry_builder
+from faultbridge.decide.governing_rules import rests_on_claims
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.vacancies import mark_gone
+from faultbridge.model.entries import Transition
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult

@@ -9,22 +9,20 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
-from faultbridge.decoders.common.gpu_count import missing_gpus
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Phase, RepairAction
-from faultbridge.domain.copies import replace
-from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.errors import Misconfigured
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.repair_actions import required_repair_action, rests_on_claims, without_claims
-from faultbridge.pipeline.fold.changes import Folded
-from faultbridge.pipeline.fold.claims import confirm_claims, is_unproven
-from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
-from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.repair.attempt.evidence import store_report
-from faultbridge.repair.attempt.next_action import try_next_action, wait_for_incident
+from faultbridge.decide import entry_builder
+from faultbridge.decide.decide import decide
+from faultbridge.decide.fold.changes import Folded
+from faultbridge.decide.fold.claims import confirm_claims, is_unproven
+from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
+from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
+from faultbridge.decode.frames.gpus import missing_gpus
+from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.copies import replace
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.repair.attempt.intent import store_report, try_next_action, wait_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -35,7 +33,7 @@ from faultbridge.repair.attempt.verification_rules import (
     verification_level,
     watched_since,
 )
-from faultbridge.repair.isolation_changes import confirm_cordon
+from faultbridge.repair.isolation import confirm_cordon
 from faultbridge.repair.steps.unverified import end_if_occupied, end_operation, requeue_if_gone
 
 NAME = "verify"

@@ -3,26 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.times import to_text
-from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.decide import entry_builder
+from faultbridge.decide.governing_rules import governing_rules
+from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Conflict, Transient
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Equals, Path, Update, Value
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher, ProviderFailure
+from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepResult
 from faultbridge.repair.successor.launch import (
+    SAME_TOKEN,
     case_request,
     fallback_types,
     free_launches,
+    launch_request,
     source_of_type,
     take_spare,
     taken_spare,
+    types_to_launch,
 )
-from faultbridge.repair.successor.pending import count_pending
-from faultbridge.repair.volumes.zones import in_zones, volume_zones
+from faultbridge.repair.volumes import in_zones, volume_zones
+
+
+def count_pending(context: StepContext, control: Control | None = None) -> int:
+    """Return how many other replacements in the node's group wait for their successors.
+
+    Such a replacement has passed its point of no return, but no instance is attached to its node yet. `control` has the
+    repair slots of the cluster if the caller has just read the slots; with None, this function reads them.
+    """
+    cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
+    if control is None:
+        control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
+    rows = table.get_many(keys.case(name) for name in control.holders if name != context.case.id)
+    waiting = [NodeKey(cluster, str(row["node"])) for row in rows.values() if _awaits_successor(items.read_case(row))]
+    return sum(state.placement.group == group for state in context.tools.append.read_many(waiting))
+
+
+def _awaits_successor(case: Case) -> bool:
+    attempt = case.attempt
+    intent = attempt.intent if attempt else None
+    if attempt is None or intent is None or intent.repair_action is not RepairAction.REPLACE_NODE:
+        return False
+    return attempt.successor is None
+
 
 MIN_LEFT = timedelta(hours=1)
 """A source that ends sooner counts as `none_free`: its instances are terminated 30 to 60 minutes before its end."""
@@ -205,3 +243,246 @@ def _fallback(context: StepContext) -> SourceAnswer:
         else Capacity(CapacityEvidence.ABSENT, reason="the cluster has no further instance type")
     )
     return SourceAnswer(CapacitySource.FALLBACK_TYPES, found, context.now)
+
+
+# Capacity for a successor: whether there is evidence of free capacity that permits a release.
+#
+# Further replacements in a group without capacity are postponed.
+
+NAME = "capacity"
+DRY_FOR = timedelta(minutes=10)
+"""How long a group without capacity gets no new replacement, before one repair checks its capacity again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityCheck:
+    """The result of the search for EC2 capacity for a successor.
+
+    `answers` has one answer for each queried source, such as spares or a reservation. `result` is set if the step must
+    end, because no capacity was found or an operator must approve the release of the old instance.
+    """
+
+    answers: tuple[SourceAnswer, ...]
+    result: StepResult | None = None
+
+    @property
+    def used(self) -> SourceAnswer | None:
+        """Return the answer that permits the release of the old instance, or None if no answer does."""
+        return next((one for one in self.answers if one.decision is Decision.USED), None)
+
+    @property
+    def source(self) -> CapacitySource | None:
+        """Return the source of capacity that permits the release of the old instance, or None."""
+        return self.used.source if self.used else None
+
+    @property
+    def spare(self) -> str | None:
+        """Return the id of the spare instance that was taken for the case, or None."""
+        return self.used.spare if self.used else None
+
+    @property
+    def is_dry(self) -> bool:
+        """Return whether sources exist, and each of them reports that it has no free instance."""
+        decisions = {one.decision for one in self.answers}
+        return Decision.NONE_FREE in decisions and decisions.isdisjoint({Decision.USED, Decision.UNKNOWN})
+
+    @property
+    def only_a_launch_shows(self) -> bool:
+        """Return whether only the launch of the successor shows if the source has capacity."""
+        return self.used is not None and self.used.found.evidence is CapacityEvidence.LAUNCH_FIRST
+
+    @property
+    def reason(self) -> str:
+        """Return why a source permits the release of the old instance, or why no source permits it."""
+        if self.used:
+            return self.used.reason
+        return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
+
+    @property
+    def text(self) -> str:
+        """Return the source of capacity and the reason as text, for the entry that records the release."""
+        source = f"capacity from {self.used.source.value}" if self.used else "no source of capacity counts"
+        return f"{source}: {self.reason}" if self.reason else source
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return the facts about the capacity that an entry records."""
+        evidence = self.used.found.evidence if self.used else CapacityEvidence.NONE
+        found = {
+            "capacity_evidence": evidence.value,
+            "capacity_source": self.source.value if self.source else None,
+            "capacity": self.reason,
+            "spare": self.spare,
+            "capacity_sources": [one.fact for one in self.answers],
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
+    """Return whether the source of capacity still has a free instance after all replacements in progress.
+
+    Only a reservation with a known number of free instances can be used up: the replacements in progress are subtracted
+    from this number. The result is True for every other source, and if no source permitted the release. It is also True
+    if Faultbridge launches the successors, because a successor is launched before the old instance is released.
+    """
+    if found.used is None or context.launcher is not None or not found.used.is_shared:
+        return True
+    return found.used.is_enough_for(count_pending(context, control))
+
+
+def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
+    """Query the sources of capacity in the policy, and decide whether the instance may be released.
+
+    - If a source has a free instance, the release is permitted.
+    - If sources exist, and each of them reports that it has none, the case is queued again and waits.
+    - If it is unknown whether a source has a free instance, or no source exists, an operator must approve the release.
+
+    The approval is not needed if the fault is fatal or the node never served, and all policy rules of the repair have
+    `release_without_capacity`. But it is always needed if no source exists and the policy does not list `on_demand`,
+    because a policy without `on_demand` demands a reservation.
+    """
+    found = CapacityCheck(ask_sources(context, instance_id, group))
+    if found.used:
+        return found
+    if found.is_dry:
+        return replace(found, result=requeue_without_capacity(context, found.reason, found.facts))
+    if context.case.approves(context.case.repair_action, context.case.attempts):
+        return found
+    useless = context.case.severity is Severity.FATAL or context.case.before_service
+    # A list without `on_demand` demands a reservation: without any, the rule must not release the instance on demand.
+    case, policy, decisions = context.case, context.rules.policy, {one.decision for one in found.answers}
+    demanded = CapacitySource.ON_DEMAND not in policy.capacity and decisions == {Decision.ABSENT}
+    rules = governing_rules(context.state, case, policy, case.repair_action)
+    if useless and all(rule.release_without_capacity for rule in rules) and not demanded:
+        permitted = f"rule {', '.join(rule.name for rule in rules)} permits it"
+        context.log("released_without_capacity_evidence", permitted, instance_id=instance_id)
+        return found
+    reason = "no evidence of capacity for a replacement instance"
+    reason = f"{reason}: {found.reason}" if found.reason else reason
+    draft = entry_builder.step(
+        context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id, facts=found.facts
+    )
+    return replace(found, result=context.request_approval(reason, draft))
+
+
+def requeue_without_capacity(
+    context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
+) -> StepResult:
+    """End the attempt and queue the case again, because there is no EC2 capacity. The instance is kept.
+
+    Further replacements in the node's group are postponed. `facts` are recorded in the entry.
+    """
+    draft = entry_builder.step(
+        context.case,
+        NAME,
+        "none_left",
+        context.now,
+        reason=reason,
+        failure="CAPACITY",
+        old_instance=context.instance_id,
+        facts=facts,
+    )
+    result = context.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
+    mark_group(context, until=context.now + DRY_FOR)
+    return result
+
+
+def mark_available(context: StepContext) -> None:
+    """Record that the node's group has EC2 capacity again, so that other cases of the group continue."""
+    mark_group(context, until=None)
+
+
+def mark_group(context: StepContext, *, until: datetime | None) -> None:
+    """Record until when replacements of the group are postponed; None if the group has EC2 capacity again.
+
+    After a conflict with another writer, nothing is stored; the next repair of the group stores what it finds.
+    """
+    cluster, group = context.state.key.cluster, context.state.placement.group
+    key = keys.cluster_control(cluster)
+    control = items.read_control(cluster, context.tools.table.get(key))
+    if group is None or (until is None and group not in control.no_capacity_until):
+        return
+    others = {name: until for name, until in control.no_capacity_until.items() if name != group}
+    marked = others | ({group: until} if until else {})
+    value: dict[Path, Value] = {("no_capacity_until",): {name: to_text(until) for name, until in marked.items()}}
+    try:
+        context.tools.table.write(Update(key, set=value, add={"version": 1}, when=Equals("version", control.version)))
+    except Conflict as conflict:
+        context.log("capacity_mark_lost", str(conflict), group=group)
+
+
+# Provides a successor if the old instance of a node is gone and the case has no successor.
+#
+# This happens if another controller terminated the old instance, or if the successor was terminated before it was
+# claimed. No instance is released, so no evidence of capacity is required: a launch shows whether there is capacity.
+
+
+def provide_successor(context: StepContext) -> tuple[StepContext, str]:
+    """Take a ready spare or launch a successor, unless the case already has an instance.
+
+    If the policy lists the spare pool first, a spare is taken before a launch. If the policy lists it after another
+    source, a spare is taken only after a launch was refused. Returns the context after these changes, and why the
+    launch failed, or ''.
+    """
+    launcher, group = context.launcher, context.state.placement.group
+    if launcher is None or group is None or free_launches(context, launcher, launch_request(context, group)):
+        return context, ""
+    sources = context.rules.policy.capacity
+    is_first = sources[:1] == (CapacitySource.SPARE_POOL,)
+    taken = _take_spare(context, group) if is_first else None
+    if taken is not None:
+        return taken, ""
+    context, answer = _launch(context, launcher, group)
+    if answer.ok or answer.failure in SAME_TOKEN or is_first or CapacitySource.SPARE_POOL not in sources:
+        return context, answer.reason
+    taken = _take_spare(context, group)
+    return (context, answer.reason) if taken is None else (taken, "")
+
+
+def _take_spare(context: StepContext, group: str) -> StepContext | None:
+    old = context.instance_id
+    if old is None:
+        return None
+    found = CapacityCheck((ask_spare_pool(context, old, group),))
+    spare = found.spare
+    if spare is None:
+        return None
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        case, _ = live_attempt(state)
+        entry = entry_builder.step(
+            case,
+            NAME,
+            "spare_taken",
+            now,
+            reason=found.text,
+            old_instance=old,
+            new_instance=spare,
+            facts=found.facts,
+        )
+        return Transition(update_attempt(state, spare=spare), (entry,))
+
+    context.log("spare_taken", "the old instance is gone and no successor runs", instance_id=spare)
+    return context.commit(revise)
+
+
+def _launch(context: StepContext, launcher: Launcher, group: str) -> tuple[StepContext, CallResult]:
+    if context.attempt.launch_token is None:
+        token, types = context.case.execution, context.attempt.instance_types or types_to_launch(context)
+        context = context.commit(
+            lambda state, _: Transition(update_attempt(state, launch_token=token, instance_types=types))
+        )
+    try:
+        answer = launcher.launch(launch_request(context, group))
+    except Transient as error:
+        answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))
+    if not answer.ok:
+        context.log("successor_launch_failed", answer.reason, failure=answer.failure)
+    if not answer.ok and answer.failure not in SAME_TOKEN:
+        context = context.commit(_use_next_token)
+    return context, answer
+
+
+def _use_next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - the signature of a change
+    _, attempt = live_attempt(state)
+    return Transition(update_attempt(state, launches=attempt.launches + 1))

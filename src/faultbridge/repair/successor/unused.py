@@ -10,18 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.spares import SPARE, Spare, SpareStatus
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.errors import Transient
-from faultbridge.log import log_cause
-from faultbridge.ports import LaunchedInstance, Launcher
-from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.model.cluster.state import SPARE, Spare, SpareStatus
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Transient
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import items, keys
+from faultbridge.record.ports import LaunchedInstance, Launcher
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.attempt.step_context import StepContext, StepTools
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.repair.successor.launch import case_launches, case_request
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import items, keys
 
 
 def end_for_case(context: StepContext) -> None:

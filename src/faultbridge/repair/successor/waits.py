@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from faultbridge.dataclass import dataclass
-from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt, Phase, RepairAction, WaitingFor
-from faultbridge.domain.cluster.state import QueuedCase
-from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import from_text, to_text
-from faultbridge.failures import Failures
-from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.repair.attempt.step_context import Change, StepContext
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import Rules
+from faultbridge.model.cases import Attempt, Phase, RepairAction, WaitingFor
+from faultbridge.model.cluster.state import QueuedCase
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.log import Failures
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.projections import QUEUE
+from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.times import from_text, to_text
+from faultbridge.record.queries import shard_rows
+from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools
 from faultbridge.repair.attempt.step_contract import StepRequest
-from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.repair.successor import capacity
+from faultbridge.repair.successor import sources
 from faultbridge.repair.successor.sources import ask_sources
-from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE
-from faultbridge.storage.queue_rows import read_queued
 
 CHECK_AHEAD = timedelta(minutes=2)
 """The capacity of a group is checked when its postponement ends sooner, so that no attempt starts without the check."""
@@ -73,14 +72,14 @@ class CapacityWaits:
             return
         number = case.attempts + 1
         attempt = replace(case, attempts=number, attempt=Attempt(number, Phase.ADMITTED))
-        request = StepRequest(capacity.NAME, queued.key, case.id, number)
+        request = StepRequest(sources.NAME, queued.key, case.id, number)
         context = StepContext(self.tools, request, rules, replace(state, case=attempt))
-        found = capacity.CapacityCheck(ask_sources(context, instance, group))
+        found = sources.CapacityCheck(ask_sources(context, instance, group))
         if found.only_a_launch_shows:
             return
         if found.is_dry:
             self.tools.append(queued.key, _count_check, actor=Actor.DISPATCH)
-        capacity.mark_group(context, until=until + capacity.DRY_FOR if found.is_dry else context.now)
+        sources.mark_group(context, until=until + sources.DRY_FOR if found.is_dry else context.now)
 
 
 _CAPACITY = WaitingFor.CAPACITY.value

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 
 from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
-from faultbridge.cli.commands.options import StackName
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
-from faultbridge.cli.render.output import OutputFormat, examples, notice, print_line
-from faultbridge.cli.stack.locate import DEFAULT_STACK
+from faultbridge.cli.commands.options import StackName, formatted_command
+from faultbridge.cli.commands.records.send import sender
+from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.render.columns import ENTRIES, entry_document
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, examples, notice, print_line, show_one
+from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, use_environment
+from faultbridge.cli.stack.session import Session
+from faultbridge.decode.data import FOLDER
+from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
+from faultbridge.model.cases import Resolution
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.times import to_text
+from faultbridge.record.entry_text import duration_text
+from faultbridge.record.timeline import Line, TimelineQuery, follow
+from faultbridge.record.verify import Verified
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.views import CaseView
+from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, audit_deliveries
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,9 +53,6 @@ def run_demo(
 
     The instances and the AWS services are emulated; Faultbridge runs as on AWS. Exit code 1: a check failed.
     """
-    from faultbridge.cli.commands.embedded.demo_result import print_result
-    from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
-
     if fresh:
         confirm_deletion(stack, yes=yes)
     result = DemoScenario.start(stack=stack, fresh=fresh, timeout=timeout, output=output).run()
@@ -46,3 +63,302 @@ def run_demo(
     if result.problems:
         notice(f"the demo failed: {'; '.join(result.problems)}")
         raise typer.Exit(EXIT_NOT_WELL)
+
+
+BUNDLE = FOLDER / "demo"
+UNREGISTERED_NODE = "ip-192-0-2-99"
+_TIME_OFFSET = re.compile(r"@(dmesg)?(-\d+\.\d)@")
+"""Placeholder for a time: seconds relative to now; with `dmesg`, as `dmesg --time-format iso` writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecord:
+    """One raw record of the demo, with a short description."""
+
+    raw_input: RawInput
+    description: str
+
+
+def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[DemoRecord]:
+    """Read the bundled records and assign them to the nodes of a cluster.
+
+    A record for which the bundle names no node gets the name of an unregistered node.
+    """
+    rows = json.loads((BUNDLE / "index.json").read_bytes())
+    return [
+        DemoRecord(
+            RawInput(row["source"], cluster, _body(row["file"], node, now), node=node),
+            row["says"],
+        )
+        for row in rows
+        for node in [UNREGISTERED_NODE if row["node"] is None else nodes[row["node"]]]
+    ]
+
+
+def _body(file: str, node: str, now: datetime) -> bytes:
+    text = (BUNDLE / file).read_text(encoding="utf-8").replace("@node@", node)
+
+    def time(found: re.Match[str]) -> str:
+        at = to_text(now + timedelta(seconds=float(found[2])))
+        return f"{at.removesuffix('Z').replace('.', ',')}000+00:00" if found[1] else at
+
+    return _TIME_OFFSET.sub(time, text).encode()
+
+
+TABLE: Columns = {
+    "Cluster": lambda one: one["cluster"],
+    "Records sent": lambda one: one["records"],
+    "Outcomes": lambda one: ", ".join(f"{count} {name}" for name, count in one["outcomes"].items() if count),
+    "Entries": lambda one: one["entries"],
+    "Events on the bus": lambda one: one["events"],
+    "Pages": lambda one: "\n".join(page["subject"] for page in one["pages"]) or "none",
+    "Case": lambda one: "\n".join(
+        f"{case['case_id']} {case['status']} ({case['resolution']})" for case in one["cases"]
+    ),
+    "Old instance": lambda one: one["old_instance"],
+    "New instance": lambda one: one["new_instance"],
+    "Phases": lambda one: "\n".join(
+        f"{name:<14}{duration_text(took)}" for case in one["cases"] for name, took in case["phases"].items()
+    ),
+    "Console": lambda one: one["console"],
+    "Record verified": lambda one: f"{'yes' if one['whole'] else 'no'} ({one['streams']} streams)",
+    "Repaired in": lambda one: (
+        "not repaired" if one["repaired_in_s"] is None else f"{one['repaired_in_s']:.1f} s after the records were sent"
+    ),
+    "Total time": lambda one: f"{one['ran_for_s']:.1f} s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """The result of one demo run.
+
+    `events` and `pages` include repeated deliveries. `repaired_in` and `ran_for` are in seconds.
+    """
+
+    cluster: str
+    records: int
+    audit: DeliveryAudit
+    verified: Verified
+    entries: int
+    events: Sequence[Mapping[str, Any]]
+    pages: Sequence[Mapping[str, Any]]
+    cases: Sequence[CaseView]
+    nodes: Sequence[NodeState]
+    repaired_in: float
+    ran_for: float
+    console: str
+
+    @property
+    def repaired(self) -> bool:
+        """Return whether a case of the demo was resolved by the replacement of its instance."""
+        return any(view.case.resolution is Resolution.REPLACED for view in self.cases)
+
+    @property
+    def problems(self) -> list[str]:
+        """Return one line of text for each check of the demo that failed."""
+        return list(self._problems())
+
+    def document(self) -> dict[str, Any]:
+        """Return the result as one JSON document, for `--json` and for the final table."""
+        replaced = next((node for node in self.nodes if node.former_instances), None)
+        incarnation = replaced.incarnation if replaced else None
+        return {
+            "cluster": self.cluster,
+            "records": self.records,
+            "outcomes": {outcome.value: count for outcome, count in self.audit.outcomes.items()},
+            "unaccounted": len(self.audit.missing),
+            "entries": self.verified.entries,
+            "events": len(self._event_ids()),
+            "deliveries": len(self.events),
+            "pages": [dict(page) for page in self._pages()],
+            "cases": [_case(view) for view in self.cases],
+            "node": replaced.key.node if replaced else None,
+            "old_instance": replaced.former_instances[-1] if replaced else None,
+            "new_instance": incarnation.instance_id if incarnation else None,
+            "whole": self.verified.whole,
+            "streams": self.verified.streams,
+            "console": f"{self.console}/clusters/{self.cluster}",
+            "repaired_in_s": round(self.repaired_in, 3) if self.repaired else None,
+            "ran_for_s": round(self.ran_for, 3),
+            "wrong": self.problems,
+        }
+
+    def _problems(self) -> Iterator[str]:
+        if not self.repaired:
+            states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
+            yield f"node not replaced in time: {states}"
+        if not self.audit.complete:
+            yield f"records without an outcome: {len(self.audit.missing)}"
+        if not self.verified.whole:
+            yield f"record not verified: {self.verified.breaks[0]}"
+        if len(self._event_ids()) != self.verified.entries:
+            yield f"events missing on the bus: {len(self._event_ids())} events for {self.verified.entries} entries"
+        if not self.pages:
+            yield "no page was sent"
+
+    def _event_ids(self) -> set[str]:
+        return {str(event["metadata"]["event_id"]) for event in self.events}
+
+    def _pages(self) -> list[Mapping[str, Any]]:
+        """Return the pages in order of time; if times are equal, a triggered page precedes a resolved one."""
+        return sorted(self.pages, key=lambda page: (str(page["occurred_at"]), str(page["state"]) != "triggered"))
+
+
+def print_result(result: DemoResult) -> None:
+    """Print the final table of the demo."""
+    print_line()
+    show_one(result.document(), TABLE, OutputFormat.TABLE)
+
+
+def _case(view: CaseView) -> dict[str, Any]:
+    closed = view.case.closed_at
+    return {
+        "case_id": view.case.id,
+        "node": view.key.node,
+        "status": view.case.status,
+        "resolution": view.case.resolution,
+        "code": view.case.code,
+        "phases": view.phases(closed) if closed else {},
+        "closed": view.case.status is CaseStatus.RESOLVED,
+    }
+
+
+NODES = 4
+POLL_SECONDS = 0.3
+DELIVERY_TIMEOUT_SECONDS = 15.0
+EXPECTED_PAGES = 2
+FINAL_STATUSES = tuple(status for status in CaseStatus if not status.live)
+
+
+@dataclass(slots=True)
+class DemoScenario:
+    """One run of the demo on a running stack, with a cluster and a fleet of its own.
+
+    `timeout` is the maximum wait for the repair, in seconds.
+    """
+
+    session: Session
+    environment: Mapping[str, str]
+    outputs: Mapping[str, str]
+    timeout: float
+    cluster: str
+    started: float
+    console: str
+
+    @classmethod
+    def start(cls, *, stack: str, fresh: bool, timeout: float, output: OutputFormat) -> DemoScenario:
+        """Start the embedded stack, and return a scenario for a new cluster in it."""
+        from faultbridge.local import up
+
+        started = time.monotonic()
+        info = up(fresh, notice, stack=stack)
+        use_environment(info.environment)
+        session = Session(Target(stack), output, embedded=True)
+        cluster = f"demo-{session.now():%Y%m%d-%H%M%S}"
+        return cls(session, info.environment, info.outputs, timeout, cluster, started, info.console)
+
+    def run(self) -> DemoResult:
+        """Run all steps of the demo, and return the result."""
+        # Subscribe first: a running stack publishes the first entries faster than a queue is created.
+        events = subscribe_to_events(self.environment, self.outputs, self.cluster)
+        pages = subscribe_to_pages(self.environment, self.outputs, self.cluster)
+        nodes = self._register()
+        since = self.session.now()
+        records = demo_records(self.cluster, nodes, since)
+        sent = self._send(records)
+        sent_at = time.monotonic()
+        lines = self._follow(sent, since)
+        took = time.monotonic() - sent_at
+        result = self._result(records, lines, events, pages, since, took)
+        events.remove()
+        pages.remove()
+        return result
+
+    def _register(self) -> list[str]:
+        from faultbridge.adapters.ec2.inventory import Ec2Inventory
+        from faultbridge.local import create_fleet
+
+        print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
+        create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
+        registration = self.session.application.registry.registration
+        registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
+        instances = Ec2Inventory(self.session.clients).serving_instances(ClusterConfig(self.cluster), self.cluster)
+        for instance in instances:
+            registration.add_node(self.cluster, NewNode.of_instance(instance))
+        return [instance.name for instance in instances]
+
+    def _send(self, records: Sequence[DemoRecord]) -> int:
+        print_step(f"sending {len(records)} records:")
+        for record in records:
+            print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
+        return len(sender(self.session)(record.raw_input for record in records).accepted)
+
+    def _follow(self, sent: int, since: datetime) -> list[Line]:
+        print_step("timeline (a scheduled minute takes 3 s in this demo):")
+        table = LiveTable(ENTRIES, widths=(14, 22, 58))
+        lines: list[Line] = []
+        wanted = TimelineQuery(self.cluster)
+        for line in follow(
+            self.session.timeline, wanted, self.session.ports.clock, self._poll_until_complete(sent, since)
+        ):
+            lines.append(line)
+            if self.session.prints_table:
+                table.add(entry_document(line))
+        return lines
+
+    def _poll_until_complete(self, sent: int, since: datetime) -> Callable[[], bool]:
+        """Return a function that sleeps until the next poll, and returns whether to poll again."""
+        deadline = time.monotonic() + self.timeout
+
+        def wait() -> bool:
+            time.sleep(POLL_SECONDS)
+            return time.monotonic() < deadline and not self._is_complete(sent, since)
+
+        return wait
+
+    def _is_complete(self, sent: int, since: datetime) -> bool:
+        """Return whether a case was closed and none is live, all nodes serve, and every record has an outcome."""
+        directory = self.session.directory
+        if directory.cases(self.cluster) or not directory.cases(self.cluster, FINAL_STATUSES):
+            return False
+        counts = directory.cluster(self.cluster).state.counts
+        if sum(counts.values()) != counts.get("healthy", 0) + counts.get("degraded", 0):
+            return False
+        audit = audit_deliveries(self.session.receipts, since)
+        return audit.complete and audit.sent >= sent
+
+    def _result(
+        self,
+        records: Sequence[DemoRecord],
+        lines: Sequence[Line],
+        events: QueueSubscription,
+        pages: QueueSubscription,
+        since: datetime,
+        took: float,
+    ) -> DemoResult:
+        session, directory = self.session, self.session.directory
+        verified = session.verify(self.cluster)
+        return DemoResult(
+            cluster=self.cluster,
+            records=len(records),
+            audit=audit_deliveries(session.receipts, since),
+            verified=verified,
+            entries=len(lines),
+            events=events.collect(lambda found: len(_ids(found)) >= verified.entries, DELIVERY_TIMEOUT_SECONDS),
+            pages=pages.collect(lambda found: len(found) >= EXPECTED_PAGES, DELIVERY_TIMEOUT_SECONDS),
+            cases=[*directory.cases(self.cluster), *directory.cases(self.cluster, FINAL_STATUSES)],
+            nodes=directory.nodes(self.cluster),
+            repaired_in=took,
+            ran_for=time.monotonic() - self.started,
+            console=self.console,
+        )
+
+
+def print_step(text: str) -> None:
+    """Print a step of the demo on stderr. The timeline and the result are printed on stdout."""
+    print_line(text, to_stderr=True, flush=True)
+
+
+def _ids(events: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {str(event["metadata"]["event_id"]) for event in events}

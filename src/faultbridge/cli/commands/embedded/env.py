@@ -6,8 +6,7 @@ import shlex
 
 import typer
 
-from faultbridge.cli.commands.options import StackName
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import StackName, formatted_command
 from faultbridge.cli.render.output import OutputFormat, examples, print_line, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK, require_embedded_stack
 

@@ -2,32 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faultbridge.cli.commands.embedded.fleet_faults import INJECTIONS, LINK_UP, FleetFault
-from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, StackName
+from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, StackName, format_of, with_options
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.render.columns import NODES, node_document
-from faultbridge.cli.render.format_options import format_of, with_options
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
 from faultbridge.cli.stack.command import command_with
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.names import expand_host_list
-from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected
-from faultbridge.ingest.send import RawInput
-from faultbridge.registry.registration import NewNode
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.errors import Rejected
+from faultbridge.model.names import expand_host_list
+from faultbridge.model.nodes import NodeKey
+from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.ingest.send import RawInput
 
 if TYPE_CHECKING:
-    from faultbridge.domain.instances import Instance
-    from faultbridge.domain.nodes import NodeState
-    from faultbridge.registry.registration import Registration
+    from faultbridge.model.instances import Instance
+    from faultbridge.model.nodes import NodeState
+    from faultbridge.repair.registry.registration import Registration
+
+
+# The faults that `faultbridge fleet break` injects into nodes of the embedded stack.
+#
+# Each fault defines what the node reports, and whether the diagnostics of its instance fail.
+
+# The link is listed as configured: an unused link may be down, and that is no fault.
+_LINK = (
+    '{"interfaces": [{"ifname": "ib0", "flags": ["BROADCAST", "UP"%s], "operstate": "%s", "link_type": "infiniband"}],'
+    ' "configured": ["ib0"]}'
+)
+LINK_UP = _LINK % (', "LOWER_UP"', "UP")
+"""A health snapshot of the links of a node in which no link is down."""
+
+
+class FleetFault(StrEnum):
+    """The names of the faults that can be injected into nodes of the embedded stack."""
+
+    GPU_LOST = "gpu-lost"
+    GPU_MEMORY = "gpu-memory"
+    LINK_DOWN = "link-down"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
+
+    Diagnostics that fail pass again after a replacement of the instance or after `faultbridge fleet heal`. If `until`
+    is `reset`, they also pass again after a GPU reset.
+    """
+
+    source: str
+    record: str
+    fails_diagnostics: bool = True
+    until: str | None = None
+
+
+INJECTIONS: Mapping[FleetFault, Injection] = {
+    FleetFault.GPU_LOST: Injection(
+        "kernel-log", "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
+    ),
+    FleetFault.GPU_MEMORY: Injection(
+        "kernel-log",
+        "NVRM: Xid (PCI:0000:c1:00): 48, pid=1234, name=python, An uncorrectable double bit error (DBE) has been"
+        " detected on GPU.\n",
+        until="reset",
+    ),
+    FleetFault.LINK_DOWN: Injection("link-state", _LINK % ("", "DOWN"), fails_diagnostics=False),
+}
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -62,7 +111,7 @@ def create(
 
     In the default mode `act`, Faultbridge repairs the nodes.
     """
-    from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
+    from faultbridge.adapters.ec2.inventory import Ec2Inventory
     from faultbridge.local import create_fleet
 
     registration = session.application.registry.registration

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from faultbridge.cli.errors.failures import EXIT_UNREACHABLE
+from faultbridge.cli.errors import EXIT_UNREACHABLE
 from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from faultbridge.ops.backlog import BacklogItem
+    from faultbridge.serve.ops.backlog import BacklogItem
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -116,8 +116,8 @@ def backlog(session: Session) -> list[dict[str, Any]]:
 
 
 def _queued_records(session: Session, now: datetime) -> BacklogItem:
-    from faultbridge.adapters.messaging.sqs import queue_age
-    from faultbridge.ops.backlog import OVERDUE, BacklogItem
+    from faultbridge.adapters.aws.messaging import queue_age
+    from faultbridge.serve.ops.backlog import OVERDUE, BacklogItem
 
     count = session.ports.queue.depth().waiting
     age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
@@ -127,7 +127,7 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:
-    from faultbridge.adapters.messaging.sqs import SqsQueue
+    from faultbridge.adapters.aws.messaging import SqsQueue
     from faultbridge.local import StackStatus
 
     settings = session.settings
@@ -168,7 +168,7 @@ def _queue_text(one: Document) -> str:
 
 
 def _backlog_lines(rows: Iterable[Document]) -> Iterator[str]:
-    from faultbridge.ledger.entry_text import duration_text
+    from faultbridge.record.entry_text import duration_text
 
     width = max(map(len, BACKLOG_TITLES.values()))
     for one in rows:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import StackName, confirm
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import StackName, confirm, formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 

@@ -12,21 +12,25 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
+from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption, with_options
 from faultbridge.cli.commands.records.report import FileOption, write_file
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document, entry_document
-from faultbridge.cli.render.entries import check_format, print_as_recorded
-from faultbridge.cli.render.format_options import with_options
+from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.render.columns import (
+    CASE,
+    CASES,
+    by_cluster,
+    case_document,
+    check_format,
+    entry_document,
+    print_as_recorded,
+)
 from faultbridge.cli.render.output import Document, examples, notice
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, show_awaited
-from faultbridge.domain.cases import Case, RepairAction, WaitingFor
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.ledger.entry_text import source_answers
-from faultbridge.ledger.follow import follow
-from faultbridge.ledger.timeline import TimelineQuery
+from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.edges import CaseStatus
+from faultbridge.record.entry_text import source_answers
+from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder
 
 app = typer.Typer(rich_markup_mode=None)

@@ -2,26 +2,381 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.fleet.changed_settings import show_changed
-from faultbridge.cli.commands.fleet.cluster_settings import cluster_settings
-from faultbridge.cli.commands.fleet.cluster_template import TEMPLATE_EXAMPLES, set_template
-from faultbridge.cli.commands.options import ClusterArgument
+from faultbridge.cli.commands.options import ClusterArgument, with_options
 from faultbridge.cli.commands.policy.documents import known_policy
-from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
-from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import Document, examples, filled, notice
+from faultbridge.cli.render.output import Columns, Document, examples, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time, short_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import wait_until
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
-from faultbridge.domain.cluster.state import ClusterStatus
+from faultbridge.decode.data import gpus_by_instance_type
+from faultbridge.model.cluster.config import (
+    DECLARABLE,
+    OWN_PARTS,
+    ClusterConfig,
+    DeclaredDomain,
+    Mode,
+    ProviderRole,
+    RepairOwner,
+)
+from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.names import expand_host_list, instance_id, node_name, rest_address
+from faultbridge.model.nodes import DomainKind
+from faultbridge.model.times import to_text
+
+CHANGES: Columns = {
+    "SETTING": lambda one: one["setting"],
+    "BEFORE": lambda one: one["before"],
+    "NOW": lambda one: one["now"],
+}
+
+
+def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> None:
+    """Print the settings of a cluster that differ from `before`, and the time from which they apply.
+
+    As JSON, the whole cluster is printed. `effect` describes the new settings, as a sentence for people.
+    """
+    view = session.directory.cluster(before.cluster)
+    applies_at = json_time(session.applies_at()) or ""
+    if not session.prints_table:
+        session.show_one({**cluster_document(view), "applies_at": applies_at}, CLUSTER)
+        return
+    changes = list(_changes(before, view.config))
+    if not changes:
+        notice(f"no setting of {before.cluster} changed{': ' if effect else ''}{effect}")
+        return
+    session.show(changes, CHANGES)
+    notice(f"cluster {before.cluster}: {effect + '; ' if effect else ''}this applies {applies_text(applies_at)}")
+
+
+def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
+    for one in fields(ClusterConfig):
+        old, new = getattr(before, one.name), getattr(after, one.name)
+        if old != new and one.name != "version":
+            yield {"setting": one.name.replace("_", " "), "before": _text(old), "now": _text(new)}
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            text = ""
+        case bool():
+            text = "yes" if value else "no"
+        case datetime():
+            text = short_time(to_text(value))
+        case ProviderRole():
+            text = value.arn
+        case DeclaredDomain():
+            text = f"{value.kind}/{value.name}={value.nodes}"
+        case tuple():
+            text = ", ".join(map(_text, value))
+        case _:
+            text = str(value)
+    return text
+
+
+# The option `--domain` of `cluster add` and `cluster set`, which declares failure domains.
+#
+# The option is for failure domains that no inventory reports, such as racks.
+
+DomainOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--domain",
+        metavar="KIND/NAME=NODES",
+        help="Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
+    ),
+]
+
+
+def declared_domains(given: list[str] | None) -> tuple[DeclaredDomain, ...] | None:
+    """Return the failure domains of the option `--domain`; None if the option was not given.
+
+    One empty text removes all declared failure domains.
+    """
+    return None if given is None else tuple(_declared(one) for one in given if one)
+
+
+def _declared(text: str) -> DeclaredDomain:
+    domain, _, nodes = text.partition("=")
+    kind, _, name = domain.partition("/")
+    if kind not in DECLARABLE:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; allowed kinds: {', '.join(DECLARABLE)}")
+    if not name or not nodes:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]")
+    try:
+        expand_host_list(nodes)
+        return DeclaredDomain(DomainKind(kind), node_name(name), nodes)
+    except Rejected as error:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None
+
+
+MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
+ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
+ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}")
+SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
+
+ModeOption = Annotated[
+    Mode | None, typer.Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
+]
+OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs nodes; observe: no automation repairs.")]
+ProviderOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template or hyperpod.")
+]
+OrchestratorOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
+]
+VerifierOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
+]
+RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-sender",
+        metavar="ROLE_ID:SESSION",
+        help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
+        'Replaces all; "" removes all.',
+    ),
+]
+NodeRoleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node-role",
+        metavar="ROLE_ID",
+        help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
+        'Replaces all; "" removes all.',
+    ),
+]
+HeadNodeOption = Annotated[
+    str | None,
+    typer.Option("--slurm-head-node", metavar="ID", help='Instance on which Slurm\'s commands run; "" removes it.'),
+]
+SlurmRestOption = Annotated[
+    str | None,
+    typer.Option("--slurm-rest", metavar="URL", help='Address of slurmrestd, used where it is set; "" removes it.'),
+]
+RequeueOption = Annotated[
+    bool | None,
+    typer.Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
+]
+CallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--job-callback",
+        metavar="NAME",
+        help="Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
+        'Repeatable. Replaces all; "" removes all.',
+    ),
+]
+EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]
+HyperPodOption = Annotated[str | None, typer.Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
+RoleOption = Annotated[
+    str | None, typer.Option(metavar="ARN", help="Role to assume for a provider in another AWS account.")
+]
+ExternalIdOption = Annotated[
+    str | None, typer.Option(metavar="ID", help="External id of the role's trust policy, 2 to 1224 characters.")
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(metavar="VERSION", help='Policy version to use; "" removes it. Default: the current version.'),
+]
+
+
+def cluster_settings(
+    mode: ModeOption = None,
+    repair_owner: OwnerOption = None,
+    provider: ProviderOption = None,
+    orchestrator: OrchestratorOption = None,
+    verifier: VerifierOption = None,
+    restarter: RestarterOption = None,
+    policy: PolicyOption = None,
+    trusted_sender: TrustOption = None,
+    node_role: NodeRoleOption = None,
+    eks_cluster: EksOption = None,
+    hyperpod_cluster: HyperPodOption = None,
+    slurm_head_node: HeadNodeOption = None,
+    slurm_rest: SlurmRestOption = None,
+    slurm_requeue: RequeueOption = None,
+    job_callback: CallbackOption = None,
+    provider_role: RoleOption = None,
+    external_id: ExternalIdOption = None,
+    domain: DomainOption = None,
+) -> dict[str, Any]:
+    """Return the settings given as options. Provider `hyperpod` adds its verifier and restarter."""
+    given = {
+        "mode": mode,
+        "repair_owner": repair_owner,
+        "provider": provider,
+        "orchestrator": orchestrator,
+        "verifier": verifier,
+        "restarter": restarter,
+        "policy": policy,
+        "trusted_senders": _senders(trusted_sender),
+        "node_roles": _roles(node_role),
+        "eks_cluster": eks_cluster,
+        "hyperpod_cluster": hyperpod_cluster,
+        **_slurm(slurm_head_node, slurm_rest, requeue=slurm_requeue),
+        "job_callbacks": None if job_callback is None else tuple(dict.fromkeys(filter(None, job_callback))),
+        "provider_role": _role(provider_role, external_id),
+        "domains": declared_domains(domain),
+    }
+    own = OWN_PARTS.get(provider or "", {})
+    return {**own, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
+    """Check the options for access to Slurm, and return their values by the name of the setting.
+
+    - `head_node` is the instance id of the head node.
+    - `rest` is the address of the REST API of Slurm.
+    - `requeue` states whether jobs are requeued when a node is drained.
+
+    None means that the option was not given. An empty text removes the stored setting.
+    """
+    checked_node = instance_id(head_node) if head_node else head_node
+    checked_rest = rest_address(rest) if rest else rest
+    return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
+
+
+def _senders(given: list[str] | None) -> tuple[str, ...] | None:
+    """Check the trusted senders, and return them without duplicates; None if none were given.
+
+    One empty text removes all trusted senders of the cluster.
+    """
+    if given is None:
+        return None
+    wrong = [one for one in given if not SENDER.fullmatch(one)]
+    if any(wrong) and given != [""]:
+        raise typer.BadParameter(f"invalid --trusted-sender: {wrong[0]!r}; allowed: ROLE_ID:SESSION or ROLE_ID:*")
+    return tuple(dict.fromkeys(filter(None, given)))
+
+
+def _roles(given: list[str] | None) -> tuple[str, ...] | None:
+    """Check the node roles, and return them without duplicates; None if none were given.
+
+    One empty text removes all node roles of the cluster.
+    """
+    if given is None:
+        return None
+    wrong = [one for one in given if not ROLE_ID.fullmatch(one)]
+    if any(wrong) and given != [""]:
+        raise typer.BadParameter(f"invalid --node-role: {wrong[0]!r}; allowed: a role id such as AROAEXAMPLEID123456")
+    return tuple(dict.fromkeys(filter(None, given)))
+
+
+def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
+    if arn is None:
+        if external_id is not None:
+            raise typer.BadParameter("--external-id without --provider-role; give both")
+        return None
+    if not ROLE_ARN.fullmatch(arn):
+        raise typer.BadParameter(f"invalid --provider-role: {arn!r}; give the ARN of an IAM role")
+    if external_id is not None and not MIN_EXTERNAL_ID <= len(external_id) <= MAX_EXTERNAL_ID:
+        raise typer.BadParameter(
+            f"invalid --external-id: {len(external_id)} characters; allowed: {MIN_EXTERNAL_ID} to {MAX_EXTERNAL_ID}"
+        )
+    return ProviderRole(arn, external_id)
+
+
+# `faultbridge cluster template`: sets the instance types, subnets and spares of a cluster.
+#
+# Instance types and subnets override those of the launch templates.
+
+TEMPLATE_EXAMPLES = examples(
+    "faultbridge cluster template train-a --instance-type p5.48xlarge \\",
+    "    --instance-type p5e.48xlarge --subnet subnet-0a1b2c3d",
+    "faultbridge cluster template train-a --spares 2 --spare-group gpu-workers",
+)
+SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--instance-type",
+        metavar="TYPE",
+        help="Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
+        "Empty text: the template's type.",
+    ),
+]
+SubnetsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subnet",
+        metavar="SUBNET_ID",
+        help="Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet.",
+    ),
+]
+SparesOption = Annotated[
+    int | None, typer.Option(min=0, max=100, metavar="N", help="Number of verified spare instances to keep ready.")
+]
+SpareGroupOption = Annotated[str | None, typer.Option(metavar="NAME", help="Launch template of the spare instances.")]
+
+
+@stack_command
+def set_template(
+    session: Session,
+    cluster: ClusterArgument,
+    instance_type: TypesOption = None,
+    subnet: SubnetsOption = None,
+    spares: SparesOption = None,
+    spare_group: SpareGroupOption = None,
+) -> None:
+    """Set the instance types, subnets and spares of a cluster.
+
+    Instance types and subnets override the values of the launch templates. With the provider ec2-launch-template, the
+    group of a node is the name of its launch template.
+    """
+    given = {
+        "instance_types": _types(instance_type),
+        "subnets": _subnets(subnet),
+        "spares": spares,
+        "spare_group": spare_group,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("no setting given; give at least one option")
+    registration = session.application.registry.registration
+    if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
+        raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")
+    before = registration.cluster(cluster)
+    registration.set_cluster(cluster, changes)
+    show_changed(session, before)
+
+
+def _types(given: list[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
+    unknown = [one for one in types if one not in counts]
+    if unknown:
+        raise typer.BadParameter(
+            f"--instance-type without known GPUs: {unknown[0]!r}; give a GPU type such as p5.48xlarge"
+        )
+    if len({counts[one] for one in types}) > 1:
+        listed = ", ".join(f"{one} has {counts[one]}" for one in types)
+        raise typer.BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
+    return types
+
+
+def _subnets(given: list[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    wrong = [one for one in given if one and not SUBNET.fullmatch(one)]
+    if wrong:
+        raise typer.BadParameter(f"invalid --subnet: {wrong[0]!r}; give a subnet id such as subnet-0a1b2c3d")
+    return tuple(dict.fromkeys(filter(None, given)))
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,7 +388,7 @@ def list_clusters(session: Session) -> None:
 
     The list can include `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
     """
-    from faultbridge.ingest.canary import CLUSTER as CANARY_CLUSTER
+    from faultbridge.serve.ingest.canary import CLUSTER as CANARY_CLUSTER
 
     views = session.directory.clusters()
     session.show(map(cluster_document, views), CLUSTERS)

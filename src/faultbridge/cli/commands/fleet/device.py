@@ -12,8 +12,8 @@ from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import UnknownName
-from faultbridge.registry.hardware_documents import offender_document
+from faultbridge.model.errors import UnknownName
+from faultbridge.repair.registry.documents import offender_document
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -44,7 +44,7 @@ def show_history(
     session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
 ) -> None:
     """Show the nodes in which a device was, and its faults, repairs and diagnostics, oldest first."""
-    from faultbridge.ledger.history.device_history import DeviceHistory
+    from faultbridge.record.history import DeviceHistory
 
     events = DeviceHistory(session.ports.table)(device)
     if not events:
@@ -66,8 +66,8 @@ def list_offenders(
     Severe faults have the severity error or fatal. RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2
     and HyperPod do not show the host of an instance, so a slot is a PCI address in one instance.
     """
-    from faultbridge.data import offender_odds
-    from faultbridge.ledger.history.device_history import DeviceHistory
+    from faultbridge.decode.data import offender_odds
+    from faultbridge.record.history import DeviceHistory
 
     session.directory.cluster(cluster)
     history = DeviceHistory(session.ports.table)

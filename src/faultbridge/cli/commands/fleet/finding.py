@@ -15,8 +15,8 @@ from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.findings import Mark
-from faultbridge.registry.hardware_documents import finding_document
+from faultbridge.model.findings import Mark
+from faultbridge.repair.registry.documents import finding_document
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -90,7 +90,7 @@ def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
 
     The figures include open findings, and findings that ended in the last year.
     """
-    from faultbridge.data.detectors import detectors
+    from faultbridge.decode.data.detectors import detectors
 
     judgments = session.judgments
     found = judgments.precision(detectors(), judgments.list(session.cluster_names(cluster), ended=True))

@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.model.edges import CaseStatus
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -40,8 +40,8 @@ def show_gpus(
 
 
 def _figure(session: Session, cluster: str, since: str) -> Document:
-    from faultbridge.data import gpus_by_instance_type
-    from faultbridge.registry.gpu_figures import gpu_figure
+    from faultbridge.decode.data import gpus_by_instance_type
+    from faultbridge.repair.registry.gpus import gpu_figure
 
     now = session.now()
     nodes = session.directory.nodes(cluster)

@@ -13,9 +13,8 @@ import typer
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
 from faultbridge.cli.render.output import Document, examples, notice
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, show_awaited
 
 app = typer.Typer(rich_markup_mode=None)
 

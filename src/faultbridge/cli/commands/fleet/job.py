@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faultbridge.cli.commands.fleet.job_ranks import RANKS, given_ranks, is_wanted, rank_rows
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
-from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.errors import failure_of
+from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.names import expand_host_list
-from faultbridge.registry.gpus_of_nodes import gpus_of
-from faultbridge.registry.job_views import job_document
+from faultbridge.model.names import expand_host_list
+from faultbridge.repair.registry.gpus import gpus_of
+from faultbridge.repair.registry.job_views import job_document
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+
+    from faultbridge.model.cluster.jobs import Job
+    from faultbridge.model.faults import Component
+
+
+RANKS: Columns = {
+    "RANK": lambda one: one["rank"],
+    "NODE": lambda one: one["node"],
+    "LOCAL RANK": lambda one: one["local_rank"],
+    "PCI": lambda one: one["pci"],
+    "UUID": lambda one: one["uuid"],
+    "SERIAL": lambda one: one["serial"],
+}
+
+
+def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
+    """Return whether a row for a rank is wanted: its rank is in `ranks`, and its node is `node`.
+
+    If `ranks` is None or empty, every rank matches. If `node` is None, every node matches.
+    """
+    return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
+
+
+def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
+    """Yield a row for each rank of a job, with its node and its GPU.
+
+    `devices` contains the devices of each node. A rank uses the GPU on its node that has the local rank as index. If
+    `devices` does not contain this GPU, the fields for the GPU are None.
+    """
+    from faultbridge.model.cluster.ranks import gpu_of, ranks_of
+
+    for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
+        for local_rank, rank in enumerate(ranks_of(text)):
+            gpu = gpu_of(devices.get(node, ()), local_rank)
+            facts = {name: getattr(gpu, name, None) for name in ("pci", "uuid", "serial")}
+            yield {"rank": rank, "node": node, "local_rank": local_rank, **facts}
+
+
+def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
+    """Return the ranks of each node as text, such as `0-7`.
+
+    The ranks come from the rank map `file` (`--ranks`), or are numbered in the order of `nodes`, with `per_node` ranks
+    on each node (`--ranks-per-node`). If neither option is given, the result is empty. It is a usage error to give
+    both.
+    """
+    from faultbridge.cli.commands.offline.explain import read_rank_map
+    from faultbridge.model.cluster.ranks import ranks_in_order
+
+    if file is not None and per_node is not None:
+        raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
+    if per_node is not None:
+        return ranks_in_order(nodes, per_node)
+    return read_rank_map(file) if file else {}
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -120,8 +178,8 @@ def end_job(
     at: AtOption = None,
 ) -> None:
     """Record that a job ended. If the job has already ended, the command changes nothing."""
-    from faultbridge.domain.cluster.jobs import OUTCOMES
-    from faultbridge.jobs.jobs import MAX_REASON
+    from faultbridge.model.cluster.jobs import OUTCOMES
+    from faultbridge.repair.jobs.jobs import MAX_REASON
 
     if outcome not in OUTCOMES:
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
@@ -165,8 +223,6 @@ def run_job(
     launcher exits with 0, the job has succeeded; with another code, it has failed. If this command received a signal
     and the launcher then fails, the outcome is unreported.
     """
-    from faultbridge.cli.commands.fleet.job_run import run_recorded
-
     nodes = _nodes(node)
     ranks = given_ranks(nodes, None, ranks_per_node)
 
@@ -235,3 +291,66 @@ def _nodes(given: list[str]) -> list[str]:
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")
     return nodes
+
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+SIGNAL_EXIT = 128
+"""If a signal ends a program, the exit code is this value plus the number of the signal, as in a shell."""
+
+
+def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
+    """Record the start of a job, run its command, and record its outcome; return the exit code.
+
+    `start` records the start. `end` records the outcome and the reason, which are its two arguments. If `start` or
+    `end` fails, the error is only printed, so the command always runs. Raises OSError if the program cannot be started.
+    """
+    _recorded("the start of the job", start)
+    try:
+        code, received = _run(command)
+    except OSError as error:
+        reason = f"{command[0]}: {error.strerror or error}"
+        _recorded("the end of the job", lambda: end("failed", reason))
+        raise
+    outcome = "unreported" if received and code else "succeeded" if code == 0 else "failed"
+    reason = f"exit code {code}" + (f" after {signal.Signals(received[-1]).name}" if received else "")
+    _recorded("the end of the job", lambda: end(outcome, reason))
+    return code
+
+
+def _recorded(what: str, record: Callable[[], object]) -> None:
+    try:
+        record()
+    except Exception as error:  # noqa: BLE001 - recording a job must never stop it
+        notice(f"{what} was not recorded: {failure_of(error).message}")
+
+
+def _run(command: Sequence[str]) -> tuple[int, list[int]]:
+    received: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+    with _forwarding(started, received):
+        process = subprocess.Popen(command)  # noqa: S603 - the user's own command, without a shell
+        started.append(process)
+        for number in received:
+            process.send_signal(number)
+        code = process.wait()
+    return (code if code >= 0 else SIGNAL_EXIT - code), received
+
+
+@contextmanager
+def _forwarding(started: Sequence[subprocess.Popen[bytes]], received: list[int]) -> Iterator[None]:
+    """Within the `with` block, forward signals to the started process, and store them in `received`.
+
+    `started` is empty until the process exists. The signals do not end this program: it waits until the process ends.
+    """
+
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        for process in started:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -11,17 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import read_text
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import formatted_command, read_text
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show, show_one
 from faultbridge.cli.render.times import applies_text, json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.data import load_catalog
-from faultbridge.data.mapping import parse_extensions
-from faultbridge.data.policies import version_of
-from faultbridge.errors import Misconfigured
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.mapping import parse_extensions
+from faultbridge.decode.data.policies import version_of
+from faultbridge.model.errors import Misconfigured
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -75,7 +74,7 @@ def show_mappings(
 
 
 def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.ingest.mappings import MappingStore
+    from faultbridge.serve.ingest.mappings import MappingStore
 
     return MappingStore(session.ports.table, session.ports.clock)
 

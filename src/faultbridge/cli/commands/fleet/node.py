@@ -2,28 +2,247 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+import csv
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated
+from io import StringIO
+from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.fleet.node_effect import show_effect
-from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
-from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
+from faultbridge.cli.commands.options import (
+    ClusterOption,
+    NodeArgument,
+    ReasonOption,
+    YesOption,
+    confirm,
+    read_text,
+    with_options,
+)
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
-from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import Document, examples, filled
+from faultbridge.cli.render.output import Columns, Document, examples, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, show_awaited
-from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.registry.registration import NewNode
-from faultbridge.registry.shown_node import shown_node_document
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.errors import Rejected
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.documents import shown_node_document
+from faultbridge.repair.registry.registration import NewNode
+
+POLL_SECONDS = 0.5
+MAX_POLLS = 20
+_UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
+
+
+def show_effect(session: Session, state: NodeState) -> None:
+    """Wait up to 10 seconds until an order has taken effect, then print the node.
+
+    An order is recorded immediately. The stack processes it within seconds, unless a repair limit delays it.
+    """
+    for _ in range(MAX_POLLS):
+        if not _pending(state):
+            break
+        wait()
+        state = session.directory.node(state.key)
+    session.show_one(node_document(state), NODE)
+    if session.prints_table:
+        notice(_next_text(state))
+
+
+def wait() -> None:
+    """Wait half a second, until the next poll of the node."""
+    time.sleep(POLL_SECONDS)
+
+
+def _pending(state: NodeState) -> bool:
+    """Return whether an operator's order has not taken effect on the node yet."""
+    case = state.live_case
+    if case is None or state.status is None:
+        return False
+    undecided = case.status in {CaseStatus.OPEN, CaseStatus.QUEUED} and case.waiting_for in _UNDECIDED
+    return undecided or state.status.in_service
+
+
+def _next_text(state: NodeState) -> str:
+    case = state.live_case
+    if case is None:
+        return "the order is recorded"
+    if case.status is CaseStatus.ESCALATED:
+        return f"the node waits for `faultbridge node return {state.key.node} --cluster {state.key.cluster}`"
+    waits = f" and waits for {case.waiting_for}" if case.waiting_for else ""
+    return f"the order is recorded{waits}; `faultbridge case watch {case.id}` shows what happens next"
+
+
+# `faultbridge node import`: registers many nodes, from a file or from a group of the provider.
+#
+# A file is CSV with a heading line, or one JSON object per line.
+
+IMPORT_EXAMPLES = examples(
+    "faultbridge node import --cluster train-a --group gpu-workers",
+    "faultbridge node import --cluster train-a nodes.csv",
+)
+FIELDS = ("node", "instance_id", "group", "instance_type", "domain", "aliases")
+ALIAS_SEPARATOR = ";"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A line of the file that is not a valid node: the line number, the node name and the problem.
+
+    The node name is None if the line has no name.
+    """
+
+    number: int
+    node: str | None
+    problem: str
+
+
+IMPORTED: Columns = {
+    "NODE": lambda one: one["node"],
+    "OUTCOME": lambda one: one["outcome"],
+    "INSTANCE": lambda one: one["instance_id"],
+    "REASON": lambda one: one["reason"],
+}
+
+
+@stack_command
+def import_nodes(
+    session: Session,
+    cluster: ClusterOption,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help=f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Register the instances of this provider group.")
+    ] = None,
+) -> None:
+    """Register many nodes. If one node is rejected, the others are still registered.
+
+    Exit code 1: a node was rejected.
+    """
+    if (file is None) == (group is None):
+        raise typer.BadParameter("give one of FILE and --group")
+    read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
+    registration, nodes = session.application.registry.registration, [one for one in read if isinstance(one, NewNode)]
+    if file is not None:
+        registration.pin_roles_of(cluster, nodes)
+    results = iter(registration.add_nodes(cluster, nodes))
+    rows = []
+    with progress("registering nodes", len(read)) as advance:
+        for one in read:
+            rows.append(_row(one, next(results)) if isinstance(one, NewNode) else _invalid(one))
+            advance(1)
+    session.show(rows, IMPORTED)
+    rejected = sum(row["outcome"] == "refused" for row in rows)
+    if session.prints_table:
+        notice(f"registered {len(rows) - rejected} of {len(rows)} nodes")
+    if rejected:
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def read_nodes(file: str) -> list[NewNode | InvalidRow]:
+    """Read the nodes in a file, or in standard input for `-`. A file without nodes is a usage error.
+
+    A line that is not a valid node becomes an InvalidRow.
+    """
+    text = read_text(file).removeprefix("\ufeff")
+    rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
+    if not rows:
+        raise typer.BadParameter(f"no nodes in the file: {file}; give one node per line")
+    return [row if isinstance(row, InvalidRow) else _node(row, number) for number, row in rows]
+
+
+def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        yield number, row if isinstance(row, dict) else InvalidRow(number, None, "not a JSON object")
+
+
+def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
+    reader = csv.DictReader(StringIO(text))
+    try:
+        unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
+        if unknown:
+            raise typer.BadParameter(f"unknown column: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
+        for row in reader:
+            number, extra = reader.line_num, None in row
+            yield number, InvalidRow(number, row.get("node"), "more fields than the heading line") if extra else row
+    except csv.Error as error:
+        raise Rejected("not_csv", f"the file is not CSV: {error}") from error
+
+
+def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
+    name, aliases = row.get("node"), row.get("aliases") or ()
+    listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
+    texts = {field: row.get(field) or None for field in FIELDS[:-1]}
+    unknown = sorted(set(row) - set(FIELDS))
+    if unknown:
+        problem = f"unknown field: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}"
+    elif not name:
+        problem = "no node name; fill the field `node`"
+    elif not isinstance(listed, list | tuple) or not all(
+        isinstance(one, str) for one in (*filter(None, texts.values()), *listed)
+    ):
+        problem = "value is not text; aliases are a list of texts, or joined by `;`"
+    else:
+        named = tuple(one.strip() for one in listed if one.strip())
+        return NewNode(
+            str(name), texts["instance_id"], texts["group"], texts["instance_type"], texts["domain"], aliases=named
+        )
+    return InvalidRow(number, name if isinstance(name, str) else None, problem)
+
+
+def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
+    """Return the instances of a provider group as nodes, and register their IAM roles.
+
+    A record proves the instance of its node only if a registered role sent the record.
+    """
+    config = session.application.registry.registration.cluster(cluster)
+    inventory = session.application.ports.inventories.get(config.provider)
+    if inventory is None:
+        raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
+    instances = inventory.serving_instances(config, group)
+    serving = sum(one.serving for one in inventory.list_members(config, [group]).get(group, {}).values())
+    if serving > len(instances):
+        notice(
+            f"{serving - len(instances)} of {serving} instances of {group} were left out: one import reads at most "
+            f"{len(instances)}; the inventory registers the others at its next runs"
+        )
+    session.application.registry.registration.pin_roles(config, instances)
+    return [NewNode.of_instance(instance) for instance in instances]
+
+
+def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:
+    rejected = result if isinstance(result, Rejected) else None
+    return {
+        "node": node.name,
+        "instance_id": node.instance_id,
+        "outcome": "refused" if rejected else "registered",
+        "reason": (rejected.detail or rejected.reason) if rejected else None,
+    }
+
+
+def _invalid(row: InvalidRow) -> dict[str, str | None]:
+    return {
+        "node": row.node,
+        "instance_id": None,
+        "outcome": "refused",
+        "reason": f"line {row.number}: {row.problem}",
+    }
+
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -69,7 +288,7 @@ def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> N
 @stack_command
 def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instances and devices of a node, and their faults and cases, in the order of recording."""
-    from faultbridge.ledger.history.node_history import NodeHistory
+    from faultbridge.record.history import NodeHistory
 
     key = session.directory.node(NodeKey(cluster, node)).key
     session.show((asdict(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
-from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import wait_until
-from faultbridge.domain.cluster.breakers import domain_of
+from faultbridge.model.cluster.state import domain_of
 
 if TYPE_CHECKING:
-    from faultbridge.domain.cluster.state import Control
+    from faultbridge.model.cluster.state import Control
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -12,10 +12,10 @@ from faultbridge.cli.render.columns import by_cluster
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.safe_text import visible_line
-from faultbridge.ops.required_orders import StuckNode, StuckNodes
-from faultbridge.pipeline.decide.no_repair import NoRepair
+from faultbridge.decide.required_order import NoRepair
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.safe_text import visible_line
+from faultbridge.serve.ops.required_orders import StuckNode, StuckNodes
 
 app = typer.Typer(rich_markup_mode=None)
 

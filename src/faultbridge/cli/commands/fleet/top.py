@@ -24,10 +24,10 @@ from faultbridge.cli.render.columns import (
     node_document,
 )
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, print_line, show, show_one
-from faultbridge.cli.render.screen import Screen, Section, quit_key, run_screen
+from faultbridge.cli.render.tables import Screen, Section, quit_key, run_screen
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.registry.views import ClusterView
+from faultbridge.repair.registry.views import ClusterView
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show, show_one
-from faultbridge.data import load_catalog
-from faultbridge.decoders.common.fault_codes import code_of_number
-from faultbridge.domain.catalog import Catalog, Row
-from faultbridge.domain.names import did_you_mean
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.fault_codes import code_of_number
+from faultbridge.model.catalog import Catalog, Row
+from faultbridge.model.names import did_you_mean
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -2,23 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
-from faultbridge.cli.commands.offline.decode_inputs import AUTO, Inputs, lines_text
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source, read_mappings
-from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
-from faultbridge.cli.render.observations import what_text
+from faultbridge.cli.commands.options import (
+    CLUSTER_VARIABLE,
+    STDIN,
+    format_of,
+    formatted_command,
+    known_source,
+    read_mappings,
+    standard_input,
+    with_options,
+)
+from faultbridge.cli.errors import failure_of
+from faultbridge.cli.render.observations import Caller, documents, summary_document, what_text
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
-from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
-from faultbridge.domain.names import cluster_name, node_name
-from faultbridge.errors import Rejected
+from faultbridge.decide.normalize.compare import differences
+from faultbridge.decide.normalize.timestamp import assign_times
+from faultbridge.decode import registry
+from faultbridge.decode.captures import Part, may_be_capture, parts_of, read_parts
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.counters import thresholds_with
+from faultbridge.decode.frames.decoder import LINE_SOURCES, Decoded, Hints
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, CounterSample, Observation
+from faultbridge.model.names import cluster_name, node_name
+
+AUTO = "auto"
+CHUNK_BYTES = 64 * 1024
+"""Bytes of each read. `--source auto` first tries to recognize the format from the first chunk."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Decodes several input files; a file that is rejected or cannot be read does not stop the others.
+
+    Each fault and each clear becomes one output document. With `everything`, each health snapshot and each counter
+    sample also becomes an output document. The other fields describe what was decoded so far:
+
+    - `count`: the number of output documents
+    - `unparsed`: how many lines or documents of the input were not understood
+    - `lines`: the number of log lines; `unparsed_lines`: how many of them were not understood
+    - `faults`: the number of faults and clears in logs
+    - `unknown_codes`: the fault codes that are not in the catalog
+    - `samples`: the last counter sample of each device; `sample_counts`: the number of samples of each device
+    - `failure`: the error of the last file that was rejected or could not be read; None if there is no such file
+    """
+
+    source: str
+    hints: Hints
+    everything: bool
+    count: int = 0
+    unparsed: int = 0
+    lines: int = 0
+    unparsed_lines: int = 0
+    faults: int = 0
+    unknown_codes: dict[str, None] = field(default_factory=dict)
+    samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
+    sample_counts: Counter[tuple[str, Component, str | None]] = field(default_factory=Counter)
+    failure: Rejected | OSError | None = None
+
+    @property
+    def read_once(self) -> int:
+        """Return the number of devices whose counters were read only once.
+
+        An increase of a counter cannot be computed for these devices.
+        """
+        return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
+
+    @property
+    def ignores_lines(self) -> bool:
+        """Return whether log lines were ignored because they report no fault and no clear.
+
+        This is the case if the log lines outnumber their faults, their clears and the lines not understood.
+        """
+        return self.lines > self.faults + self.unparsed_lines
+
+    def decode(self, files: list[str]) -> Iterator[Document]:
+        """Yield the decoded documents of the files.
+
+        If a file is rejected or cannot be read, the error is stored in `failure`, and the next file is read.
+        """
+        for file in files:
+            try:
+                for document in self._decode_file(file):
+                    self.count += 1
+                    self.faults += document["kind"] in {"fault", "clear"} and document["source"] in LINE_SOURCES
+                    if not document.get("known", True):
+                        self.unknown_codes[document["code"]] = None
+                    yield document
+            except Rejected as error:
+                self._fail(Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}"))
+            except OSError as error:
+                if error.filename is None:  # not about a file, but for example about a closed pipe
+                    raise
+                self._fail(error)
+
+    def _fail(self, failure: Rejected | OSError) -> None:
+        if self.failure is not None:
+            notice(failure_of(self.failure).message)
+        self.failure = failure
+
+    def _decode_file(self, file: str) -> Iterator[Document]:
+        with _open(file) as stream:
+            first = stream.read(CHUNK_BYTES)
+            source = self.source
+            is_capture = source == AUTO and may_be_capture(first)
+            is_envelope = source == AUTO and registry.needs_whole(first)
+            if is_capture or is_envelope:
+                first += stream.read(registry.MAX_BYTES)
+            parts = parts_of(first) if is_capture and len(first) <= registry.MAX_BYTES else ()
+            if parts:
+                source = ", ".join(dict.fromkeys(part.source for part in parts if part.source))
+                notice(f"recognized {_title(file)} as the outputs of several commands: {source}")
+                found = self._read_parts(parts)
+            else:
+                if source == AUTO:
+                    first, source = _recognized(first, stream, is_whole=is_envelope)
+                    notice(f"recognized {_title(file)} as {source}")
+                size = max(len(first), 1) if is_envelope else CHUNK_BYTES
+                begin = (first[at : at + size] for at in range(0, len(first), size))
+                chunks = chain(begin, iter(lambda: stream.read(CHUNK_BYTES), b""))
+                found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
+                self.unparsed_lines += found.unparsed if source in LINE_SOURCES else 0
+        self.unparsed += found.unparsed
+        for note in (*found.notes, *_unparsed_note(found)):
+            notice(f"{_title(file)}: {note}")
+        observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
+        caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
+        decoded = documents(self._compared(observations), caller, everything=self.everything)
+        is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
+        return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
+
+    def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
+        logs = tuple(part for part in parts if part.source in LINE_SOURCES)
+        for part in logs:
+            for _ in self._counted(part.source or "", [part.output.body]):
+                pass
+        # The decoded capture does not state in which outputs the lines are that were not understood.
+        self.unparsed_lines += read_parts(logs, self.hints).unparsed
+        return read_parts(parts, self.hints)
+
+    def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        last = b""
+        for chunk in chunks:
+            if source in LINE_SOURCES:
+                self.lines += chunk.count(b"\n")
+            last = chunk or last
+            yield chunk
+        if source in LINE_SOURCES and last and not last.endswith(b"\n"):
+            self.lines += 1
+
+    def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Return the observations, and add the faults that a comparison of their counter samples shows.
+
+        The last samples of earlier files are compared too.
+        """
+        nodes = {one.node for one in observations}
+        earlier = [one for one in self.samples.values() if one.node in nodes]
+        compared = differences([*earlier, *observations], thresholds_with(self.hints.mappings))[len(earlier) :]
+        for one in observations:
+            if isinstance(one, CounterSample):
+                key = one.source, one.component, one.node
+                self.samples[key] = one
+                self.sample_counts[key] += 1
+        return compared
+
+
+def lines_text(inputs: Inputs) -> str:
+    """Return a sentence with the number of log lines, and the number of faults and clears in them."""
+    not_understood = f", {inputs.unparsed_lines} lines not understood" if inputs.unparsed_lines else ""
+    return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
+
+
+def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
+    """Return the bytes of an input that were read so far, and the source that recognizes them.
+
+    If `is_whole` is True, the source must recognize all of `first`, the bytes that were read before the call.
+    Otherwise, more bytes are read from `stream` if the first chunk of `first` is not sufficient.
+    """
+    try:
+        return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])
+    except Rejected as error:
+        if error.reason != "unknown_format" or is_whole:
+            raise
+    first += stream.read(registry.MAX_BYTES - len(first)) if len(first) < registry.MAX_BYTES else b""
+    return first, registry.recognize(first[: registry.MAX_BYTES])
+
+
+def _unparsed_note(found: Decoded) -> Iterator[str]:
+    if found.unparsed:
+        yield f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
+
+
+def _open(file: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(standard_input()) if file == STDIN else Path(file).open("rb")
+
+
+def _title(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
 
 app = typer.Typer(rich_markup_mode=None)
 

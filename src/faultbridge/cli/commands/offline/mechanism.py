@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
-from faultbridge.errors import Misconfigured
-from faultbridge.explain.verdict.golden_cases import broken_cases
+from faultbridge.explain.verdict.document import broken_cases
 from faultbridge.explain.verdict.mechanisms import Book, Mechanism, extended_book, packaged_book
+from faultbridge.model.errors import Misconfigured
 
 app = typer.Typer(rich_markup_mode=None)
 

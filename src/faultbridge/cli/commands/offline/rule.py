@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
-from faultbridge.cli.rules.cloudformation import template_text
-from faultbridge.cli.rules.rule_file import failures, read_rule
+from faultbridge.cli.rules import failures, read_rule, template_text
 
 COLUMNS: Columns = {
     "RULE": lambda one: one["rule"],

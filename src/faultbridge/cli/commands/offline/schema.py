@@ -8,14 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import read_bytes
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.commands.options import formatted_command, read_bytes
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
-from faultbridge.errors import Rejected
-from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
-from faultbridge.events.json_schema.validation import problems
-from faultbridge.events.registry import schema_name
+from faultbridge.model.errors import Rejected
+from faultbridge.model.events.json_schema.build import EVENT_MODELS, closed_form, open_schema, problems
+from faultbridge.model.events.registry import schema_name
 
 LIST_COLUMNS: Columns = {
     "EVENT": lambda one: one["event"],

@@ -3,27 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, with_options
 from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
-from faultbridge.cli.commands.policy.recorded_history import History, history_options
-from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import Columns, examples, print_line
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Rejected
-from faultbridge.plots.results import backtest_plots, write_plots
+from faultbridge.decide.backtest.plots import backtest_plots, write_plots
+from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.model.errors import Rejected
 
 if TYPE_CHECKING:
-    from faultbridge.backtest.report import Report
-    from faultbridge.rules.policies import PolicyStore
+    from faultbridge.decide.backtest.report import Report
+    from faultbridge.record.policies import PolicyStore
+
 
 Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The recorded history that the options select: the cluster, the time range and the archive copy."""
+
+    cluster: str | None
+    since: str | None
+    until: str | None
+    archive: Path | None
+
+    @property
+    def asked(self) -> bool:
+        """Return whether the options select recorded history: --since, --until or --archive was given.
+
+        The option --cluster alone selects no history.
+        """
+        return any((self.since, self.until, self.archive))
+
+    def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
+        """Yield the configuration and the recorded entries of each selected cluster.
+
+        The entries are in the order of recording. The configuration is changed so that a back-test plans repairs: mode
+        `act`, repair owner `provider` or `faultbridge`, no maintenance. For an archive copy, all other settings are
+        defaults.
+        """
+        from faultbridge.record.timeline import TimelineQuery
+
+        now = datetime.now(UTC) if self.archive else session.now()
+        since, until = parse_time(self.since, now), parse_time(self.until, now, "--until")
+        for config in self._clusters(session):
+            query = TimelineQuery(config.cluster, since=since, until=until)
+            lines = archived_entries(self.archive, query) if self.archive else session.timeline.entries(query)
+            acting = replace(config, mode=Mode.ACT, repair_owner=_owner(config), maintenance_until=None)
+            yield acting, [line.event for line in lines]
+
+    def _clusters(self, session: Session) -> list[ClusterConfig]:
+        if self.archive is not None:
+            from faultbridge.record.archive.verification import ReadArchive
+
+            names = [self.cluster] if self.cluster else ReadArchive(open_folder(self.archive)).clusters()
+            return [ClusterConfig(name) for name in names]
+        if self.cluster is not None:
+            return [session.directory.cluster(self.cluster).config]
+        return [view.config for view in session.directory.clusters()]
+
+
+def history_options(
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help=f"Begin of the record to use. {PAST_HELP}")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help=f"End of the record to use. {PAST_HELP}")
+    ] = None,
+    archive: ArchiveOption = None,
+) -> History:
+    """Return the recorded history that the command line options select."""
+    return History(cluster, since, until, archive)
+
+
+def _owner(config: ClusterConfig) -> RepairOwner:
+    provider = config.repair_owner is RepairOwner.PROVIDER
+    return RepairOwner.PROVIDER if provider else RepairOwner.FAULTBRIDGE
+
+
 PolicyArgument = Annotated[str, typer.Argument(metavar="POLICY", help="Policy file, or a stored version.")]
 VALUES: Columns = {
     "RULE": lambda one: one["rule"],
@@ -93,7 +165,7 @@ def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgumen
     With recorded history, the command also shows the decisions that differ. --since, --until or --archive select
     recorded history. Without them, and with two files, the command needs no stack.
     """
-    from faultbridge.policyfile.effective import changed_settings
+    from faultbridge.decide.policyfile.weakened import changed_settings
 
     old, new = _policy(session, before, history), _policy(session, after, history)
     values = [
@@ -139,7 +211,7 @@ class _Replays:
     store: PolicyStore | None
 
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        from faultbridge.backtest.report import compare
+        from faultbridge.decide.backtest.report import compare
 
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
         known |= dict(self._stored(known))
@@ -157,12 +229,12 @@ class _Replays:
                 continue  # the report counts what depends on an unknown policy
 
     def _replay(self, document: Document, known: Mapping[str, Document]) -> Report:
-        from faultbridge.backtest.replay import Evidence, replay
-        from faultbridge.backtest.report import Report, backtest_document
-        from faultbridge.data import gpus_by_instance_type, load_catalog
-        from faultbridge.domain.policy import Policy
-        from faultbridge.pipeline.decide.open_case import Rules
-        from faultbridge.storage.codec import load
+        from faultbridge.decide.backtest.replay import Evidence, replay
+        from faultbridge.decide.backtest.report import Report, backtest_document
+        from faultbridge.decide.case_moves import Rules
+        from faultbridge.decode.data import gpus_by_instance_type, load_catalog
+        from faultbridge.model.policy import Policy
+        from faultbridge.model.storage.codec import load
 
         catalog = load_catalog()
         evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from faultbridge.cli.commands.options import read_text
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, notice, show
 from faultbridge.cli.stack.session import Session
 
 if TYPE_CHECKING:
-    from faultbridge.rules.policies import PolicyStore
+    from faultbridge.record.policies import PolicyStore
 
 PROBLEMS: Columns = {
     "RULE": lambda one: one["rule"],
@@ -26,14 +26,14 @@ PROBLEMS: Columns = {
 
 def packaged_document() -> dict[str, Any]:
     """Return the policy that is part of Faultbridge, with its version."""
-    from faultbridge.data.policies import default_document
+    from faultbridge.decode.data.policies import default_document
 
     return dict(default_document())
 
 
 def policy_store(session: Session) -> PolicyStore:
     """Return the service that stores the policies of the stack."""
-    from faultbridge.rules.policies import PolicyStore
+    from faultbridge.record.policies import PolicyStore
 
     return PolicyStore(session.ports.table, session.ports.clock)
 
@@ -52,8 +52,8 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
 
     If the policy is invalid, the function prints the problems and exits with code 1.
     """
-    from faultbridge.data.policies import version_of
-    from faultbridge.policyfile.parser import InvalidPolicy, read_policy
+    from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy
+    from faultbridge.decode.data.policies import version_of
 
     try:
         document = read_policy(read_text(file))
@@ -71,7 +71,7 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
 
 
 def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from faultbridge.data import load_catalog
+    from faultbridge.decode.data import load_catalog
 
     known = tuple(load_catalog().rows)
     for rule in document.get("rules", []):

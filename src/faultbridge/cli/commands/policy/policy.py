@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import YesOption, confirm
+from faultbridge.cli.commands.options import YesOption, confirm, formatted_command
 from faultbridge.cli.commands.policy.backtest import register
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.render.times import applies_text, json_time, short_time
 from faultbridge.cli.stack.command import stack_command
@@ -55,7 +54,7 @@ def check_policy(
     With --all or as JSON, the command also prints the values that are defaults. Exit code 1: the policy is invalid;
     each invalid rule and field is listed.
     """
-    from faultbridge.policyfile.effective import effective_settings
+    from faultbridge.decide.policyfile.weakened import effective_settings
 
     document = read_policy_file(file, output)
     settings = effective_settings(document)
@@ -72,7 +71,7 @@ def check_policy(
 @formatted_command
 def print_schema(*, output: OutputFormat) -> None:
     """Print the JSON Schema of policy files, for editors. The output is JSON with or without --json."""
-    from faultbridge.policyfile.json_schema import policy_schema
+    from faultbridge.decide.policyfile.parser import policy_schema
 
     del output
     print_line(json.dumps(policy_schema(), indent=2))
@@ -179,7 +178,7 @@ def show_policy(
     if not session.prints_table:
         session.show_one(document, {})
         return
-    from faultbridge.policyfile.parser import write_policy
+    from faultbridge.decide.policyfile.parser import write_policy
 
     print_line(f"# policy {document['version']}" + (", part of Faultbridge" if document == packaged else ""))
     print_line(write_policy(document), end="")
@@ -196,7 +195,7 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    from faultbridge.policyfile.weakened import weakened_protection
+    from faultbridge.decide.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)
     if weaker:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.agent.__main__ import run
-from faultbridge.agent.settings import AgentSettings
 from faultbridge.cli.commands.options import AgentSettingsOption
 from faultbridge.cli.render.output import examples
-from faultbridge.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured
+from faultbridge.node.agent.__main__ import run
+from faultbridge.node.agent.settings import AgentSettings
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.ingest.delivery_audit import DeliveryAudit, audit_deliveries
+from faultbridge.serve.ingest.send import DeliveryAudit, audit_deliveries
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -10,15 +10,14 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.agent.settings import AgentSettings
 from faultbridge.cli.commands.options import AgentSettingsOption
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.log_lines import LogLines
-from faultbridge.cli.render.output import examples, print_line
-from faultbridge.collector.collector import Collector, build_collector
-from faultbridge.errors import Misconfigured
-from faultbridge.log import LOGGER, logged_from
-from faultbridge.ports import ObjectWatch
+from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.render.output import LogLines, examples, print_line
+from faultbridge.model.errors import Misconfigured
+from faultbridge.model.log import LOGGER, logged_from
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.node.collector.collector import Collector, build_collector
+from faultbridge.record.ports import ObjectWatch
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -84,8 +83,7 @@ def _watch(eks_cluster: str | None) -> ObjectWatch:
     dependency, so it is imported only here. Raises Misconfigured if it is not installed.
     """
     try:
-        from faultbridge.adapters.kubernetes.client import eks_access
-        from faultbridge.adapters.kubernetes.in_cluster import in_cluster_access
+        from faultbridge.adapters.kubernetes.client import eks_access, in_cluster_access
         from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
     except ModuleNotFoundError as error:
         raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[eks]'") from None

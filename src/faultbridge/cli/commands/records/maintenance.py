@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
-from faultbridge.cli.render.live_output import progress
-from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.output import Columns, examples, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.model.errors import Misconfigured, Transient
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -34,7 +33,7 @@ ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambd
 @stack_command
 def redrive_dead_letters(session: Session) -> None:
     """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
-    from faultbridge.ingest.redrive import Redrive
+    from faultbridge.serve.ingest.redrive import Redrive
 
     with progress("moving dead letters", None) as advance:
         records = Redrive(session.dead_letters, session.ports.queue)(advance)
@@ -61,7 +60,7 @@ def recover(
     is used twice. The command also removes each spare from its pool whose tag at the provider names a case: it may
     serve a node.
     """
-    from faultbridge.ledger.recover import RecoverTable
+    from faultbridge.record.recover import RecoverTable
 
     # The stack is found first, so that the question names the stack whose table changes.
     application, kept = session.application, session.application.ports
@@ -91,7 +90,7 @@ def erase_cluster(
 
     The runbook docs/runbooks/record.md explains how to delete the archive.
     """
-    from faultbridge.ops.erase import Erase
+    from faultbridge.serve.ops.erase import Erase
 
     table = session.ports.table  # found first, so that the question names the stack whose table changes
     confirm(f"this deletes the record of {cluster} in {session.place} for good", yes=yes)

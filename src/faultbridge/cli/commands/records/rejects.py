@@ -12,15 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL, EXIT_TRY_AGAIN
+from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, show_awaited
-from faultbridge.errors import Rejected, Transient, UnknownName
-from faultbridge.storage.keys import NO_CLUSTER
-from faultbridge.storage.rejects import Reject
+from faultbridge.model.errors import Rejected, Transient, UnknownName
+from faultbridge.model.storage.keys import NO_CLUSTER
+from faultbridge.model.storage.rejects import Reject
 
 app = typer.Typer(rich_markup_mode=None)
 

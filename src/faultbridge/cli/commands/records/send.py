@@ -13,16 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL, EXIT_TRY_AGAIN
-from faultbridge.cli.render.live_output import progress
-from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
+from faultbridge.cli.render.output import Columns, examples, notice, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.decoders.records import is_binary
-from faultbridge.domain.records import Outcome
-from faultbridge.errors import Rejected
-from faultbridge.ingest.delivery_audit import read_outcomes
-from faultbridge.ingest.send import RawInput, Send, SendResult
+from faultbridge.decode.records import is_binary
+from faultbridge.model.errors import Rejected
+from faultbridge.model.records import Outcome
+from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outcomes
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -3,29 +3,110 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import default_cluster
-from faultbridge.cli.commands.records.causes import show_chain
-from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
-from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.entries import check_format, print_as_recorded
-from faultbridge.cli.render.format_options import with_options
-from faultbridge.cli.render.output import OutputFormat, examples, notice
-from faultbridge.cli.render.registrations import COMPACT_ENTRIES, compact
+from faultbridge.cli.commands.options import default_cluster, with_options
+from faultbridge.cli.errors import EXIT_TRY_AGAIN
+from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import WaitOption, stack_command, wait_until
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, wait_until
-from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Severity
-from faultbridge.ledger.follow import follow
-from faultbridge.ledger.timeline import Line, TimelineQuery, sort_by_occurrence
+from faultbridge.model.entries import EntryType
+from faultbridge.model.faults import Severity
+from faultbridge.record.causes import MAX_LINKS, read_chain
+from faultbridge.record.timeline import Line, TimelineQuery, follow, sort_by_occurrence
+
+
+def show_chain(session: Session, event_id: str) -> None:
+    """Print the causes of an event, the event itself and its effects, in the order of recording."""
+    chain = read_chain(session.ports.table, event_id)
+    session.show(
+        (
+            {**entry_document(link.line), "relation": link.relation.value, "distance": link.distance}
+            for link in chain.links
+        ),
+        CHAIN,
+    )
+    if chain.record is not None and session.prints_table:
+        notice(f"the chain starts with the raw record {chain.record}")
+    if not chain.complete:
+        notice(f"output truncated: the event has more than {MAX_LINKS} causes or effects")
+
+
+MIN_REGISTRATIONS = 2
+
+_MORE_THAN_COUNTS = ("incidents", "provider_stage", "provider_conditions")
+"""Fields of an entry about a cluster's status. If one of them has a value, not only node counts changed."""
+
+COMPACT_ENTRIES: Columns = {
+    **ENTRIES,
+    "NODE": lambda one: _first_and_count(one["nodes"]) if "nodes" in one else ENTRIES["NODE"](one),
+    "WHAT": lambda one: f"{len(one['nodes'])} {_registered(one)}" if "nodes" in one else ENTRIES["WHAT"](one),
+}
+"""Columns for entries, and for the documents of `compact` that combine entries and list their nodes in `nodes`."""
+
+
+def compact(entries: Iterable[Document]) -> Iterator[Document]:
+    """Replace successive registrations of nodes with one document per kind of registration.
+
+    Each registration also causes an entry that updates the node counts of the cluster. A series consists of successive
+    entries of these two types:
+
+    - Registrations with the same text, reason and cluster become one document with all their nodes in `nodes`.
+    - Of the updates of node counts, only the last one is kept.
+    - A series with fewer than two registrations stays unchanged.
+
+    Any other entry, such as a change of the cluster's status, ends the series and stays unchanged.
+    """
+    for is_setup, run in groupby(entries, _is_setup):
+        documents = list(run)
+        yield from _compact_run(documents) if is_setup else documents
+
+
+def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
+    registered = [one for one in run if _is_registration(one)]
+    if len(registered) < MIN_REGISTRATIONS:
+        yield from run
+        return
+    for _, alike in groupby(sorted(registered, key=_kind), _kind):
+        entries = list(alike)
+        nodes = [one["metadata"]["node"] for one in entries]
+        yield {**entries[0], "nodes": nodes} if len(nodes) > 1 else entries[0]
+    yield from [one for one in run if not _is_registration(one)][-1:]
+
+
+def _is_setup(entry: Document) -> bool:
+    data = entry["data"] or {}
+    is_status = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS
+    is_count = (
+        is_status and data.get("from") == data.get("to") and not any(data.get(name) for name in _MORE_THAN_COUNTS)
+    )
+    return is_count or _is_registration(entry)
+
+
+def _is_registration(entry: Document) -> bool:
+    data = entry["data"] or {}
+    return entry["metadata"]["event_type"] == EntryType.NODE_STATUS and bool(data) and data.get("from") is None
+
+
+def _kind(entry: Document) -> tuple[str, str, str]:
+    return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
+
+
+def _first_and_count(nodes: Sequence[str]) -> str:
+    return f"{nodes[0]} +{len(nodes) - 1}"
+
+
+def _registered(entry: Document) -> str:
+    return str(ENTRIES["WHAT"](entry)).replace("node ", "nodes ", 1)
+
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.live_output import progress
-from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, examples, notice, progress
 from faultbridge.cli.stack.archive_copy import ArchiveOption, verify_archived
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.ledger.verify import Verified
+from faultbridge.record.verify import Verified
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -13,9 +13,9 @@ from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
 from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain import names
-from faultbridge.errors import UnknownName
-from faultbridge.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
+from faultbridge.model import names
+from faultbridge.model.errors import UnknownName
+from faultbridge.serve.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
 
 app = typer.Typer(rich_markup_mode=None)
 

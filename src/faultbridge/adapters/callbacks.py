@@ -1,0 +1,212 @@
+"""Callbacks: notify the owner or the scheduler of a job that may resume."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.http_post import post_json
+from faultbridge.adapters.kubernetes.orchestrator import connections, failure_of
+from faultbridge.adapters.slurm.access import HeadNode, Scontrol
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import CallResult, Clock, JobNotice, ProviderFailure
+
+FIFO = ".fifo"
+
+
+class JobTopic:
+    """A JobCallback that publishes the event of each notice to an SNS topic.
+
+    The event states that a job may resume. A FIFO topic keeps the order of the events of a cluster, and drops an event
+    that is repeated within five minutes. A standard topic does neither.
+    """
+
+    def __init__(self, clients: Clients, topic: str) -> None:
+        self._clients, self._topic = clients, topic
+
+    @property
+    def ordered(self) -> bool:
+        """Return True: events of a cluster are published in order, so that a FIFO topic can keep the order."""
+        return True
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Publish the event to the topic; message attributes contain the event id, the cluster and the job id.
+
+        The result is TIMEOUT after a temporary error. The result is PERMISSION_DENIED if no topic is configured, or if
+        SNS refuses the event.
+        """
+        return result_of(lambda: self._publish(notice))
+
+    def _publish(self, notice: JobNotice) -> CallResult:
+        if not self._topic:
+            raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
+        names = {"event_id": notice.event_id, "cluster": notice.cluster.cluster, "job_id": notice.job_id}
+        attributes: dict[str, Any] = {
+            name: {"DataType": "String", "StringValue": value} for name, value in names.items()
+        }
+        order = {"MessageGroupId": notice.cluster.cluster, "MessageDeduplicationId": notice.event_id}
+        with translated(f"publishing to {self._topic}"):
+            self._clients.sns.publish(
+                TopicArn=self._topic,
+                Message=notice.event,
+                MessageAttributes=attributes,
+                **(order if self._topic.endswith(FIFO) else {}),
+            )
+        return CallResult(reason="the topic accepted the event")
+
+
+MIN_SECRET = 16
+ANY_CLUSTER = "*"
+
+
+class JobWebhook:
+    """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
+
+    - `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
+      uses the entry `*`. If the entry `*` is missing too, the delivery fails.
+    - The signature of a request covers the time of the request, the method and the path with its query, each followed
+      by a newline, and then the body. Faultbridge's own webhook accepts signatures of this format.
+    """
+
+    def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:
+        self._read_document, self._clock = read_document, clock
+
+    @property
+    def ordered(self) -> bool:
+        """Return True: the events of a cluster are posted in order, so a failed post delays later posts."""
+        return True
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Post the event to the webhook.
+
+        After HTTP 429, HTTP 5xx, a missing response or another temporary error, the result is TIMEOUT, and the caller
+        may try again. After any other status of 300 or more, or if no valid webhook is configured for the cluster, the
+        result is PERMISSION_DENIED, which is final.
+        """
+        return result_of(lambda: self._post(notice))
+
+    def _post(self, notice: JobNotice) -> CallResult:
+        url, secret = self._address(notice.cluster.cluster)
+        body = notice.event.encode()
+        headers = self._headers(url, secret, body) | {"X-Faultbridge-Event-Id": notice.event_id}
+        post_json("the webhook", url, body, page=notice.event_id, headers=headers)
+        return CallResult(reason="the webhook accepted the event")
+
+    def _headers(self, url: str, secret: str, body: bytes) -> dict[str, str]:
+        parts, timestamp = urlsplit(url), str(int(self._clock.now().timestamp()))
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        signed = "".join(f"{line}\n" for line in (timestamp, "POST", path)).encode() + body
+        signature = hmac.new(secret.encode(), signed, "sha256").hexdigest()
+        return {"X-Faultbridge-Timestamp": timestamp, "X-Faultbridge-Signature": f"v1={signature}"}
+
+    def _address(self, cluster: str) -> tuple[str, str]:
+        try:
+            document = json.loads(self._read_document())
+            given = document.get(cluster) or document.get(ANY_CLUSTER)
+            url, secret = (str(given["url"]), str(given["secret"])) if given else ("", "")
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise Misconfigured("the job callbacks cannot be read; correct the JSON in the secret") from None
+        if not url:
+            raise Misconfigured(f"no webhook is configured for {cluster}; add it to the secret of JobCallbacks")
+        if not url.startswith(("https://", "http://127.0.0.1:")):
+            raise Misconfigured(f"the webhook of {cluster} is not an https URL; correct it in the secret")
+        if len(secret) < MIN_SECRET:
+            raise Misconfigured(f"the webhook secret of {cluster} is shorter than {MIN_SECRET} characters; replace it")
+        return url, secret
+
+
+ANNOTATION = "faultbridge/resumable"
+"""The value of the annotation is the id of the event, so that a repeated notice changes nothing."""
+
+_NAME = r"[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?"
+JOB_ID = re.compile(rf"({_NAME})/({_NAME})")
+
+
+class JobAnnotation:
+    """A JobCallback that sets an annotation on Kubernetes Jobs (`batch/v1`) and changes nothing else.
+
+    The job id has the form `NAMESPACE/NAME`.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._connect = connections(clients)
+
+    @property
+    def ordered(self) -> bool:
+        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
+        return False
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
+
+        Returns a failed result if the annotation could not be set. The failure is NOT_FOUND if the job id does not have
+        the form `NAMESPACE/NAME`, or if the Kubernetes cluster has no Job with this name.
+        """
+        named = JOB_ID.fullmatch(notice.job_id)
+        if named is None:
+            return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")
+        return result_of(lambda: self._annotate(notice, *named.groups()), failure_of)
+
+    def _annotate(self, notice: JobNotice, namespace: str, name: str) -> CallResult:
+        from faultbridge.adapters.kubernetes.client import annotate_job
+
+        annotate_job(self._connect(notice.cluster), namespace, name, {ANNOTATION: notice.event_id})
+        return CallResult(reason=f"Job {notice.job_id} is annotated with {ANNOTATION}")
+
+
+SLURM_JOB_ID = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?")
+FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"})
+ENDING = frozenset({"COMPLETING", "STOPPED", "SUSPENDED"})
+HELD_AFTER_FAILURE = "job_requeued_in_held_state"
+"""Slurm's reason for RequeueExitHold and `requeuehold`. A job that a user holds has another reason."""
+
+
+class SlurmRequeue:
+    """A JobCallback that requeues failed jobs in Slurm, and releases jobs that Slurm requeued and holds.
+
+    Other jobs do not change, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
+    """
+
+    def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
+        self._connect = connect
+
+    @property
+    def ordered(self) -> bool:
+        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
+        return False
+
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Requeue a job that failed, timed out or was preempted; release a job held after its failure.
+
+        - Returns TIMEOUT while the job is ending or suspended, or if Slurm gives no usable answer, so that the caller
+          tries again.
+        - Returns NOT_FOUND if the job id is not valid, or if Slurm no longer has the job.
+        - Returns PERMISSION_DENIED if Slurm does not requeue the job, or if a permission or a setting is missing.
+        - Returns success, and changes nothing, if the job has any other state.
+        """
+        if not SLURM_JOB_ID.fullmatch(notice.job_id):
+            return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
+        return result_of(lambda: self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id))
+
+    def _resume(self, scontrol: Scontrol, job_id: str) -> CallResult:
+        found = scontrol.job(job_id)
+        if found is None:
+            return CallResult(ProviderFailure.NOT_FOUND, f"Slurm has no job {job_id} any longer; raise MinJobAge")
+        if found.reason == HELD_AFTER_FAILURE:
+            scontrol.release(job_id)
+            return CallResult(reason=f"job {job_id} was held after its failure and is released")
+        if found.state in ENDING:
+            return CallResult(ProviderFailure.TIMEOUT, f"job {job_id} is {found.state.lower()}")
+        if found.state not in FAILED:
+            return CallResult(reason=f"job {job_id} is {found.state.lower()}: nothing was done")
+        if not scontrol.requeue(found):
+            return CallResult(ProviderFailure.PERMISSION_DENIED, f"Slurm does not requeue job {job_id}")
+        return CallResult(reason=f"job {job_id} was requeued")

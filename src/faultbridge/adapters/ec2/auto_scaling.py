@@ -1,0 +1,132 @@
+"""Replace an instance of an EC2 Auto Scaling group.
+
+The provider terminates the instance, and the group then launches a successor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.ec2.instances import checks_of, failure_of, launch_order, launched_instance_of, presence_of
+from faultbridge.adapters.ec2.launch import Ec2Capacity
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.errors import Misconfigured
+from faultbridge.record.ports import CallResult, Capacity, InstanceChecks, LaunchedInstance, Presence, ProviderFailure
+
+INSTANCES_AT_ONCE = 200
+# Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
+NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
+# The description of a launch, also of one from the warm pool, ends with the id of the instance.
+LAUNCH = re.compile(r"Launching a new EC2 instance.*?(i-[0-9a-f]{8,17})\Z")
+
+
+class AutoScalingProvider:
+    """A Provider, which replaces instances, for nodes in EC2 Auto Scaling groups."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=True)
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Terminate the instance and keep the group's size, so that the group launches a successor.
+
+        The call succeeds if the instance is already gone. The client never retries the call. After a lost response,
+        `probe` determines whether the instance was terminated.
+        """
+        try:
+            answer = self._clients.autoscaling_no_retry.terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
+            )
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            failure = failure_of(error)
+            if failure is ProviderFailure.NOT_FOUND and self.probe(instance_id) is Presence.GONE:
+                return CallResult(reason="the instance is already gone")
+            return CallResult(failure, str(translate(error, f"terminating {instance_id}")))
+        return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
+
+        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
+        failed temporarily.
+        """
+        return presence_of(self._clients, instance_id)
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
+        return checks_of(self._clients, instance_id)
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
+        """Return possible successors: the group's running instances launched since `launched_after`.
+
+        The instances are sorted by EC2's launch time, oldest first. Times are compared in whole seconds, because EC2
+        rounds launch times to seconds. An instance from a warm pool is included if its launch activity in the group
+        started at or after `launched_after`. Raises Misconfigured if the group does not exist.
+        """
+        earliest = launched_after.replace(microsecond=0)
+        with translated(f"listing the instances of {group}"):
+            described = self._described(group)
+            found = list(self._running(_members(described)))
+            late = (
+                self._launched_by_activity(group, earliest) if described.get("WarmPoolConfiguration") else frozenset()
+            )
+        recent = (one for one in found if one.launched_at >= earliest or one.instance_id in late)
+        return tuple(sorted(recent, key=launch_order))
+
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
+        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
+
+        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether capacity exists.
+        """
+        if source is CapacitySource.ON_DEMAND:
+            return Capacity(reason="EC2 shows on-demand capacity only by a launch")
+        return self._capacity.ask(source, instance_id)
+
+    def _described(self, group: str) -> Mapping[str, Any]:
+        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
+        if not answer["AutoScalingGroups"]:
+            raise Misconfigured(f"Auto Scaling group not found: {group!r}")
+        described: Mapping[str, Any] = answer["AutoScalingGroups"][0]
+        return described
+
+    def _launched_by_activity(self, group: str, earliest: datetime) -> frozenset[str]:
+        """Return the ids of instances whose launch activity in the group started at or after `earliest`.
+
+        EC2 Auto Scaling lists the newest activities first, so the read stops at the first activity before `earliest`.
+        """
+        launched: set[str] = set()
+        for page in self._clients.autoscaling.get_paginator("describe_scaling_activities").paginate(
+            AutoScalingGroupName=group
+        ):
+            for activity in page["Activities"]:
+                if activity["StartTime"] < earliest:
+                    return frozenset(launched)
+                if match := LAUNCH.match(activity.get("Description", "")):
+                    launched.add(match[1])
+        return frozenset(launched)
+
+    def _running(self, instance_ids: Iterator[str]) -> Iterator[LaunchedInstance]:
+        pages = self._clients.ec2.get_paginator("describe_instances")
+        while chunk := list(islice(instance_ids, INSTANCES_AT_ONCE)):
+            # A filter, unlike a list of ids, does not fail when one of the instances has just disappeared.
+            filters: list[Any] = [
+                {"Name": "instance-id", "Values": chunk},
+                {"Name": "instance-state-name", "Values": ["running"]},
+            ]
+            for page in pages.paginate(Filters=filters):
+                for reservation in page["Reservations"]:
+                    yield from map(launched_instance_of, reservation["Instances"])
+
+
+def _members(described: Mapping[str, Any]) -> Iterator[str]:
+    for instance in described["Instances"]:
+        if not instance["LifecycleState"].startswith(NOT_SERVING_PREFIXES):
+            yield instance["InstanceId"]

@@ -1,0 +1,415 @@
+"""Find EC2 capacity for the successor of an instance, in reservations and capacity blocks.
+
+The sources are the reservation or capacity block in which the instance runs, and open reservations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import OUTAGES, THROTTLES, translate, translated
+from faultbridge.adapters.ec2.instances import (
+    CASE_TAG,
+    FAILURES,
+    checks_of,
+    failure_of,
+    launch_order,
+    launched_instance_of,
+    live_instances,
+    presence_of,
+)
+from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
+from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.record.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    InstanceChecks,
+    LaunchedInstance,
+    LaunchRequest,
+    Presence,
+    ProviderFailure,
+)
+
+ACTIVE, BLOCK = "active", "capacity-block"
+ABSENT = Capacity(CapacityEvidence.ABSENT)
+MAX_NAMED = 10
+"""Maximum number of reservations that a reason names, those with the most free instances first."""
+
+
+class Ec2Capacity:
+    """Reads from EC2 whether a source of capacity has room for the successor of an instance.
+
+    `frees_slot` is True if the old instance is released before its successor starts. This release makes room for one
+    instance in the reservation of the old instance, even if the reservation is full.
+    """
+
+    def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
+        self._clients, self._frees_slot = clients, frees_slot
+
+    def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
+        """Return the capacity that a reservation or capacity block has for an instance's successor.
+
+        The evidence of the result is `ABSENT` if `source` is neither a reservation nor a capacity block of EC2, and
+        `NONE` if EC2 does not list the instance.
+        """
+        questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
+            CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
+            CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
+            CapacitySource.OPEN_RESERVATION: self._open,
+        }
+        question = questions.get(source)
+        if question is None:
+            return ABSENT
+        instance = self._instance(instance_id)
+        return question(instance) if instance else Capacity(reason="the instance was not found")
+
+    def _instance(self, instance_id: str) -> Mapping[str, Any]:
+        with translated(f"reading the capacity reservation of {instance_id}"):
+            # A filter, unlike an id, does not fail if the instance does not exist.
+            answer = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
+        instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
+        return next((dict(instance) for instance in instances), {})
+
+    def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
+        """Return the capacity of the reservation or capacity block in which the instance runs.
+
+        If `is_block` is True, only a capacity block counts, else only a reservation that is not a block. The evidence
+        of the result is:
+
+        - `ABSENT` if the instance runs in no reservation, or in one that does not count.
+        - `OWN_RESERVATION` if EC2 describes a reservation that counts, even if this reservation has no free instance.
+        - `OWN_RESERVATION` also if the permission to read the reservation is missing, `is_block` is False, and the old
+          instance is released first (`frees_slot`), because this release makes room in the reservation.
+        - `NONE` if the reservation does not exist, or if EC2 refuses the call for another reason.
+        """
+        reservation = instance.get("CapacityReservationId")
+        if not reservation:
+            return Capacity(CapacityEvidence.ABSENT, reason="the instance runs in no capacity reservation")
+        try:
+            with translated(f"reading capacity reservation {reservation}"):
+                answer = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])
+        except Misconfigured as error:
+            denied = failure_of(error.__cause__) is ProviderFailure.PERMISSION_DENIED
+            known = denied and self._frees_slot and not is_block
+            evidence = CapacityEvidence.OWN_RESERVATION if known else CapacityEvidence.NONE
+            return Capacity(evidence, reason=f"{reservation}; {error}")
+        described: Any = next(iter(answer["CapacityReservations"]), None)
+        if described is None:
+            return Capacity(reason=f"capacity reservation {reservation} does not exist")
+        if (described.get("ReservationType") == BLOCK) is not is_block:
+            other = "is no capacity block" if is_block else "is a capacity block"
+            return Capacity(CapacityEvidence.ABSENT, reason=f"{reservation} {other}")
+        return self._of_own(described, str(reservation))
+
+    def _of_own(self, described: Mapping[str, Any], reservation: str) -> Capacity:
+        evidence = CapacityEvidence.OWN_RESERVATION
+        if described["State"] != ACTIVE:
+            reason = f"capacity reservation {reservation} is {described['State']}"
+            return Capacity(evidence, free=False, reason=reason, count=0)
+        free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
+        block = described.get("CapacityBlockId") if described.get("ReservationType") == BLOCK else None
+        return Capacity(
+            evidence,
+            free=self._frees_slot or free > 0,
+            reason=f"{reservation}: {free} of {total} instances free{self._status_of_block(block)}",
+            count=free,
+            # EC2 terminates the instances of a block that ends; those of another reservation continue on demand.
+            ends_at=described.get("EndDate") if described.get("ReservationType") == BLOCK else None,
+        )
+
+    def _status_of_block(self, block: str | None) -> str:
+        """Return a text with EC2's status of a capacity block: its unavailable capacity and its interconnect.
+
+        The text is appended to the reason in the `Capacity`, and changes no other field. If the status cannot be read,
+        the text is the error. If `block` is None, the text is empty.
+        """
+        if not block:
+            return ""
+        try:
+            with translated(f"reading the status of capacity block {block}"):
+                answer = self._clients.ec2.describe_capacity_block_status(CapacityBlockIds=[block])
+        except (Misconfigured, Transient) as error:
+            return f"; {error}"
+        status: Any = next(iter(answer.get("CapacityBlockStatuses") or ()), None)
+        if status is None:
+            return f"; EC2 has no status of capacity block {block}"
+        counts = f"{status.get('TotalUnavailableCapacity', 'unknown')} of {status.get('TotalCapacity', 'unknown')}"
+        interconnect = status.get("InterconnectStatus", "unknown")
+        return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
+
+    def _open(self, instance: Mapping[str, Any]) -> Capacity:
+        """Return the free capacity of the open reservations that fit the instance.
+
+        The reservation in which the instance runs is not counted. The evidence is `ABSENT` if no other reservation
+        fits, or if the launch settings of the instance exclude open reservations. It is `NONE` if EC2 refuses the call.
+        """
+        chosen = instance.get("CapacityReservationSpecification") or {}
+        if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
+            reason = "the instance was launched with no reservation, or with a certain one"
+            return Capacity(CapacityEvidence.ABSENT, reason=reason)
+        placement = instance.get("Placement") or {}
+        kind, zone = str(instance.get("InstanceType")), str(placement.get("AvailabilityZone"))
+        wanted = {
+            "state": ACTIVE,
+            "instance-match-criteria": "open",
+            "instance-type": kind,
+            "availability-zone": zone,
+            "tenancy": str(placement.get("Tenancy") or "default"),
+            "instance-platform": str(instance.get("PlatformDetails") or "Linux/UNIX"),
+        }
+        filters: Any = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
+        action = f"reading open capacity reservations of {kind} in {zone}"
+        try:
+            with translated(action):
+                pages = self._clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
+                found = [one for page in pages for one in page["CapacityReservations"]]
+        except Misconfigured as error:
+            return Capacity(reason=str(error))
+        own = instance.get("CapacityReservationId")
+        others = [one for one in found if one["CapacityReservationId"] != own and _accepts(one, instance)]
+        if not others:
+            return Capacity(CapacityEvidence.ABSENT, reason=f"no other open reservation of {kind} in {zone}")
+        free = {one["CapacityReservationId"]: one["AvailableInstanceCount"] for one in others}
+        ordered = sorted(free.items(), key=lambda one: (-one[1], one[0]))
+        named = ", ".join(f"{name}: {count} free" for name, count in ordered[:MAX_NAMED])
+        named += f" and {len(ordered) - MAX_NAMED} more" if len(ordered) > MAX_NAMED else ""
+        count = sum(free.values())
+        return Capacity(CapacityEvidence.RESERVATION, free=count > 0, reason=named, count=count)
+
+
+def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
+    """Return whether an open reservation can take an instance.
+
+    The reservation and the instance must be on the same Outpost, or both on no Outpost. The reservation must have the
+    placement group of the instance, or no placement group. An interruptible reservation never fits, because EC2 may
+    reclaim it at any time.
+    """
+    placement_group = str(reservation.get("PlacementGroupArn") or "").rpartition("/")[2]
+    return (
+        not reservation.get("Interruptible")
+        and reservation.get("OutpostArn") == instance.get("OutpostArn")
+        and placement_group in {"", (instance.get("Placement") or {}).get("GroupName")}
+    )
+
+
+GROUP_TAG = "faultbridge:group"
+
+
+class LaunchTemplateProvider:
+    """A Provider for nodes whose group is an EC2 launch template.
+
+    A Launcher launches the successors of these nodes.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Terminate the instance; returns NOT_FOUND if EC2 has no record of it.
+
+        The client never retries the call. After a lost response, `probe` determines whether the instance was
+        terminated.
+        """
+        return terminate_instance(self._clients, instance_id)
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
+
+        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
+        failed temporarily.
+        """
+        return presence_of(self._clients, instance_id)
+
+    def checks(self, instance_id: str) -> InstanceChecks:
+        """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
+        return checks_of(self._clients, instance_id)
+
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
+        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
+
+        For on-demand capacity, the evidence is `LAUNCH_FIRST`, without a call to EC2, because the successor starts
+        before the old instance is released.
+        """
+        if source is CapacitySource.ON_DEMAND:
+            return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
+        return self._capacity.ask(source, instance_id)
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
+        """Return no instances: an instance from the template `group` is not necessarily a successor.
+
+        The instance may belong to any case, cluster or stack. `FleetLauncher.launched` returns the instances that were
+        launched for one case.
+        """
+        return ()
+
+
+def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
+    """Terminate an instance with one call, which the client never retries.
+
+    The call succeeds if the instance was terminated before. The result is NOT_FOUND if EC2 has no record of it.
+    """
+    try:
+        clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        return CallResult(failure_of(error), str(translate(error, f"terminating {instance_id}")))
+    return CallResult(operation=f"terminate-{instance_id}")
+
+
+# Launch one instance, of the first type with capacity, through an EC2 fleet of type `instant`.
+#
+# The client token of a fleet covers the whole request: a repeated call returns the first response again, even if no
+# instance was launched. One request therefore names all instance types in order. A separate call for the second type
+# could launch a second instance.
+
+STACK_TAG = "faultbridge:stack"
+CLUSTER_TAG = "faultbridge:cluster"
+MAX_REASON_CHARACTERS = 500
+
+
+class FleetLauncher:
+    """A Launcher that launches instances through EC2 fleets.
+
+    A launched instance has tags with its stack, cluster, group and case.
+    """
+
+    def __init__(self, clients: Clients, stack: str) -> None:
+        self._clients, self._stack = clients, stack
+
+    def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
+        """Return the live instances that were launched for the case of a request, oldest first.
+
+        The list includes the spare that the case took, even if the tag of the spare does not name the case yet. The
+        list excludes the instance that is being replaced.
+        """
+        with translated(f"listing the instances launched for {launch_request.case}"):
+            filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
+            found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
+            if launch_request.spare and launch_request.spare not in {one.instance_id for one in found}:
+                found += map(launched_instance_of, live_instances(self._clients, {"instance-id": launch_request.spare}))
+        others = (one for one in found if one.instance_id != launch_request.instead_of)
+        return tuple(sorted(others, key=launch_order))
+
+    def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
+        """Return the live instances with the tags of this stack and of a cluster, oldest first."""
+        with translated(f"listing the instances launched in {cluster.cluster}"):
+            filters = {f"tag:{CLUSTER_TAG}": cluster.cluster, f"tag:{STACK_TAG}": self._stack}
+            found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
+        return tuple(sorted(found, key=launch_order))
+
+    def launch(self, launch_request: LaunchRequest) -> CallResult:
+        """Launch one instance for a request.
+
+        The client never retries the call. A second call for the request has the client token of the first call, so it
+        launches no second instance.
+        """
+        try:
+            answer: Any = self._clients.ec2_no_retry.create_fleet(
+                **_request(launch_request, self._tags(launch_request), f"{self._stack}/{launch_request.token}")
+            )
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            return CallResult(failure_of(error), str(translate(error, f"launching from {launch_request.group}")))
+        launched = [one for part in answer.get("Instances") or () for one in part["InstanceIds"]]
+        if not launched:
+            return _not_launched(answer.get("Errors") or ())
+        return self._unless_gone(launched[0], answer)
+
+    def assign(self, instance_id: str, case: str) -> CallResult:
+        """Set the tag `faultbridge:case` of a spare instance to the case that takes the instance.
+
+        Before this call, the value of the tag is `Spare.owner`.
+        """
+        try:
+            self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            return CallResult(failure_of(error), str(translate(error, f"tagging {instance_id}")))
+        return CallResult()
+
+    def terminate(self, instance_id: str) -> CallResult:
+        """Terminate an instance; the client never retries the call."""
+        answer = terminate_instance(self._clients, instance_id)
+        gone = answer.failure is ProviderFailure.NOT_FOUND
+        return CallResult(reason="the instance is already gone") if gone else answer
+
+    def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
+        """Return success for a launch, or CONFLICT if the launched instance is terminating or terminated.
+
+        A repeated request gets the first response again. The instance that this response names may be gone by then.
+        `answer` is EC2's response to the fleet request. An instance that EC2 does not list yet counts as launched.
+        """
+        operation = str(answer["FleetId"])
+        with translated(f"reading {instance_id}"):
+            found = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
+        if found["Reservations"] and presence_of(self._clients, instance_id) is Presence.GONE:
+            return CallResult(ProviderFailure.CONFLICT, f"{instance_id} terminated before it was in service", operation)
+        return CallResult(reason=f"{instance_id} was launched", operation=operation)
+
+    def _tags(self, launch_request: LaunchRequest) -> dict[str, str]:
+        return {
+            STACK_TAG: self._stack,
+            CLUSTER_TAG: launch_request.cluster.cluster,
+            GROUP_TAG: launch_request.group,
+            CASE_TAG: launch_request.case,
+        }
+
+
+def _request(launch_request: LaunchRequest, tags: Mapping[str, str], token: str) -> dict[str, Any]:
+    name = "LaunchTemplateId" if launch_request.group.startswith("lt-") else "LaunchTemplateName"
+    template: dict[str, Any] = {"LaunchTemplateSpecification": {name: launch_request.group, "Version": "$Default"}}
+    overrides = list(_overrides(launch_request.instance_types, launch_request.cluster.subnets))
+    if overrides:
+        template["Overrides"] = overrides
+    tag_list = [{"Key": key, "Value": value} for key, value in tags.items()]
+    return {
+        "Type": "instant",
+        "ClientToken": sha256(token.encode()).hexdigest(),
+        "LaunchTemplateConfigs": [template],
+        "OnDemandOptions": {"AllocationStrategy": "prioritized"},
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list} for kind in ("fleet", "instance")],
+    }
+
+
+def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield one launch template override per instance type and subnet.
+
+    An earlier type has priority over a later type in all subnets.
+    """
+    for priority, instance_type in enumerate(instance_types or (None,)):
+        for subnet in subnets or (None,):
+            values = {"InstanceType": instance_type, "SubnetId": subnet}
+            override: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
+            if override:
+                yield {**override, "Priority": float(priority)}
+
+
+def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
+    """Return the failed result of a fleet request that launched no instance.
+
+    The failure is CAPACITY if any instance type lacked capacity, or if EC2 gave no error. Otherwise the first failure
+    that may be retried is used, or the first failure if none may be retried.
+    """
+    failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
+    ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))
+    reason = "; ".join(dict.fromkeys(_reason(one) for one in errors)) or "no instance was launched; EC2 gave no reason"
+    return CallResult(next(iter(ordered), ProviderFailure.CAPACITY), reason[:MAX_REASON_CHARACTERS])
+
+
+def _failure(code: str) -> ProviderFailure:
+    # Inside a response, throttling and outages mean that this launch failed; the token is used all the same.
+    if code in THROTTLES or code in OUTAGES:
+        return ProviderFailure.CONFLICT
+    return FAILURES.get(code, ProviderFailure.PROVIDER_ERROR)
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))
+    return f"{where}: {error.get('ErrorCode')}" if where else f"{error.get('ErrorCode')}: {error.get('ErrorMessage')}"

@@ -1,0 +1,120 @@
+"""Collect the logs of an instance through SSM; the instance uploads them to a presigned S3 URL.
+
+The Lambda function signs the URL with its own permission, so the instance needs no permission. The URL is valid for one
+key and 15 minutes. Nodes have no permission on the key prefix, so no node can read or overwrite the logs of another
+node.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.ec2 import commands
+from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
+from faultbridge.model.retry import Retry
+from faultbridge.record.ports import Bundle, BundleState
+
+SECONDS = 300
+SIGNED_SECONDS = 900
+PREFIX = "bundles"
+URL = "FAULTBRIDGE_BUNDLE_URL="
+KERNEL_LINES = 20_000
+REASON_CHARACTERS = 300
+MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+
+
+class SsmLogCollector:
+    """A Collector that collects logs from instances with a reachable SSM agent."""
+
+    def __init__(self, compute: Clients, storage: Clients, bucket: str) -> None:
+        """Store the AWS clients and the name of the S3 bucket for log bundles.
+
+        `compute` calls the AWS account of the instances. `storage` calls the AWS account of the bucket.
+        """
+        self._ssm = compute.ssm
+        self._s3 = storage.s3
+        self._bucket = bucket
+
+    def collect(self, instance_id: str, token: str) -> Bundle:
+        """Start the collection of logs, and return the state of the bundle.
+
+        If a collection was already started with this token, the call only returns the state of the bundle.
+        """
+        key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
+        place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
+        with translated(f"collecting the logs of {instance_id}"):
+            try:
+                sent = commands.find(self._ssm, instance_id, command_token) or self._send(
+                    instance_id, command_token, key
+                )
+            except ClientError as error:
+                if code_of(error) == "InvalidInstanceId":
+                    return Bundle(BundleState.FAILED, place, "the SSM agent does not respond")
+                raise
+            found = commands.invocation(self._ssm, instance_id, sent)
+            if found is None or (found["Status"] in RUNNING and commands.details_of(found) not in UNFINISHED):
+                return Bundle(BundleState.RUNNING, place)
+            if found["Status"] == "Success":
+                return self._stored(key, place)
+        stderr = str(found.get("StandardErrorContent", "")).strip()
+        reason = f"the command ended as {commands.details_of(found) or found['Status']}: {stderr}".rstrip(": ")
+        return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
+
+    def _stored(self, key: str, place: str) -> Bundle:
+        """Return the bundle as KEPT if the S3 object exists and is not empty, else as FAILED.
+
+        The SSM command can succeed without an upload, so the status of the command is not sufficient. `place` is the S3
+        URI of the object, which the bundle names in both cases.
+        """
+        try:
+            size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
+        except ClientError as error:
+            if code_of(error) not in MISSING:
+                raise
+            size = 0
+        if size == 0:
+            return Bundle(BundleState.FAILED, place, "the command succeeded, but the bucket has no bundle")
+        return Bundle(BundleState.KEPT, place)
+
+    def _send(self, instance_id: str, command_token: str, key: str) -> str:
+        lines = script(self.presigned_url(key))
+        # One attempt here, because this client itself retries a throttled call.
+        return commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS, retry=Retry(1))
+
+    def presigned_url(self, key: str) -> str:
+        """Return a URL that accepts uploads to one S3 key for 15 minutes."""
+        url: str = self._s3.generate_presigned_url(
+            "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=SIGNED_SECONDS
+        )
+        return url
+
+
+def script(url: str) -> tuple[str, ...]:
+    """Return the lines of the shell script that collects logs and uploads them to a URL.
+
+    A missing diagnostic program on the host does not stop the collection:
+
+    - Without `nvidia-bug-report.sh`, the bundle does not contain its report.
+    - Without `journalctl`, the kernel log comes from `dmesg`.
+    - Without `nvidia-smi` or `dcgmi`, the file for its output contains an error text.
+    """
+    return (
+        "set -u",
+        f"{URL}{shlex.quote(url)}",
+        "folder=$(mktemp -d)",
+        'trap \'rm -rf "$folder" "$folder.tar.gz"\' EXIT',
+        'cd "$folder"',
+        "timeout 120 nvidia-bug-report.sh --safe-mode --output-file nvidia-bug-report.log >/dev/null 2>&1",
+        "timeout 30 nvidia-smi -q > nvidia-smi.txt 2>&1",
+        "timeout 30 dcgmi health -c -j > dcgmi-health.json 2>&1",
+        f"timeout 30 journalctl -k --no-pager -n {KERNEL_LINES} > kernel.log 2>&1 || dmesg -T > kernel.log 2>&1",
+        # Outside the folder: tar warns when a folder changes while it is read.
+        'timeout 30 tar -czf "$folder.tar.gz" .',
+        f'code=$(curl -sS --max-time 60 -o /dev/null -w "%{{http_code}}" -T "$folder.tar.gz" "${URL.rstrip("=")}")',
+        # curl counts a redirect as success, but the bundle is stored only with status 200.
+        '[ "$code" = 200 ] || { echo "the upload was answered with status $code" >&2; exit 22; }',
+    )

@@ -1,0 +1,130 @@
+"""Detach and attach EBS volumes of EC2 instances.
+
+The IAM roles allow this only for volumes with the tag `faultbridge:volume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.ec2.instances import failure_of
+from faultbridge.model.nodes import VOLUME_TAG
+from faultbridge.record.ports import Attachment, CallResult, ProviderFailure, Volume
+
+FAILURES = {
+    # The attachment changes at this moment, or another call changed it: the next read decides.
+    "IncorrectState": ProviderFailure.CONFLICT,
+    "VolumeInUse": ProviderFailure.CONFLICT,
+    "InvalidVolume.NotFound": ProviderFailure.NOT_FOUND,
+    "InvalidAttachment.NotFound": ProviderFailure.NOT_FOUND,
+    "InvalidVolume.ZoneMismatch": ProviderFailure.PROVIDER_ERROR,
+}
+FREE, UNKNOWN_ZONES = "detached", frozenset[str]()
+
+
+class Ec2Volumes:
+    """A Volumes adapter, which detaches and attaches the EBS volumes of EC2 instances.
+
+    If `of_groups` is True, the groups of nodes are Auto Scaling groups, whose zones can be read before a launch. If
+    `of_groups` is False, the groups are launch templates, whose zones are known only after a launch.
+    """
+
+    def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:
+        self._clients, self._of_groups = clients, of_groups
+
+    def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
+        """Return an instance's volumes on which the tag `faultbridge:volume` has one of the values `names`."""
+        values = {"attachment.instance-id": [instance_id], f"tag:{VOLUME_TAG}": list(names)}
+        found = self._described(f"listing the volumes of {instance_id}", values) if names else ()
+        return tuple(one for one in found if one.on(instance_id))
+
+    def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
+        """Return the given volumes, also those without the tag `faultbridge:volume`.
+
+        Volumes that do not exist are left out.
+        """
+        ids = list(volume_ids)
+        return self._described("reading volumes", {"volume-id": ids}) if ids else ()
+
+    def zone_of(self, instance_id: str) -> str | None:
+        """Return the Availability Zone of an instance; None if EC2 does not list the instance."""
+        with translated(f"reading the zone of {instance_id}"):
+            filters: list[Any] = [{"Name": "instance-id", "Values": [instance_id]}]
+            answer = self._clients.ec2.describe_instances(Filters=filters)
+        found = (instance for part in answer["Reservations"] for instance in part["Instances"])
+        return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
+
+    def successor_zones(self, group: str) -> frozenset[str]:
+        """Return the zones in which a group may launch a successor.
+
+        The result is empty for a launch template, whose zone is known only after a launch. The result is also empty for
+        an Auto Scaling group that does not exist.
+        """
+        if not self._of_groups:
+            return UNKNOWN_ZONES
+        with translated(f"reading the zones of {group}"):
+            answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
+        return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
+
+    def detach(self, volume_id: str, instance_id: str) -> CallResult:
+        """Start to detach a volume from an instance; succeeds also if the volume is already detached.
+
+        The client sends the call once, without retries, and does not force the detachment.
+        """
+        detach = self._clients.ec2_no_retry.detach_volume
+        answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
+        return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
+
+    def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
+        """Start to attach a volume to an instance; the client sends the call once, without retries.
+
+        `device` is the device name that the volume had on its former instance. If `device` is None, the result is a
+        failure, because EC2 requires a device name.
+        """
+        if device is None:
+            return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
+        attach = self._clients.ec2_no_retry.attach_volume
+        return result_of(
+            f"attaching {volume_id}",
+            lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device),
+        )
+
+    def _is_on(self, volume_id: str, instance_id: str) -> bool:
+        return any(one.on(instance_id) for one in self.read([volume_id]))
+
+    def _described(self, action: str, values: dict[str, list[str]]) -> tuple[Volume, ...]:
+        filters: list[Any] = [{"Name": name, "Values": wanted} for name, wanted in values.items()]
+        with translated(action):
+            pages = self._clients.ec2.get_paginator("describe_volumes").paginate(Filters=filters)
+            found = [_volume(one) for page in pages for one in page["Volumes"]]
+        return tuple(sorted(found, key=lambda one: one.volume_id))
+
+
+def result_of(action: str, call: Callable[[], Any]) -> CallResult:
+    """Make one call that attaches or detaches a volume; an error becomes a failed result.
+
+    `action` describes the call. The error text starts with `action`.
+    """
+    try:
+        call()
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        known = FAILURES.get(code_of(error)) if isinstance(error, ClientError) else None
+        return CallResult(known or failure_of(error), str(translate(error, action)))
+    return CallResult()
+
+
+def _volume(one: Any) -> Volume:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    attachments = tuple(
+        Attachment(found["InstanceId"], found.get("State", ""), found.get("Device"))
+        for found in one.get("Attachments", ())
+        if found.get("InstanceId") and found.get("State") != FREE
+    )
+    tagged = any(tag.get("Key") == VOLUME_TAG for tag in one.get("Tags", ()))
+    shared = bool(one.get("MultiAttachEnabled"))
+    return Volume(one["VolumeId"], one["AvailabilityZone"], attachments, shared, tagged)

@@ -1,0 +1,1 @@
+"""SageMaker HyperPod: clusters, the nodes in them, their repair and their volumes."""

@@ -1,0 +1,188 @@
+"""Plots: results of the lab and of the back-test as SVG charts; standard library only.
+
+This package does not run in Lambda. Tests: tests/plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+WIDTH, LEFT, RIGHT, ROW, HEAD = 860, 230, 110, 30, 62
+PLOT_HEIGHT = 400
+COLORS = ("#2563eb", "#d97706", "#dc2626", "#7c3aed", "#059669", "#64748b")
+STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600;font-size:15px}.axis{stroke:#9ca3af}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One stacked bar: its parts by name, and half the width of the confidence interval of their sum.
+
+    `margin` is None if there is no confidence interval.
+    """
+
+    name: str
+    parts: Mapping[str, float]
+    margin: float | None = None
+
+    @property
+    def total(self) -> float:
+        """The length of the bar: the sum of its parts."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a chart; `margins` are half the widths of its confidence intervals in x and y.
+
+    The color of a point with `marked` differs from that of the other points.
+    """
+
+    name: str
+    x: float
+    y: float
+    margins: tuple[float, float] = (0.0, 0.0)
+    marked: bool = False
+
+
+@dataclass(slots=True)
+class _Drawing:
+    title: str
+    height: int
+    elements: list[str] = field(default_factory=list)
+
+    def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
+        """Add an SVG element; `text_anchor` becomes the attribute `text-anchor`, and `class_` becomes `class`."""
+        names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
+        named = " ".join(f'{names[name]}="{_value(value)}"' for name, value in attributes.items())
+        self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
+
+    def svg(self) -> str:
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
+        lines = [f'{head} aria-label="{escape(self.title)}">', f"<style>{STYLE}</style>"]
+        lines.append(f'<rect width="{WIDTH}" height="{self.height}" fill="#ffffff"/>')
+        lines.append(f'<text class="title" x="12" y="24">{escape(self.title)}</text>')
+        return "\n".join([*lines, *self.elements, "</svg>"]) + "\n"
+
+
+def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
+    """Return a chart of horizontal bars as SVG.
+
+    Each bar has its total as text, and its confidence interval as a line if `margin` is set.
+    """
+    names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
+    drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
+    scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
+    for number, name in enumerate(names):
+        x = 12 + number * (WIDTH - 24) / len(names)
+        drawing.add("rect", x=x, y=36, width=12, height=12, fill=COLORS[number % len(COLORS)])
+        drawing.add("text", name, x=x + 18, y=47)
+    for row, bar in enumerate(bars):
+        y, x = HEAD + row * ROW, float(LEFT)
+        drawing.add("text", bar.name, x=LEFT - 10, y=y + 16, text_anchor="end")
+        for number, name in enumerate(names):
+            width = bar.parts.get(name, 0.0) * scale
+            drawing.add("rect", x=x, y=y + 3, width=width, height=18, fill=COLORS[number % len(COLORS)])
+            x += width
+        half = (bar.margin or 0.0) * scale
+        if half:
+            drawing.add("path", d=f"M{x - half:.1f} {y + 12}H{x + half:.1f}", stroke="#111827", stroke_width=2)
+        drawing.add("text", f"{bar.total:,.0f}", x=x + half + 8, y=y + 16)
+    return drawing.svg()
+
+
+def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
+    """Return a chart of points as SVG; `axes` are the labels of the x and y axes, which start at zero.
+
+    Each point with a name gets a number, and a legend lists the names by number. `found` must not be empty.
+    """
+    drawing = _Drawing(title, PLOT_HEIGHT)
+    bottom, top, left = PLOT_HEIGHT - 48, 48, 70
+    across = (WIDTH - left - 270) / _longest(one.x + one.margins[0] for one in found)
+    up = (bottom - top) / _longest(one.y + one.margins[1] for one in found)
+    drawing.add("path", d=f"M{left} {top}V{bottom}H{WIDTH - 250}", fill="none", class_="axis")
+    drawing.add("text", axes[0], x=(left + WIDTH - 250) / 2, y=PLOT_HEIGHT - 12, text_anchor="middle")
+    drawing.add("text", axes[1], x=16, y=(top + bottom) / 2, transform=f"rotate(-90 16 {(top + bottom) // 2})")
+    for axis, value in (("x", 0.0), ("x", max(one.x for one in found)), ("y", max(one.y for one in found))):
+        x, y = (left + value * across, bottom + 18) if axis == "x" else (left - 6, bottom - value * up + 4)
+        drawing.add("text", f"{value:,.0f}", x=x, y=y, text_anchor="middle" if axis == "x" else "end")
+    named = [one for one in sorted(found, key=lambda one: (one.x, one.y, one.name)) if one.name]
+    for one in found:
+        x, y, color = left + one.x * across, bottom - one.y * up, COLORS[2 if one.marked else 0]
+        half_x, half_y = one.margins[0] * across, one.margins[1] * up
+        cross = f"M{x - half_x:.1f} {y:.1f}H{x + half_x:.1f}M{x:.1f} {y - half_y:.1f}V{y + half_y:.1f}"
+        drawing.add("path", d=cross, stroke=color)
+        drawing.add("circle", cx=x, cy=y, r=5, fill=color)
+    for row, one in enumerate(named):
+        x, y = left + one.x * across, bottom - one.y * up
+        drawing.add("text", f"{row + 1}", x=x + 7, y=y - 7 - 11 * (row % 2))
+        drawing.add("text", f"{row + 1}  {one.name}", x=WIDTH - 240, y=top + 16 * row)
+    return drawing.svg()
+
+
+def _longest(lengths: Iterator[float]) -> float:
+    return max(lengths, default=0.0) or 1.0
+
+
+def _value(value: object) -> str:
+    return escape(f"{value:.1f}" if isinstance(value, float) else str(value))
+
+
+Document = Mapping[str, Any]
+VERDICTS = ("right", "needless", "undetermined", "missed")
+
+
+def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
+    """Return the two charts of a lab comparison as SVG, by file name.
+
+    `systems` has the results of each compared repair system. One chart shows the lost GPU-hours by cause. The other
+    chart shows needless evictions against lost GPU-hours, and highlights the systems whose name starts with `marked`.
+    """
+    bars = [
+        Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
+    ]
+    found = [
+        Point(
+            one["system"],
+            one["lost_gpu_hours"],
+            one["needless_evictions"],
+            (one["margins"].get("lost_gpu_hours", 0.0), one["margins"].get("needless_evictions", 0.0)),
+            one["system"].startswith(marked),
+        )
+        for one in systems
+    ]
+    axes = ("Lost GPU-hours", "Needless evictions")
+    return {
+        "lost-gpu-hours.svg": stacked_bars("Lost GPU-hours by cause, mean and 95 % confidence interval", bars),
+        "needless-evictions.svg": points("Lost GPU-hours and needless evictions", axes, found),
+    }
+
+
+def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
+    """Return two charts for each cluster of a back-test as SVG, by file name.
+
+    One chart counts the repair actions by kind. The other chart shows how many repairs were right, needless,
+    undetermined or missed. Both charts compare the recorded decisions with those of the tested policy.
+    """
+    found = {}
+    for one in clusters:
+        pairs = {"record": one["recorded"], "policy": one["replayed"]}
+        actions = [Bar(name, _readable(totals["actions"])) for name, totals in pairs.items()]
+        verdicts = [Bar(name, {verdict: totals[verdict] for verdict in VERDICTS}) for name, totals in pairs.items()]
+        found[f"{one['cluster']}-actions.svg"] = stacked_bars(f"{one['cluster']}: repair actions", actions)
+        found[f"{one['cluster']}-repairs.svg"] = stacked_bars(f"{one['cluster']}: repairs, right or not", verdicts)
+    return found
+
+
+def write_plots(folder: Path, plots: Mapping[str, str]) -> None:
+    """Write charts to a folder, by file name; the folder is created if it does not exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in plots.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _readable(values: Mapping[str, float]) -> dict[str, float]:
+    return {name.replace("_", " "): value for name, value in values.items()}

@@ -1,0 +1,190 @@
+"""Attribution: assign an unspecific report to the specific condition that another reporter named.
+
+Example: HyperPod reports that a node must be replaced, its agent reports that some GPU is unhealthy, and the kernel log
+names the Xid and the GPU. These are one condition with three reporters.
+
+A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It is
+assigned to a condition of severity error or worse that it can mean, if one of these is true:
+
+- It was observed at most 15 minutes before the start or after the last observation of the condition.
+- An earlier report of its source with the same code and component was assigned to the condition.
+
+A late fault can also be about a condition that has ended:
+
+A tombstone contains the times of one ended condition. A node stores a limited number of tombstones. When one is
+evicted, the end of its condition stays as the time of its code in `NodeState.evicted`. `NodeState.floor` is one time
+for all codes: the start of the last verified instance, or the latest end in a code that `evicted` had no room for.
+
+- A fault that is not later than the times of its tombstone is known, and is stale.
+- Any other fault that is not later than the floor or, without a tombstone, than the time of its code may be about an
+  evicted condition, or may never have been seen. It becomes a note and opens no condition: no fault is lost, and no
+  fault that was repaired is repaired again.
+- Each later fault opens a condition. The end of conditions with other codes has no effect on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import islice
+
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.conditions import Condition, Tombstone, component_key
+from faultbridge.model.faults import Component, ComponentType, Fault, Severity
+
+MAX_ABSORBED = 8
+MAX_DISTANCE = timedelta(minutes=15)
+MAX_EVICTED_CODES = 32
+NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one of them"
+
+Conditions = Mapping[str, Condition]
+
+
+def specific_condition(
+    reported_key: str, fault: Fault, at: datetime, conditions: Conditions, catalog: Catalog
+) -> str | None:
+    """Return the key of the active specific condition that an unspecific fault can mean, or None.
+
+    An unspecific fault names no device or only a general code. `reported_key` is the condition key of the fault as its
+    source reported it, and `at` the time of the fault. Of several conditions the worst is returned, and of equally
+    severe conditions the one that was observed last.
+    """
+    code = catalog.canonical(fault.code)
+    matching = [
+        (condition.severity.rank, condition.last_at, key)
+        for key, condition in _active(conditions)
+        if _stands_for(code, fault.component, condition, catalog)
+        and (_near(condition, at) or _reported_as(condition, fault.source, reported_key))
+    ]
+    return max(matching)[2] if matching else None
+
+
+def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
+    """Return the keys of at most 8 active unspecific conditions that a new specific condition explains.
+
+    An unspecific condition names no device or only a general code.
+    """
+    matching = (
+        key
+        for key, condition in _active(conditions)
+        if _stands_for(condition.code, condition.component, specific, catalog) and _near(condition, specific.last_at)
+    )
+    return list(islice(matching, MAX_ABSORBED))
+
+
+def is_unspecific(fault: Fault, catalog: Catalog) -> bool:
+    """Return whether a fault names no device or only a general code."""
+    return bool(catalog.row(catalog.canonical(fault.code)).stands_for) or _without_device(fault.component)
+
+
+def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
+    """Return whether an unspecific fault can mean a condition that has ended, so that the fault is stale.
+
+    An unspecific fault names no device or only a general code.
+    """
+    if not is_unspecific(fault, catalog):
+        return False
+    reported_code = catalog.canonical(fault.code)
+    for key, tombstone in ended.items():
+        code, _, component = key.partition("@")
+        earliest = min((*tombstone.reporters.values(), tombstone.ended_at)) - MAX_DISTANCE
+        severe = catalog.row(code).severity.rank >= Severity.ERROR.rank
+        in_time = earliest <= at <= tombstone.ended_at
+        if severe and in_time and _covers(reported_code, fault.component, code, component, catalog):
+            return True
+    return False
+
+
+def last_time(tombstone: Tombstone) -> datetime:
+    """Return the latest of the times of an ended condition: its end, or the last report of a source."""
+    return max((tombstone.ended_at, *tombstone.reporters.values()))
+
+
+def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
+    """Return the tombstone of a condition that ended at `at`; without an active reporter, its last one withdrew it.
+
+    A fault and its withdrawal by one source can have the same time. The fault then counts, whichever arrives first, so
+    a withdrawal covers the time up to the millisecond before it.
+    """
+    end = at if condition.active else at - timedelta(milliseconds=1)
+    times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
+    return Tombstone(end, {source: end if last_at == at else last_at for source, last_at in times.items()})
+
+
+def has_tombstone_after(
+    key: str, fault: Fault, at: datetime, tombstones: Mapping[str, Tombstone], catalog: Catalog
+) -> bool:
+    """Return whether a fault belongs to a condition whose tombstone is stored, so that the fault is stale."""
+    tombstone = tombstones.get(key)
+    if tombstone is not None:
+        return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
+    return belongs_to_ended(fault, at, tombstones, catalog)
+
+
+def keep_end(code: str, ended_at: datetime, evicted: dict[str, datetime], floor: datetime | None) -> datetime | None:
+    """Store in `evicted` that a condition whose tombstone is removed ended at `ended_at`; return the new floor.
+
+    If `evicted` has no room for another code, its oldest time becomes the floor, unless the floor is later.
+    """
+    evicted[code] = max(ended_at, evicted.get(code, ended_at))
+    if len(evicted) <= MAX_EVICTED_CODES:
+        return floor
+    oldest = evicted.pop(min(evicted, key=evicted.__getitem__))
+    return oldest if floor is None else max(floor, oldest)
+
+
+def last_evicted(fault: Fault, evicted: Mapping[str, datetime], catalog: Catalog) -> datetime | None:
+    """Return the latest time of the evicted tombstones that a fault may be about, or None.
+
+    A fault that names no device or only a general code can be about a condition with any code.
+    """
+    if is_unspecific(fault, catalog):
+        return max(evicted.values(), default=None)
+    return evicted.get(catalog.canonical(fault.code))
+
+
+def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
+    """Return the key of the condition that contains a source's report.
+
+    An unspecific report may belong to a specific condition, which has a different key. If no active condition contains
+    a report of this source with `reported_key`, the function returns `reported_key`.
+    """
+    matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
+    return next(matching, reported_key)
+
+
+def _active(conditions: Conditions) -> Iterator[tuple[str, Condition]]:
+    return ((key, condition) for key, condition in conditions.items() if condition.active)
+
+
+def _reported_as(condition: Condition, source: str, reported_key: str) -> bool:
+    reporter = condition.reporters.get(source)
+    return reporter is not None and reporter.unspecific_key == reported_key
+
+
+def _near(condition: Condition, at: datetime) -> bool:
+    return condition.since - MAX_DISTANCE <= at <= condition.last_at + MAX_DISTANCE
+
+
+def _stands_for(code: str, component: Component, specific: Condition, catalog: Catalog) -> bool:
+    severe = specific.severity.rank >= Severity.ERROR.rank
+    return severe and _covers(code, component, specific.code, component_key(specific.component), catalog)
+
+
+def _covers(code: str, component: Component, specific_code: str, specific_component: str, catalog: Catalog) -> bool:
+    """Return whether an unspecific code and component can mean a specific code and component."""
+    own = component_key(component)
+    if code == specific_code:
+        same_type = specific_component.startswith(f"{component.type.value}/")
+        return _without_device(component) and specific_component != own and same_type
+    if not (component.type is ComponentType.NODE or _without_device(component) or specific_component == own):
+        return False
+    return any(_matches(pattern, specific_code) for pattern in catalog.row(code).stands_for)
+
+
+def _matches(pattern: str, code: str) -> bool:
+    return code == pattern or (pattern.endswith("*") and code.startswith(pattern[:-1]))
+
+
+def _without_device(component: Component) -> bool:
+    return component_key(component) == f"{component.type.value}/any"

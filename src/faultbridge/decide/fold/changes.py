@@ -1,0 +1,81 @@
+"""Changes: the input of the fold stage (observations) and its output (changes, outcomes of records)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.conditions import Condition
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import Fault, Observation
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.records import Outcome
+
+
+class ChangeKind(StrEnum):
+    """The effect of an observation on a node.
+
+    `noted`: an informational fault, recorded at most once a day. `late`: a fault of an earlier instance or boot.
+    `devices`: devices that this instance shows for the first time.
+    """
+
+    BEGAN = "began"
+    UPDATED = "updated"
+    ENDED = "ended"
+    NOTED = "noted"
+    LATE = "late"
+    DEVICES = "devices"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One observation that is ready to be applied to a node.
+
+    `at` is its time, corrected for an error of the sender's clock. `incarnation` states whether it is about the node's
+    current instance and boot. `instance_id` is the instance that the record names, or else the instance on which the
+    authenticated `sender` runs. `claimed` is True for a claim: a webhook's report, for example
+    (`Trust.is_claim`), or a fault from text of syslog (`trust.is_claim`).
+    """
+
+    observation: Observation
+    at: datetime
+    record_id: str
+    incarnation: IncarnationMatch = IncarnationMatch.CURRENT
+    instance_id: str | None = None
+    sender: str | None = None
+    claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to record on the timeline: the condition after the change, and the fault that caused it.
+
+    `changed_parts` names what an update changed: `count`, `severity` (or action), `reporters` or `component`. `facts`
+    are added to the note of a change without a condition.
+    """
+
+    kind: ChangeKind
+    at: datetime
+    condition: Condition | None = None
+    fault: Fault | None = None
+    record_id: str | None = None
+    reason: str = ""
+    changed_parts: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The result of the fold stage: the node's next state, its changes, and each record's outcome.
+
+    `remaining` are the observations that exceed the limits of one commit. The caller applies them after the commit.
+    """
+
+    state: NodeState
+    changes: tuple[Change, ...] = ()
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    remaining: tuple[Arrival, ...] = ()

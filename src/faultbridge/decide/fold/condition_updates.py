@@ -1,0 +1,219 @@
+"""Condition updates: create a condition, add a repeated fault to it, and merge two conditions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from faultbridge.decide.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.decide.normalize.timestamp import clock_has_moved
+from faultbridge.model.catalog import Catalog, Row
+from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
+from faultbridge.model.copies import replace
+from faultbridge.model.faults import Action, Component, Fault, Severity, Snapshot
+from faultbridge.model.times import earliest
+
+MAX_DIGESTS = 8
+
+
+def merge_conditions(first: Condition, second: Condition) -> Condition:
+    """Merge two conditions of the same device.
+
+    Code, component, message and attributes of the first are kept, and the newer of two reports of one source.
+    """
+    one, two = first.as_reported, second.as_reported
+    hours = sorted({*first.hours, *second.hours})
+    return replace(
+        first,
+        since=min(first.since, second.since),
+        last_at=max(first.last_at, second.last_at),
+        count=first.count + second.count,
+        hours={hour: first.hours.get(hour, 0) + second.hours.get(hour, 0) for hour in hours},
+        severity=_worst(first.severity, second.severity),
+        action=_strongest(first.action, second.action),
+        reported_severity=_worst(one.severity, two.severity),
+        reported_action=_strongest(one.action, two.action),
+        known_incarnation=first.known_incarnation or second.known_incarnation,
+        reporters=limit_reporters(_newest(first.reporters, second.reporters)),
+        confirmed_at=first.confirmed_at if second.confirmed_at else None,
+        claimed_until=earliest(first.claimed_until, second.claimed_until),
+    )
+
+
+def _newest(first: Mapping[str, Reporter], second: Mapping[str, Reporter]) -> dict[str, Reporter]:
+    older = {source for source, one in first.items() if source in second and one.last_at < second[source].last_at}
+    return {**second, **{source: one for source, one in first.items() if source not in older}}
+
+
+def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
+    """Create a condition from its first fault. `ended` is the tombstone of the same condition, or None."""
+    former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
+    return Condition(
+        code=code,
+        component=fault.component,
+        severity=fault.severity or row.severity,
+        action=fault.action or row.action,
+        scope=row.scope,
+        ends_on=row.ends_on,
+        since=arrival.at,
+        last_at=arrival.at,
+        message=fault.message,
+        count=fault.count,
+        hours=counted_at({}, arrival.at, fault.count),
+        known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
+        reporters=limit_reporters({**former, fault.source: _first_report(fault, arrival)}, fault.source),
+        attributes=limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES),
+        ended_before=ended.ended_at if ended else None,
+        reported_severity=fault.severity,
+        reported_action=fault.action,
+        family=row.family,
+    )
+
+
+def repeat_condition(
+    condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+) -> Condition:
+    """Add one more fault to a condition.
+
+    `unspecific_key` is the condition key under which an unspecific fault was reported; None for a specific fault. An
+    unspecific fault names no device or only a general code. Message and attributes of the condition stay unchanged,
+    with one exception: a fault of the node's clock that is not older than the last observation replaces them if the
+    clock error has changed (`clock_has_moved`).
+    """
+    reporter = condition.reporters.get(fault.source)
+    digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
+    updated = Reporter(
+        True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key, arrival.claimed or None
+    )
+    reported = condition.as_reported
+    if arrival.at >= condition.last_at and clock_has_moved(condition.attributes, fault.attributes):
+        attributes = limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES)
+        condition = replace(condition, attributes=attributes, message=fault.message)
+    return replace(
+        condition,
+        count=condition.count + fault.count,
+        hours=counted_at(condition.hours, arrival.at, fault.count),
+        since=min(condition.since, arrival.at),
+        last_at=max(condition.last_at, arrival.at),
+        reported_severity=_worst(reported.severity, fault.severity or Severity.INFO),
+        reported_action=_strongest(reported.action, fault.action or Action.NONE),
+        known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
+        reporters=limit_reporters({**condition.reporters, fault.source: updated}, fault.source),
+    )
+
+
+def add_report(
+    condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+) -> Condition:
+    """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
+
+    A fault or condition is claimed if no sender proved to be the node. A condition is confirmed if it is not claimed,
+    or if a failed verification confirmed it. `row` is the catalog's row of the condition.
+
+    - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
+    - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
+      severity, action, message and count of a claimed condition.
+    - Any other fault is added with its severity, action and count.
+
+    In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
+    """
+    if arrival.claimed and (not condition.claimed or condition.confirmed_at is not None):
+        fault = replace(fault, severity=None, action=None, count=0)
+    elif condition.claimed and not arrival.claimed and unspecific_key is None:
+        condition = replace(
+            condition,
+            severity=fault.severity or row.severity,
+            action=fault.action or row.action,
+            reported_severity=fault.severity,
+            reported_action=fault.action,
+            message=fault.message,
+            count=0,
+            hours={},
+        )
+    return repeat_condition(condition, fault, arrival, unspecific_key)
+
+
+def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
+    """Merge an unspecific condition into the specific condition that explains it, with all its reporters.
+
+    An unspecific condition names no device or only a general code.
+    """
+    reporters = {
+        source: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
+        for source, reporter in unspecific.reporters.items()
+    }
+    return merge_conditions(specific, replace(unspecific, reporters=reporters))
+
+
+def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
+    """Return the keys of the conditions that a health snapshot checked and did not find.
+
+    `devices` is the node's device list, which gives a device the same key under each of its names.
+    """
+
+    def key(code: str, component: Component) -> str:
+        return condition_key(catalog.canonical(code), identity(component, devices))
+
+    covered = {key(code, component) for code, components in snapshot.covers.items() for component in components}
+    return covered - {key(fault.code, fault.component) for fault in snapshot.present}
+
+
+def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
+    """Return whether a report adds nothing to a condition.
+
+    `reporter` contains the newest report of the fault's source about the condition. A report is claimed if its sender
+    did not prove to be the node.
+
+    - While a report that is not claimed is active, a claimed report of the same source adds nothing.
+    - While a claimed report is active, a report of the same source that is not claimed always adds to the condition.
+    - Any other report adds nothing if it is older than the source's newest report. A report of the same time adds
+      nothing if it was counted already, or if `MAX_DIGESTS` reports of this time were counted.
+    """
+    if bool(reporter.claimed) is not arrival.claimed and reporter.active:
+        return arrival.claimed
+    if arrival.at != reporter.last_at:
+        return arrival.at < reporter.last_at
+    return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests
+
+
+def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
+    """Return the parts of a condition that changed enough to record a timeline entry.
+
+    A count changed enough if it reached a new power of ten.
+    """
+    old, new = before.as_reported, after.as_reported
+    parts: tuple[str, ...] = ()
+    if len(str(after.count)) > len(str(before.count)):
+        parts += ("count",)
+    if new.severity != old.severity or new.action != old.action:
+        parts += ("severity",)
+    if after.sources != before.sources or after.claimed != before.claimed:
+        parts += ("reporters",)
+    return parts
+
+
+def digest(fault: Fault) -> str:
+    """Return a short hash that distinguishes faults observed at the same time."""
+    text = "\0".join((fault.source, fault.code, _component_text(fault.component), fault.message, fault.evidence))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(1024)
+def _component_text(component: Component) -> str:
+    # Cached: this is half the cost of a digest, and an event storm concerns only a few devices.
+    return str(component)
+
+
+def _first_report(fault: Fault, arrival: Arrival) -> Reporter:
+    return Reporter(True, arrival.at, (digest(fault),), claimed=arrival.claimed or None)
+
+
+def _worst(first: Severity, second: Severity) -> Severity:
+    return second if second.rank > first.rank else first
+
+
+def _strongest(first: Action, second: Action) -> Action:
+    return second if second.rank > first.rank else first

@@ -1,0 +1,189 @@
+"""Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
+
+Records are not stored, only their effects. An observation that is older than the policy's `remember_for` is too old.
+For a later observation, one of these times decides whether it is too old:
+
+- watermark: the time of the latest counted observation of a reporter, stored in the condition.
+- snapshot time: the time of the last health snapshot of a reporter.
+- tombstone: the watermarks of a condition that ended, and the time of its end.
+- evicted: by code, the latest end of the conditions whose tombstones were evicted.
+- floor: one time for all conditions of the node. It rises when the verification of a new instance passes.
+
+A fault that these two times exclude was possibly never seen, so it becomes a note (`attribution`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind, Folded
+from faultbridge.decide.fold.claims import Claims, with_damped
+from faultbridge.decide.fold.daily_notes import LATE, UNREGISTERED
+from faultbridge.decide.fold.node_conditions import NodeConditions
+from faultbridge.decide.normalize.resolve import IncarnationMatch
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.copies import replace
+from faultbridge.model.faults import Clear, Component, Fault, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.policy import Limits
+from faultbridge.model.records import Outcome
+
+
+def fold(
+    state: NodeState,
+    arrivals: Iterable[Arrival],
+    *,
+    now: datetime,
+    catalog: Catalog,
+    limits: Limits,
+    changed: int = 0,
+    damped: Collection[str] = (),
+) -> Folded:
+    """Apply observations to a node in the order of their times, up to the limit of changes of one commit.
+
+    `changed` is the number of changes that the commit already contains. Claims of the sources in `damped` are notes.
+    """
+    conditions = NodeConditions(state, catalog, changed)
+    claims = Claims(conditions, state, catalog, now, now + limits.claim_ttl, damped)
+    outcomes: dict[str, Outcome] = {}
+    ordered = sorted(arrivals, key=lambda arrival: arrival.at)
+    applied = 0
+    for arrival in ordered:
+        if conditions.is_full:
+            break
+        outcome = _apply(conditions, claims, arrival, oldest=now - limits.remember_for)
+        strongest = outcomes.get(arrival.record_id)
+        if strongest is None or outcome.rank > strongest.rank:
+            outcomes[arrival.record_id] = outcome
+        if conditions.interrupted:
+            break
+        applied += 1
+    folded = with_damped(conditions.state(), claims.refuted, now) if claims.refuted else conditions.state()
+    return Folded(folded, tuple(conditions.changes), outcomes, tuple(ordered[applied:]))
+
+
+def _apply(conditions: NodeConditions, claims: Claims, arrival: Arrival, *, oldest: datetime) -> Outcome:
+    if arrival.at < oldest:
+        return Outcome.STALE
+    if arrival.incarnation is IncarnationMatch.EARLIER:
+        return _record_late_fault(conditions, arrival)
+    if not arrival.claimed:
+        return _apply_observation(conditions, claims, arrival)
+    rest, noted = claims.note_damped(arrival)
+    if rest is None:
+        return noted
+    outcome = _apply_observation(conditions, claims, rest)
+    claims.limit()
+    return max(outcome, noted, key=lambda one: one.rank)
+
+
+def _apply_observation(conditions: NodeConditions, claims: Claims, arrival: Arrival) -> Outcome:
+    observation = arrival.observation
+    if isinstance(observation, Fault):
+        return conditions.apply_fault(observation, arrival)
+    if isinstance(observation, Clear):
+        return conditions.apply_clear(observation, arrival)
+    if isinstance(observation, Snapshot):
+        refuted = claims.refute(arrival)
+        applied = refuted if conditions.interrupted else conditions.apply_snapshot(observation, arrival)
+        return max(refuted, applied, key=lambda outcome: outcome.rank)
+    return Outcome.CLEAN
+
+
+def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
+    """Record a fault of another instance or an earlier boot as a note, once per day and code.
+
+    The fault changes no condition. An observation that is not a fault is stale, and nothing is recorded.
+    """
+    fault = arrival.observation
+    if not isinstance(fault, Fault):
+        return Outcome.STALE
+    group = LATE if conditions.is_own_instance(arrival.instance_id) else UNREGISTERED
+    reason = "about an earlier incarnation" if group == LATE else "reported by an instance that never backed this node"
+    noted = conditions.note(ChangeKind.LATE, group, fault.code, fault, arrival, reason)
+    return noted if noted is Outcome.RECORDED else Outcome.STALE
+
+
+MAX_SIGHTINGS = 8
+"""Maximum devices that one entry records; the next health snapshot records the others."""
+
+MAX_CUSTODY = 64
+"""Maximum sightings that a node keeps. The oldest are dropped; a dropped device is recorded again when it is seen."""
+
+
+class Sightings(NamedTuple):
+    """The result of `record_sightings`.
+
+    - `state` is the node. Its `custody` also contains the devices that its instance shows for the first time.
+    - `changes` contains the change that records these devices on the timeline; it is empty if there are none.
+    - `weight` is the number of writes to the table that this change needs; a commit has a maximum.
+    """
+
+    state: NodeState
+    changes: tuple[Change, ...] = ()
+    weight: int = 0
+
+
+def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
+    """Record the new devices of the first health snapshot that has new devices.
+
+    At most `MAX_SIGHTINGS` devices are recorded. Other new devices are recorded when they are reported again. A
+    snapshot is ignored if it is not certainly about the current instance, is older than `oldest`, or is older than the
+    last snapshot of its reporter.
+    """
+    for arrival in arrivals:
+        snapshot, incarnation = arrival.observation, state.incarnation
+        certain = incarnation is not None and arrival.incarnation is IncarnationMatch.CURRENT
+        if incarnation is None or not certain or not isinstance(snapshot, Snapshot):
+            continue
+        last = state.snapshots.get(snapshot.reporter_key)
+        if arrival.at < oldest or (last is not None and arrival.at < last):
+            continue
+        custody, new = take_custody(state.custody, incarnation.instance, _devices(snapshot))
+        if new:
+            change = _change(new, incarnation.instance_id, arrival)
+            return Sightings(replace(state, custody=custody), (change,), 1 + 2 * len(new))
+    return Sightings(state)
+
+
+def _devices(snapshot: Snapshot) -> Iterable[Component]:
+    return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
+
+
+def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arrival) -> Change:
+    listed = [
+        {"uuid": one.uuid, "serial": one.serial, "pci": one.pci, "index": one.index, "type": one.type.value}
+        for one in seen
+    ]
+    text = f"{len(listed)} device{'s' if len(listed) > 1 else ''} first seen in {instance_id or 'this instance'}"
+    facts = {"instance_id": instance_id, "devices": listed}
+    return Change(ChangeKind.DEVICES, arrival.at, None, None, arrival.record_id, text, facts=facts)
+
+
+def take_custody(
+    custody: tuple[str, ...], instance: int, devices: Iterable[Component]
+) -> tuple[tuple[str, ...], tuple[Component, ...]]:
+    """Record that a node's instance has these devices; return the new custody and the new devices.
+
+    A device is new if `custody` does not contain its UUID (or its serial number, if it has no UUID) in this slot of
+    this instance. A slot is a PCI address. A device that a report does not list stays recorded, because a source may
+    list only some of the devices. The devices of earlier instances are left out of the new custody. At most
+    `MAX_SIGHTINGS` new devices are returned, and the custody keeps the last `MAX_CUSTODY`.
+    """
+    current = [one for one in custody if one.startswith(f"{instance}|")]
+    known = set(current)
+    named = [device for device in devices if device.uuid or device.serial]
+    new = tuple(islice((device for device in named if not _is_known(known, instance, device)), MAX_SIGHTINGS))
+    return (*current, *(_sighting(instance, device) for device in new))[-MAX_CUSTODY:], new
+
+
+def _is_known(known: set[str], instance: int, device: Component) -> bool:
+    sighting = _sighting(instance, device)
+    return sighting in known or (device.pci is None and any(one.startswith(sighting) for one in known))
+
+
+def _sighting(instance: int, device: Component) -> str:
+    return f"{instance}|{device.uuid or device.serial}|{device.pci or ''}"

@@ -1,0 +1,249 @@
+"""The conditions (active faults) of one node while new observations are applied to them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import takewhile
+
+from faultbridge.decide.fold import attribution, capacity, daily_notes, device_names
+from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind
+from faultbridge.decide.fold.condition_updates import (
+    absent_conditions,
+    absorb_unspecific,
+    add_report,
+    changed_parts,
+    is_known,
+    new_condition,
+)
+from faultbridge.decide.normalize.trust import is_claim
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.conditions import Condition, Reporter, condition_key, identity
+from faultbridge.model.copies import replace
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.records import Outcome
+
+MAX_SNAPSHOTS = 64
+
+
+class NodeConditions:
+    """The conditions of one node as a mutable object; `state()` returns the node after all changes.
+
+    `active` maps condition keys to conditions. `changes` lists the changes to record on the timeline. `interrupted` is
+    True if one commit cannot contain all changes of a health snapshot. The caller then applies the snapshot again.
+    """
+
+    def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
+        """Copy the node's conditions and report times. The commit already contains `changed` changes."""
+        self._state = state
+        self._catalog = catalog
+        self.active = dict(state.conditions)
+        self.changes: list[Change] = []
+        self.interrupted = False
+        self._changed = changed
+        self._tombstones = dict(state.tombstones)
+        self._snapshots = dict(state.snapshots)
+        self._noted = dict(state.noted)
+        self._floor, self._evicted = state.floor, dict(state.evicted)
+        self.devices = state.devices
+        self._sizes: capacity.KnownSizes = {}
+
+    def state(self) -> NodeState:
+        """Return the node's state with all changes applied."""
+        return replace(
+            self._state,
+            conditions=self.active,
+            tombstones=self._tombstones,
+            snapshots=self._snapshots,
+            noted=self._noted,
+            floor=self._floor,
+            evicted=self._evicted,
+            devices=self.devices,
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the commit has reached its limit and takes no further observation."""
+        most = self._changed + 3 * len(self.changes)
+        return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
+
+    def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
+        """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""
+        fault = self._catalog.classify(fault)
+        component = identity(fault.component, self.devices)
+        key = condition_key(self._catalog.canonical(fault.code), component)
+        if fault.severity is Severity.INFO:
+            return self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
+        if key in self.active:
+            return self._repeat(key, fault, arrival)
+        fault = replace(fault, component=component)
+        specific_key = attribution.specific_condition(key, fault, arrival.at, self.active, self._catalog)
+        if specific_key is not None and (arrival.claimed or not self.active[specific_key].claimed):
+            return self._repeat(specific_key, fault, arrival, unspecific_key=key)
+        return self._apply_new(key, fault, arrival)
+
+    def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Apply a fault that belongs to no active condition."""
+        if attribution.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
+            return Outcome.STALE
+        evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)
+        if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
+            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NOTED_BECAUSE)
+        if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
+            return self._overflow(key, fault, arrival)
+        self._begin(key, fault, arrival)
+        return Outcome.RECORDED
+
+    def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
+        """End a source's earlier report of a condition. The condition ends if no other source reports it.
+
+        A clear that is not later than the report changes nothing. Text of syslog ends only a claimed report.
+        """
+        component = identity(clear.component, self.devices)
+        key = condition_key(self._catalog.canonical(clear.code), component)
+        key = attribution.reported_condition(key, clear.source, self.active)
+        return self._withdraw(key, clear.source, arrival, clear.message, claimed=is_claim(clear))
+
+    def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
+        """Apply the faults of a health snapshot.
+
+        A report by the source of the snapshot ends if the snapshot checked for its fault and did not find it. A
+        snapshot that is not later than the last snapshot of its reporter changes nothing.
+        """
+        last = self._snapshots.get(snapshot.reporter_key)
+        if last is not None and arrival.at <= last:
+            return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
+        if snapshot.devices:
+            self._update_devices(snapshot, arrival)
+        present = takewhile(lambda _: not self.interrupt(), snapshot.present)
+        outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in present]
+        asserted = {
+            condition.reporters[snapshot.source].unspecific_key or key: key
+            for key, condition in self.active.items()
+            if snapshot.source in condition.reporters
+        }
+        # Usually the source asserted nothing before, and the absent conditions need not be computed.
+        absent = absent_conditions(snapshot, self._catalog, self.devices) if asserted else set()
+        outcomes += [
+            self._withdraw(asserted[key], snapshot.source, arrival, "no longer present")
+            for key in takewhile(lambda _: not self.interrupt(), sorted(asserted.keys() & absent))
+        ]
+        if not self.interrupted:
+            self._snapshots[snapshot.reporter_key] = arrival.at
+            while len(self._snapshots) > MAX_SNAPSHOTS:
+                del self._snapshots[min(self._snapshots, key=self._snapshots.__getitem__)]
+        return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
+
+    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
+        """End a condition, keep its report times as a tombstone, and remove tombstones above the limit."""
+        del self.active[key]
+        self._tombstones[key] = attribution.tombstone_of(condition, at)
+        self._floor = capacity.evict_tombstones(self._tombstones, self._evicted, self._floor)
+        self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
+
+    def first_of_the_day(self, key: str, at: datetime) -> bool:
+        """Return whether the note with this key must be recorded; if so, store that it is recorded today."""
+        return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
+
+    def is_own_instance(self, instance_id: str | None) -> bool:
+        """Return whether an instance backs or backed the node; None (unknown) also returns True."""
+        current = self._state.incarnation
+        return instance_id in (None, current.instance_id if current else None, *self._state.former_instances)
+
+    def note(self, kind: ChangeKind, group: str, key: str, fault: Fault, arrival: Arrival, reason: str = "") -> Outcome:
+        """Record a fault as a note, once a day; return FOLDED if only a summary or nothing was recorded."""
+        note = daily_notes.take_note(self._noted, group + key, arrival.at)
+        if note is not daily_notes.Note.NOTHING:
+            self.changes.append(daily_notes.note_change(note, kind, group, fault, arrival, reason))
+        return Outcome.RECORDED if note is daily_notes.Note.FAULT else Outcome.FOLDED
+
+    def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
+        code = self._catalog.canonical(fault.code)
+        ended = self._tombstones.pop(key, None)
+        if ended is not None and self._floor is not None and attribution.last_time(ended) <= self._floor:
+            ended = None  # a condition of an earlier instance
+        condition = new_condition(code, self._catalog.row(code), fault, arrival, ended)
+        for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
+            unspecific = self.active[unspecific_key]
+            if condition.claimed and not unspecific.claimed:
+                continue  # a proven report would prove the claim
+            condition = absorb_unspecific(condition, unspecific, unspecific_key)
+            self.end(unspecific_key, unspecific, arrival.at, f"now reported as {key}", arrival.record_id)
+        self.active[key] = condition
+        self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
+        self._limit_bytes(fault, arrival)
+
+    def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
+        before = self.active[key]
+        reporter = before.reporters.get(fault.source)
+        if reporter is not None and is_known(reporter, fault, arrival):
+            return Outcome.DUPLICATE
+        if before.ended_before is not None and arrival.at <= before.ended_before:
+            return Outcome.STALE
+        row = self._catalog.row(before.code)
+        condition = self.active[key] = add_report(before, row, fault, arrival, unspecific_key)
+        changed = changed_parts(before, condition)
+        if not changed:
+            return Outcome.FOLDED
+        self.changes.append(
+            Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, changed_parts=changed)
+        )
+        self._limit_bytes(fault, arrival)
+        return Outcome.RECORDED
+
+    def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Apply a fault to a node that already has the maximum number of conditions.
+
+        A fault that is more severe than the mildest condition replaces that condition. A milder fault, or an equally
+        severe one, creates no condition. In both cases the overflow condition is reported.
+        """
+        mildest = capacity.mildest_condition(self.active)
+        if (fault.severity or Severity.INFO).rank > self.active[mildest].severity.rank:
+            self.end(mildest, self.active[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+            self._begin(key, fault, arrival)
+        return self._report_overflow(fault, arrival)
+
+    def _report_overflow(self, fault: Fault, arrival: Arrival) -> Outcome:
+        full = Fault(fault.source, capacity.OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
+        return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
+
+    def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
+        evicted = capacity.oversized_conditions(self.active, self._sizes)
+        for key in evicted:
+            self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+        if evicted:
+            self._report_overflow(fault, arrival)
+
+    def interrupt(self) -> bool:
+        """Return whether the commit is full; if so, set `interrupted`, and the snapshot is applied again later."""
+        self.interrupted = self.interrupted or self.is_full
+        return self.interrupted
+
+    def _withdraw(self, key: str, source: str, arrival: Arrival, reason: str, *, claimed: bool = False) -> Outcome:
+        condition = self.active.get(key)
+        reporter = condition.reporters.get(source) if condition else None
+        if condition is None or reporter is None or not reporter.active:
+            return Outcome.CLEAN
+        if arrival.at <= reporter.last_at or (claimed and not reporter.claimed):
+            return Outcome.STALE
+        ended = Reporter(False, arrival.at, claimed=reporter.claimed)
+        remaining = replace(condition, reporters={**condition.reporters, source: ended})
+        if remaining.active:
+            self.active[key] = remaining
+            self.changes.append(
+                Change(ChangeKind.UPDATED, arrival.at, remaining, None, arrival.record_id, reason, ("reporters",))
+            )
+        else:
+            self.end(key, remaining, arrival.at, reason, arrival.record_id)
+        return Outcome.RECORDED
+
+    def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
+        if snapshot.devices == self.devices:
+            return
+        for change in device_names.rename_conditions(self.active, snapshot.devices, arrival):
+            self.changes.append(change)
+            if self.interrupt():
+                return
+        self.devices = snapshot.devices
+        self._tombstones = device_names.rename_tombstones(self._tombstones, self.devices)
+        self._noted = device_names.rename_notes(self._noted, self.devices)

@@ -1,0 +1,114 @@
+"""Mask secrets: remove passwords, tokens and keys from a raw record before any part of it is stored.
+
+The text around a secret stays, for example the name of a variable or the prefix of a token. Masking any record takes a
+time that is proportional to the size of the record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from faultbridge.decode.data import FOLDER
+from faultbridge.model.dataclass import dataclass
+
+MASKED = b"[masked]"
+_TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
+
+
+def mask(body: bytes) -> bytes:
+    """Return a record in which the secrets that the patterns find are replaced by `[masked]`."""
+    spans = sorted(_secrets(body))
+    if not spans:
+        return body
+    parts, end = [], 0
+    for first, last in spans:
+        if first >= end:
+            parts += [body[end:first], MASKED]
+        end = max(end, last)
+    return b"".join((*parts, body[end:]))
+
+
+def _secrets(body: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each secret; they can overlap."""
+    lower = body.lower()
+    present = {hint for hint in secret_hints() if hint in lower}
+    for pattern in secret_patterns():
+        if not pattern.hints or not present.isdisjoint(pattern.hints):
+            yield from pattern.spans(lower if pattern.any_case else body)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPattern:
+    """One kind of secret. The group `secret` of the regular expression is the text to mask.
+
+    The pattern is compiled and searched only if one of its hints occurs in the lower-case text. A pattern without hints
+    is always searched. The pattern is searched in the original text, or with `any_case` in the lower-case text.
+    """
+
+    name: str
+    pattern: str
+    hints: frozenset[bytes] = frozenset()
+    any_case: bool = False
+
+    def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each secret in a text.
+
+        For a pattern with `any_case`, the text must be in lower case.
+        """
+        return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
+
+
+@cache
+def secret_patterns() -> Sequence[SecretPattern]:
+    """Return the packaged patterns of secrets, which are parsed once."""
+    data: Mapping[str, Any] = json.loads((FOLDER / "secrets.json").read_bytes())
+    return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
+
+
+@cache
+def secret_hints() -> frozenset[bytes]:
+    """Return the hints of all patterns: short texts that occur in or near the secrets.
+
+    A pattern with hints is searched only in a text that contains at least one of them.
+    """
+    return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
+
+
+def _tokens(data: Mapping[str, Any]) -> SecretPattern:
+    """Return one pattern that finds the tokens of all listed vendors by the prefixes of these tokens.
+
+    The pattern matches from the last character of a prefix, which is `_`, `.` or `-`, to the end of the token. Its
+    group `secret`, the text to mask, leaves the prefix out.
+    """
+    token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
+    plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
+    return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
+
+
+def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
+    """Return a regular expression that matches the position directly after any of the prefixes.
+
+    `prefixes` has a list of prefixes for each vendor. The expression has one lookbehind for each length of prefix,
+    because a lookbehind must have a fixed length.
+    """
+    by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
+    groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))
+    return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)
+
+
+def _pattern(row: Mapping[str, Any], parts: Mapping[str, str]) -> SecretPattern:
+    pattern = row["pattern"]
+    for name, part in parts.items():
+        pattern = pattern.replace(f"<<{name}>>", part)
+    hints = frozenset(hint.encode() for hint in row["hints"])
+    return SecretPattern(row["name"], pattern, hints, any_case=row.get("any_case", False))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.DOTALL)

@@ -1,0 +1,78 @@
+"""Peers: compare the counters of a node with those of the other nodes of its group.
+
+The median and the median absolute deviation change little if a few nodes are bad, so a bad node stays visible. The
+stage is pure; `faultbridge.repair.findings` applies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from statistics import median
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.findings import Baseline, Detector
+
+HOUR = timedelta(hours=1)
+MIN_ELAPSED = timedelta(minutes=30)
+"""Two samples that are closer together are not compared."""
+
+NORMAL = 1.4826
+"""The factor by which the median absolute deviation estimates the standard deviation of normal values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A node whose counters rise much faster than those of its group.
+
+    `value` is the node's rise per hour, `median` the median of the group, `peers` the number of other nodes. `score` is
+    the distance of `value` from the median, in hundredths of a robust standard deviation (see `find_outliers`).
+    """
+
+    value: int
+    median: int
+    score: int
+    peers: int
+
+
+def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
+    """Return how much a counter total rises per hour, or None if the two samples cannot be compared.
+
+    The result is None without an earlier sample, after a change of instance or boot, after a reset of the counter, and
+    for samples less than 30 minutes apart.
+    """
+    if before is None or before.incarnation != after.incarnation or after.total < before.total:
+        return None
+    elapsed = after.at - before.at
+    return round((after.total - before.total) * (HOUR / elapsed)) if elapsed >= MIN_ELAPSED else None
+
+
+def main_part(before: Baseline | None, after: Baseline) -> str | None:
+    """Return the component that caused more than half of the rise of a counter total, or None.
+
+    The result is also None if `before` has no totals of components.
+    """
+    if before is None or not before.parts:
+        return None
+    rises = {key: total - before.parts.get(key, 0) for key, total in after.parts.items()}
+    return next((key for key, rise in rises.items() if 2 * rise > after.total - before.total), None)
+
+
+def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
+    """Return the nodes of a group whose counters rise much faster than the median of the group.
+
+    `rises` contains the rise per hour of each node. A node is an outlier if its rise exceeds the median by at least
+    the detector's `score` in robust standard deviations. This deviation comes from the median absolute deviation. It
+    has a lower bound, so that an outlier also exceeds the median by at least the detector's `floor`. The result is
+    empty if `rises` contains `min_peers` nodes or fewer.
+    """
+    if len(rises) <= detector.min_peers:
+        return {}
+    middle = median(rises.values())
+    spread = NORMAL * median(abs(rise - middle) for rise in rises.values())
+    deviation = max(spread, detector.floor / detector.score)
+    return {
+        node: Outlier(rise, round(middle), round(100 * (rise - middle) / deviation), len(rises) - 1)
+        for node, rise in rises.items()
+        if rise - middle >= detector.score * deviation
+    }

@@ -1,0 +1,302 @@
+"""Reads and writes policy files. `InvalidPolicy.problems` lists all invalid fields of a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from faultbridge.decide.policyfile.schema import (
+    DURATION,
+    BreakerPart,
+    PolicyPart,
+    RulePart,
+    convert_durations,
+    format_duration,
+)
+from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.errors import Rejected
+from faultbridge.model.names import did_you_mean
+
+SCHEMA_ID = "urn:faultbridge:input:policy:1"
+FIELDS = "fields.yaml"
+
+
+@cache
+def field_guide() -> Mapping[str, Mapping[str, str]]:
+    """Return the `meaning` and an `example` of each field, by a key such as `limits.concurrent`."""
+    text = files(__package__).joinpath(FIELDS).read_text(encoding="utf-8")
+    guide: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return guide
+
+
+def part_title(name: str) -> str:
+    """Return the title of a part of a policy from its class name: `LimitsPart` becomes `limits`.
+
+    Words are separated: `ComponentType` becomes `component type`.
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removesuffix("Part")).lower()
+
+
+@cache
+def policy_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of policy files, with the meaning and an example of each field."""
+    schema = PolicyPart.model_json_schema()
+    for name, part in [(PolicyPart.__name__, schema), *schema["$defs"].items()]:
+        for field, described in part.get("properties", {}).items():
+            guide = field_guide()[f"{part_title(name)}.{field}"]
+            described |= {"description": guide["meaning"], "examples": [yaml.safe_load(guide["example"])]}
+            described.pop("title", None)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, "title": "Faultbridge policy"}
+    return {**head, **{name: value for name, value in schema.items() if name != "title"}}
+
+
+def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
+    """Return the schema of the field at a location in a policy file; empty for an unknown field."""
+    found: Mapping[str, Any] = policy_schema()
+    for part in location:
+        inner = found.get("items", {}) if isinstance(part, int) else found.get("properties", {}).get(part, {})
+        found = resolved(inner)
+    return found
+
+
+def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON Schema of a field with its own `$ref` resolved.
+
+    The `$ref` is replaced by the definition to which it refers; references inside the definition remain. If the field
+    allows null and one other type, the result is the schema of that type with the additional member `nullable`.
+    """
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return {**policy_schema()["$defs"][name], **{key: field[key] for key in field if key != "$ref"}}
+    choices = [*_without_null(field.get("anyOf", ()))]
+    if len(choices) == 1:
+        return {**field, **resolved(choices[0]), "nullable": True}
+    return field
+
+
+def _without_null(choices: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (one for one in choices if one.get("type") != "null")
+
+
+def expectation(error: Mapping[str, Any]) -> str:
+    """Return a text that states what the field of a pydantic error must contain, with the allowed values."""
+    location: Sequence[int | str] = error["loc"]
+    field = schema_at(location)
+    if error["type"] == "extra_forbidden":
+        return _unknown_field(str(location[-1]), schema_at(location[:-1]))
+    if error["type"] == "missing":
+        return f"a value is required: {_kind(field)}{_example(field)}"
+    if error["type"] == "value_error" and field.get("$comment") != DURATION:
+        return str(error["ctx"]["error"])
+    null = " or null" if field.get("nullable") else ""
+    return f"{_kind(field)}{null} is expected{_example(field)}"
+
+
+def _unknown_field(name: str, part: Mapping[str, Any]) -> str:
+    allowed = list(part.get("properties", {}))
+    return f"unknown field; allowed: {', '.join(allowed)}{did_you_mean(name, allowed, 1)}"
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    if field.get("$comment") == DURATION:
+        limits = field["anyOf"][0]
+        return f"a duration from {format_duration(limits['minimum'])} to {format_duration(limits['maximum'])}"
+    if "enum" in field:
+        return f"one of {', '.join(field['enum'])}"
+    kind = _KINDS.get(field.get("type", ""), "text")
+    most = f" of at most {field['maxItems']} items" if "maxItems" in field else ""
+    items = _kind(resolved(field["items"])) if "items" in field else ""
+    pattern = f"text that matches {field['pattern']}" if "pattern" in field else ""
+    names = ", ".join(field.get("properties", ()))
+    bounds = {"low": field.get("minimum"), "high": field.get("maximum")}
+    return pattern or kind.format(most=most, items=items, names=names, **bounds)
+
+
+_KINDS = {
+    "array": "a list{most}, each item {items}",
+    "object": "a mapping with the fields {names}",
+    "integer": "a whole number from {low} to {high}",
+    "boolean": "true or false",
+}
+
+
+def _example(field: Mapping[str, Any]) -> str:
+    """Return a text such as `, such as 1h30m` with an example of a field's value, or "".
+
+    The text is empty if the field has no example. It is also empty for a choice, a whole number or a boolean, because
+    the error text already states the allowed values.
+    """
+    is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
+    if is_listed or not field.get("examples"):
+        return ""
+    example = field["examples"][0]
+    return f", such as {example if isinstance(example, str) else json.dumps(example)}"
+
+
+MAX_CHARACTERS = 200_000
+_MAX_VALUE_TEXT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of a policy file: the rule and the field, what is expected, and what was found.
+
+    `rule` is None for a problem outside the rules.
+    """
+
+    rule: str | None
+    field: str
+    expected: str
+    found: str = ""
+
+    def __str__(self) -> str:
+        """Return the problem as one line of text for an error message."""
+        where = f"rule {self.rule}, " if self.rule else ""
+        found = f" (found {self.found})" if self.found else ""
+        return f"{where}{self.field}: {self.expected}{found}"
+
+
+class InvalidPolicy(Rejected):
+    """Raised for an invalid policy file; `problems` lists its invalid fields or its contradictions."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Store all problems; the error text has the first problem and the number of further problems."""
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        super().__init__("invalid_policy", f"{problems[0]}{more}")
+        self.problems = tuple(problems)
+
+
+def read_policy(text: str) -> dict[str, Any]:
+    """Convert a policy file in YAML or JSON to the document that the table stores, without its version.
+
+    Invalid fields raise `InvalidPolicy`, which lists all of them. If all fields are valid, but contradict each other,
+    `InvalidPolicy` lists all contradictions. Text that is not YAML raises `Rejected` (`malformed_yaml`). A text of more
+    than 200,000 characters raises `Rejected` (`too_large`).
+    """
+    parsed = _parse(text)
+    try:
+        policy = PolicyPart.model_validate(parsed)
+    except ValidationError as error:
+        raise InvalidPolicy([_problem(one, parsed) for one in error.errors(include_url=False)]) from None
+    problems = [*_contradictions(policy.rules, policy.breakers), *_repeated_sources(policy.capacity)]
+    if problems:
+        raise InvalidPolicy(problems)
+    document: dict[str, Any] = convert_durations(
+        policy.model_dump(mode="json", exclude_unset=True), lambda seconds: seconds * 1000
+    )
+    return document
+
+
+def write_policy(document: Mapping[str, Any]) -> str:
+    """Convert a stored policy document to YAML without its version; `read_policy` converts the YAML back."""
+    written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
+    parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
+    return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
+
+
+def _parse(text: str) -> Mapping[str, Any]:
+    if len(text) > MAX_CHARACTERS:
+        raise Rejected("too_large", f"the policy has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
+    try:
+        parsed = yaml.load(text, Loader=_LoaderWithoutAliases)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        raise Rejected("malformed_yaml", _text_of(error)) from None
+    if parsed is None:
+        raise InvalidPolicy([Problem(None, "the file", "rules or limits are expected", "nothing")])
+    if not isinstance(parsed, dict):
+        expected = "a mapping with rules and limits is expected"
+        raise InvalidPolicy([Problem(None, "the file", expected, _value_text(parsed))])
+    return parsed
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
+    return " ".join(str(error).split())
+
+
+class _LoaderWithoutAliases(yaml.SafeLoader):
+    """Loads YAML and refuses aliases: a short file with aliases can expand to more than fits into memory."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("YAML aliases (*name) are not supported; write the value again")
+        return super().compose_node(parent, index)
+
+
+def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
+    location = list(error["loc"])
+    rule = None
+    if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):
+        rule = _rule_name(parsed, location[1])
+        location = location[2:] or ["the rule"]
+    return Problem(rule, _field_path(location), expectation(error), _value_text(error.get("input")))
+
+
+def _rule_name(parsed: Mapping[str, Any], index: int) -> str:
+    rules = parsed.get("rules")
+    rule = rules[index] if isinstance(rules, list) else None
+    name = rule.get("name") if isinstance(rule, dict) else None
+    return f"{name} (number {index + 1})" if isinstance(name, str) else f"number {index + 1}"
+
+
+def _field_path(location: Sequence[int | str]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".") or "the file"
+
+
+def _value_text(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_VALUE_TEXT else text[:_MAX_VALUE_TEXT] + "..."
+
+
+def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
+    repeated = [source.value for source, times in Counter(sources).items() if times > 1]
+    if repeated:
+        yield Problem(None, "capacity", "each source at most once is expected", ", ".join(repeated))
+
+
+def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
+    """Yield the contradictions between valid fields of breakers and rules.
+
+    These are repeated breaker scopes, repeated rule names, rules after a rule that matches every condition, repair
+    actions that are repeated or in the wrong order, and an approval for an action that the rule does not have.
+    """
+    if len({breaker.scope for breaker in breakers}) < len(breakers):
+        yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")
+    names: set[str] = set()
+    catch_all: str | None = None
+    for rule in rules:
+        if rule.name in names:
+            yield Problem(rule.name, "name", "a name that no other rule has is expected")
+        if catch_all is not None:
+            yield Problem(rule.name, "match", f"unreachable: the earlier rule {catch_all} matches every condition")
+        names.add(rule.name)
+        catch_all = catch_all or (rule.name if rule.match.matches_all else None)
+        ordered = (
+            sorted(dict.fromkeys(rule.repair_actions), key=list(type(rule.repair_actions[0])).index)
+            if rule.repair_actions
+            else []
+        )
+        if list(rule.repair_actions) != ordered:
+            expected = ", ".join(action.value for action in ordered)
+            yield Problem(
+                rule.name, "repair_actions", f"each repair action once, mildest first, is expected: {expected}"
+            )
+        extra = [action.value for action in rule.approval if action not in rule.repair_actions]
+        if extra:
+            yield Problem(
+                rule.name,
+                "approval",
+                "repair actions from the rule's `repair_actions` are expected",
+                ", ".join(extra),
+            )

@@ -1,0 +1,163 @@
+"""Decodes `gpud`: the responses of GPUd's `/v1/states` and `/v1/events`.
+
+Severity and action of a fault come from the catalog. An exception is a state `Degraded` whose reason contains no Xid or
+SXid: its fault is a warning. The repair actions that GPUd suggests become an attribute.
+
+Grammar: a JSON list of components, each with `states` or `events`; `time` can be null. Times: RFC 3339 with a time
+zone. Units: none. Errors: `Rejected(no_framing)` if the body has no component. Source: GPUd's API description and
+captures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import (
+    Decoder,
+    Hints,
+    attributes_of,
+    elements,
+    evidence,
+    members,
+    objects_in,
+    text,
+    truncate,
+)
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
+from faultbridge.model.copies import replace
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Severity, Snapshot
+
+SOURCE = "gpud"
+_XID_IN_TEXT = re.compile(r"\b(S?XID):? (\d{1,5})\b(?! to \d)", re.IGNORECASE)
+_UNHEALTHY = frozenset({"Unhealthy", "Degraded"})
+# GPUd uses other event types for information that needs no repair.
+_BAD_EVENTS = frozenset({"Warning", "Critical", "Fatal"})
+_OTHER = {"code": "agent.condition"}
+_GPU = Component(ComponentType.GPU)
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the component states, and a fault for each event that reports a problem.
+
+    The type of such an event is Warning, Critical or Fatal. The snapshot is left out if no state can be evaluated.
+    """
+    mapped = mapping("gpud", hints.mappings)
+    components = [document for _, document in objects(text_of(body)) if _is_component(document)]
+    if not components:
+        raise Rejected("no_framing", "no component of GPUd with `states` or `events`")
+    events = [fault for component in components for fault in _events(component, mapped)]
+    return (*_snapshot(components, mapped), *sorted(events, key=lambda fault: str(fault.observed_at)))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably has a component of GPUd with states or events."""
+    return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
+
+
+def _is_component(document: Mapping[str, Any]) -> bool:
+    return "component" in document and (
+        isinstance(document.get("states"), list) or isinstance(document.get("events"), list)
+    )
+
+
+def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
+    covers: defaultdict[str, list[Component]] = defaultdict(list)
+    present: list[Fault] = []
+    for component in components:
+        row = mapped["components"].get(component["component"], _OTHER)
+        for state in objects_in(component.get("states")):
+            health = text(state.get("health"), 32)
+            if health in _UNHEALTHY:
+                present.append(_state(component, state, row))
+            # A healthy state does not name the Xid that ended, so it covers no Xid; a verified repair ends the fault.
+            if health in {"Healthy", *_UNHEALTHY} and row is not _OTHER:
+                covers[row["code"]].append(_component(row))
+                for stated in row.get("texts", ()):
+                    covers[stated["code"]].append(_GPU)
+    if covers or present:
+        yield Snapshot(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
+
+
+def _state(component: Mapping[str, Any], state: Mapping[str, Any], row: Mapping[str, Any]) -> Fault:
+    reason = text(state.get("reason")) or text(state.get("error")) or text(state.get("name"), 128) or ""
+    suggestion = members(state.get("suggested_actions"))
+    actions = [action for action in elements(suggestion.get("repair_actions")) if isinstance(action, str)]
+    degraded = state.get("health") == "Degraded" and _XID_IN_TEXT.search(reason) is None
+    return replace(
+        _fault(reason, row, component),
+        observed_at=instant(state.get("time")),
+        severity=Severity.WARNING if degraded else None,
+        attributes=attributes_of(
+            **_named(reason, row),
+            component=text(component["component"], 128),
+            name=text(state.get("name"), 128),
+            health=text(state.get("health"), 32),
+            repair_actions=", ".join(actions[:8]),
+        ),
+    )
+
+
+def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator[Fault]:
+    for event in objects_in(component.get("events")):
+        name, kind = text(event.get("name"), 128), text(event.get("type"), 32)
+        row = mapped["components"].get(component["component"], _OTHER)
+        row = {**row, "code": mapped["events"].get(name, row["code"])}
+        if kind in _BAD_EVENTS:
+            message = text(event.get("message")) or name or ""
+            yield replace(
+                _fault(message, row, component),
+                observed_at=instant(event.get("time")),
+                attributes=attributes_of(
+                    **_named(message, row), component=text(component["component"], 128), name=name, type=kind
+                ),
+            )
+
+
+def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
+    found = _XID_IN_TEXT.search(message)
+    stated = _stated(message, row)
+    code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
+    where = _device(message, code) if found else _GPU if stated else _component(row)
+    summary = truncate(message or f"{str(component['component'])[:128]} is unhealthy.")
+    return Fault(SOURCE, code, where, summary, evidence=evidence(message))
+
+
+def _stated(message: str, row: Mapping[str, Any]) -> str | None:
+    return next((text["code"] for text in row.get("texts", ()) if text["contains"] in message), None)
+
+
+def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the identifiers of the GPU that a message names, if it contains a known text of `row`.
+
+    They become attributes, because the component of such a fault names no GPU. GPUd's later healthy state names no GPU
+    either, and a clear ends only a fault of the same component.
+    """
+    return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
+
+
+def _device(message: str, code: str) -> Component:
+    kind = ComponentType.NVSWITCH if code.startswith("sxid.") else ComponentType.GPU
+    return replace(gpu_named_in(message), type=kind)
+
+
+def _component(row: Mapping[str, Any]) -> Component:
+    return Component(ComponentType(row["component"])) if "component" in row else NODE_COMPONENT
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="gpud's GET /v1/states and GET /v1/events",
+    example='[{"component": "accelerator-nvidia-error-xid", "states": [{"time": null, "name": "error_xid", "health": '
+    '"Unhealthy", "reason": "XID 79 (GPU has fallen off the bus) detected on PCI:0000:c1:00", '
+    '"suggested_actions": {"repair_actions": ["REBOOT_SYSTEM"]}}]}]',
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

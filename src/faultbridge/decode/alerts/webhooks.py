@@ -1,0 +1,189 @@
+"""Decodes `alertmanager` and `grafana`: alert webhooks and alert lists of Alertmanager and Grafana.
+
+The mapping `alerts` selects the label that names the node, and the rule that determines the fault code. An alert
+without a rule becomes `agent.alert`, which needs no action. An alert that the mapping lists in `about_monitoring` is
+about the monitoring itself, and yields nothing.
+
+Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. The decoder also reads the
+responses of Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's
+`/api/v2/alerts`. In these lists, pending and suppressed alerts are skipped, because they send no notification. Times:
+`startsAt`, or `endsAt` of a resolved alert, with a time zone; the year 1 means that the time is not set. Units: none.
+Errors: `Rejected(no_framing)` for a body that is neither a notification nor a list of alerts. Source: the webhook
+formats of Alertmanager and Grafana, and the HTTP APIs of Prometheus and Alertmanager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import (
+    Decoder,
+    Hints,
+    attributes_of,
+    evidence,
+    members,
+    objects_in,
+    pci_of,
+    text,
+    to_clear,
+    truncate,
+)
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, ComponentType, Fault, Observation
+from faultbridge.model.times import to_text
+
+_PORT = re.compile(r"(?:\[([0-9a-fA-F:]{2,39})\]|([^:\s]{1,253}))(?::\d{1,5})?")
+_XID_IN_TEXT = re.compile(r"\bXid(?: error)?:? {0,2}(\d{1,5})\b", re.IGNORECASE)
+_Labels = Mapping[str, Any]
+
+
+def _is_webhook(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document)
+
+
+def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
+    if _is_webhook(document):
+        return tuple(objects_in(document["alerts"]))
+    listed = members(document.get("data")).get("alerts")
+    if isinstance(listed, list):
+        firing = (alert for alert in objects_in(listed) if alert.get("state") == "firing")
+        return tuple({**alert, "startsAt": alert.get("activeAt")} for alert in firing)
+    state = members(document.get("status")).get("state")
+    if "labels" in document and "startsAt" in document and isinstance(state, str):
+        # `endsAt` of an alert that still fires is only the time at which Alertmanager would resolve it.
+        return () if state == "suppressed" else ({**document, "status": "firing"},)
+    return None
+
+
+def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each firing alert and a clear for each resolved alert.
+
+    The status of each alert counts, not the status of its notification: a notification of a firing group may also
+    contain resolved alerts. Alerts about the monitoring itself are skipped.
+    """
+    mapped = mapping("alerts", hints.mappings)
+    found = [alerts for _, document in objects(text_of(body)) if (alerts := _alerts(document)) is not None]
+    if not found:
+        raise Rejected("no_framing", "no notification with `alerts`, and no list of alerts")
+    return tuple(observation for alerts in found for alert in alerts for observation in _alert(source, alert, mapped))
+
+
+def _alert(source: str, alert: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator[Fault | Clear]:
+    labels, notes = members(alert.get("labels")), members(alert.get("annotations"))
+    name = text(labels.get("alertname"), 256) or "unnamed alert"
+    if name in mapped["about_monitoring"]:
+        return
+    rule = next((row for row in mapped["rules"] if _fits(row, name, labels)), None)
+    resolved = alert.get("status") == "resolved"
+    started, ended = instant(alert.get("startsAt")), instant(alert.get("endsAt"))
+    summary = text(notes.get("summary")) or text(notes.get("message")) or text(notes.get("description")) or name
+    fault = Fault(
+        source=source,
+        code=_code(rule, labels, (name, summary), mapped),
+        component=_component(rule, labels, mapped),
+        message=truncate(f"{name}: {summary}" if summary != name else name),
+        observed_at=ended if resolved else started,
+        evidence=evidence(", ".join(f"{key}={value}" for key, value in sorted(labels.items()))),
+        attributes=attributes_of(
+            alertname=name,
+            fingerprint=text(alert.get("fingerprint"), 64),
+            severity_label=text(labels.get("severity"), 64),
+            started_at=to_text(started) if started else None,
+            description=text(notes.get("description"), 512),
+        ),
+        node=_node(labels, mapped),
+    )
+    yield to_clear(fault) if resolved else fault
+
+
+def _fits(rule: Mapping[str, Any], name: str, labels: _Labels) -> bool:
+    wanted = members(rule.get("labels"))
+    named = re.fullmatch(rule["alert"], name) if "alert" in rule else True
+    return bool(named) and all(re.fullmatch(want, str(labels.get(label, ""))[:256]) for label, want in wanted.items())
+
+
+def _code(rule: Mapping[str, Any] | None, labels: _Labels, texts: tuple[str, ...], mapped: Mapping[str, Any]) -> str:
+    if rule is None:
+        return "agent.alert"
+    if rule["code"] != "xid":
+        return str(rule["code"])
+    from_label = next((str(labels[label]) for label in mapped["xid_labels"] if labels.get(label)), "")
+    if re.fullmatch(r"\d{1,5}", from_label, re.ASCII):
+        return f"xid.{int(from_label)}"
+    match = next((match for part in texts if (match := _XID_IN_TEXT.search(part))), None)
+    return f"xid.{int(match[1])}" if match else "agent.gpu_unhealthy"
+
+
+def _component(rule: Mapping[str, Any] | None, labels: _Labels, mapped: Mapping[str, Any]) -> Component:
+    kind = rule.get("component") if rule else None
+    if kind == "gpu":
+        return _gpu(labels, mapped["gpu_labels"])
+    if kind == "nic":
+        return Component(ComponentType.NIC, name=_first(labels, mapped["nic_labels"]))
+    return NODE_COMPONENT
+
+
+def _gpu(labels: _Labels, names: Mapping[str, list[str]]) -> Component:
+    index = _first(labels, names["index"]) or ""
+    return Component(
+        ComponentType.GPU,
+        pci=pci_of(_first(labels, names["pci"]) or ""),
+        uuid=_first(labels, names["uuid"]),
+        index=int(index) if re.fullmatch(r"\d{1,3}", index, re.ASCII) else None,
+    )
+
+
+def _first(labels: _Labels, names: list[str]) -> str | None:
+    return next((value for name in names if (value := text(labels.get(name), 64))), None)
+
+
+def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
+    for label in mapped["node_labels"]:
+        match = _PORT.fullmatch(text(labels.get(label), 256) or "")
+        name = (match[1] or match[2]) if match else None
+        if name and name not in mapped["no_nodes"]:
+            return name
+    return None
+
+
+def _recognize_alertmanager(body: bytes) -> bool:
+    """Return whether a body is probably a list of alerts, or a notification that Grafana did not send.
+
+    A notification of Grafana has the field `orgId`.
+    """
+    if b'"alerts"' in body:
+        return (b'"groupLabels"' in body or b'"activeAt"' in body) and b'"orgId"' not in body
+    return b'"startsAt"' in body and b'"fingerprint"' in body and b'"receivers"' in body
+
+
+def _recognize_grafana(body: bytes) -> bool:
+    return b'"alerts"' in body and b'"orgId"' in body
+
+
+ALERTMANAGER = Decoder(
+    name="alertmanager",
+    summary="Alertmanager's webhook, version 4, its /api/v2/alerts, and Prometheus' /api/v1/alerts; the mapping "
+    "`alerts` names nodes and faults",
+    example='{"version": "4", "status": "firing", "receiver": "faultbridge", "groupLabels": {}, "alerts": [{"status": '
+    '"firing", "labels": {"alertname": "GpuXidError", "xid": "79", "gpu": "3", "node": "ip-10-0-0-7"}, '
+    '"annotations": {}, "startsAt": "2026-02-03T04:05:06.789012345Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
+    recognize=_recognize_alertmanager,
+    decode=partial(_decode, "alertmanager"),
+    can_be_silent=True,
+)
+GRAFANA = Decoder(
+    name="grafana",
+    summary="Grafana's alerting webhook; the mapping `alerts` names nodes and faults",
+    example='{"version": "1", "orgId": 1, "status": "firing", "state": "alerting", "receiver": "faultbridge", '
+    '"alerts": [{"status": "firing", "labels": {"alertname": "GPU Xid", "xid": "48", "instance": "ip-10-0-0-7:9400"}, '
+    '"values": null, "startsAt": "2026-02-03T04:05:06Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
+    recognize=_recognize_grafana,
+    decode=partial(_decode, "grafana"),
+    can_be_silent=True,
+)

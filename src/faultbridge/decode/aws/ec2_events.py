@@ -1,0 +1,82 @@
+"""Decodes `ec2-event`: state changes and Spot warnings of instances, from Amazon EC2 on EventBridge.
+
+Grammar: one or more EventBridge events with `detail.instance-id`. Times: `time` of the event, in UTC. Units: none.
+Errors: `Rejected(no_framing)` if the body has no event of aws.ec2. Source: Amazon EC2's event documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instance_of
+from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, text
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
+
+SOURCE = "ec2-event"
+STATE_CHANGE = "EC2 Instance State-change Notification"
+STOPPED, GONE = "cloud.instance_stopped", "cloud.instance_gone"
+_STATES: Mapping[str, str] = {"stopping": STOPPED, "stopped": STOPPED, "shutting-down": GONE, "terminated": GONE}
+_WARNINGS: Mapping[str, tuple[str, str]] = {
+    "EC2 Spot Instance Interruption Warning": ("cloud.spot_interruption", "EC2 interrupts the Spot instance"),
+    "EC2 Instance Rebalance Recommendation": ("cloud.rebalance_recommended", "EC2 may interrupt the Spot instance"),
+}
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each stop, termination or warning, and a health snapshot for each start.
+
+    A start is a change of an instance to the state `running`. Other events yield nothing.
+    """
+    events = tuple(cloud_events(body, "aws.ec2"))
+    if not events:
+        raise Rejected("no_framing", "no event of aws.ec2")
+    return tuple(observation for event in events for observation in _observations(event))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably has an EventBridge event of the source `aws.ec2`."""
+    return b'"aws.ec2"' in body and b'"detail-type"' in body
+
+
+def _observations(event: CloudEvent) -> Iterator[Observation]:
+    instance_id = instance_of(event.detail.get("instance-id"))
+    state = text(event.detail.get("state"), 32) or ""
+    if instance_id is None:
+        return
+    if event.kind in _WARNINGS:
+        code, message = _WARNINGS[event.kind]
+        action = text(event.detail.get("instance-action"), 32)
+        yield _fault(event, code, f"{message}{f' ({action})' if action else ''}.", instance_id)
+    elif event.kind == STATE_CHANGE and state in _STATES:
+        yield _fault(event, _STATES[state], f"EC2 reports the instance as {state}.", instance_id)
+    elif event.kind == STATE_CHANGE and state == "running":
+        covers = {STOPPED: (NODE_COMPONENT,), GONE: (NODE_COMPONENT,)}
+        yield Snapshot(SOURCE, covers, (), event.at, node=instance_id)
+
+
+def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Fault:
+    fields = {name: text(event.detail.get(name), 64) for name in ("state", "instance-action")}
+    return Fault(
+        source=SOURCE,
+        code=code,
+        component=NODE_COMPONENT,
+        message=message,
+        observed_at=event.at,
+        evidence=evidence(f"{event.kind}: {', '.join(f'{name}={value}' for name, value in fields.items() if value)}"),
+        attributes=attributes_of(
+            instance_id=instance_id, event_id=event.id, state=fields["state"], action=fields["instance-action"]
+        ),
+        node=instance_id,
+    )
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="Amazon EC2's events on EventBridge: state changes, Spot interruptions, rebalance recommendations",
+    example='{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": '
+    '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

@@ -1,0 +1,188 @@
+"""Packaged data: the catalog of fault codes, their families, GPUs by instance type, and other tables.
+
+`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters,
+`efa_rates` the rates of EFA devices, `policies` the default policy, `detectors` the detectors of gray failures,
+`deep_tests` the tests of a deep verification, and `mechanisms` the data of `faultbridge explain`. `exporter_fields`
+lists metrics of dcgm-exporter, and `patterns` checks regular expressions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.model.catalog import Catalog, Kind, Recommendation, Row, Scope
+from faultbridge.model.faults import Action, Family, Severity
+
+if TYPE_CHECKING:
+    from faultbridge.model.offenders import Odds
+
+FOLDER = Path(__file__).parent
+_ENDS_ON = ("reboot_node", "replace_node", "verified")
+
+
+@cache
+def load_catalog() -> Catalog:
+    """Return the packaged catalog of fault codes; each row is built when it is first used."""
+    index = _read("index.json")
+    raw = (row for name in index["files"] for row in _read(name))
+    rows = _LazyRows({row["code"]: row for row in raw})
+    return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault())
+
+
+@cache
+def network_faults_ended_by_reboot() -> frozenset[str]:
+    """Return the codes of the network faults that a reboot of the node ends.
+
+    For most of these faults, no source reports that the fault is over.
+    """
+    return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
+
+
+@cache
+def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
+    """Return the fault codes and families that a passed verification proves fixed, by verifier and level.
+
+    A level also covers everything that lower levels cover. The value of a level does not repeat that.
+    """
+    verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
+    return {
+        verifier: {int(level): tuple(covered) for level, covered in levels.items()}
+        for verifier, levels in verifiers.items()
+    }
+
+
+@cache
+def verifiers_by_fault() -> frozenset[str]:
+    """Return the verifiers whose level depends on the faults of the node.
+
+    Such a verifier runs at the lowest level that covers these faults, or at its highest level if no level covers all of
+    them. A policy rule can name another level.
+    """
+    return frozenset(_read_beside("coverage.json")["by_fault"])
+
+
+@cache
+def gpus_by_instance_type() -> Mapping[str, int]:
+    """Return the number of GPUs of an instance, by EC2 instance type (without HyperPod's prefix `ml.`)."""
+    counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
+    return counts
+
+
+@cache
+def efa_rates_by_instance_type() -> Mapping[str, int]:
+    """Return the rate of each EFA device in Gb/s, by EC2 instance type.
+
+    An instance type for which the public sources disagree is absent.
+    """
+    rates: dict[str, int] = _read_beside("instance_types.json")["efa_gigabits_per_second"]
+    return rates
+
+
+@cache
+def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return the hardware units that NVLink5 errors name, by Xid and by the name of the unit.
+
+    An error contains the number of its unit in the word `intrInfo`. Each unit has two such numbers: `before` is used by
+    drivers older than R575, `since` by R575 and later drivers.
+    """
+    units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
+    return units
+
+
+@cache
+def offender_odds() -> Odds:
+    """Return the probabilities for estimating whether a GPU card or its slot causes repeated faults."""
+    from faultbridge.model.offenders import Odds
+
+    raw = _read_beside("offenders.json")
+    return Odds(float(raw["repeat"]), float(raw["background"]))
+
+
+@cache
+def dcgm_texts() -> Mapping[str, str]:
+    """Return the fault code for each phrase in DCGM messages; the most specific phrases come first."""
+    return {row["contains"]: row["code"] for row in _read_beside("dcgm_texts.json")["texts"]}
+
+
+class _LazyRows(Mapping[str, Row]):
+    """The rows of the catalog by fault code; each row is built when it is first used.
+
+    A batch of records needs only a few of the rows.
+    """
+
+    def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
+        self._raw = raw
+        self._built: dict[str, Row] = {}
+
+    def __getitem__(self, code: str) -> Row:
+        row = self._built.get(code)
+        if row is None:
+            row = self._built[code] = _row(self._raw[code])
+        return row
+
+    def get(self, code: str, default: Any = None) -> Any:  # noqa: ANN401 - as `Mapping.get`, which is slow
+        row = self._built.get(code)
+        if row is None and code in self._raw:
+            row = self[code]
+        return default if row is None else row
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._raw
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+def _row(raw: Mapping[str, Any]) -> Row:
+    optional = {name: raw[name] for name in ("same_as", "conflict", "reason") if name in raw}
+    return Row(
+        code=raw["code"],
+        name=raw["name"],
+        severity=Severity(raw["severity"]),
+        action=Action(raw["action"]),
+        kind=Kind(raw.get("kind", Kind.EDGE)),
+        scope=Scope(raw.get("scope", Scope.BOOT)),
+        ends_on=tuple(raw.get("ends_on", _ENDS_ON)),
+        stands_for=tuple(raw.get("stands_for", ())),
+        recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
+        family=_family(raw["code"]),
+        **optional,
+    )
+
+
+def _family(code: str) -> Family | None:
+    matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
+    return _family_patterns()[max(matching, key=len)] if matching else None
+
+
+def matches_family(code: str, pattern: str) -> bool:
+    """Return whether a fault code matches a pattern with at most one `*`.
+
+    `fnmatch` is not used, because it would compile a regular expression for each pattern when the first row is read.
+    """
+    start, star, end = pattern.partition("*")
+    if not star:
+        return code == pattern
+    return len(code) >= len(start) + len(end) and code.startswith(start) and code.endswith(end)
+
+
+@cache
+def _family_patterns() -> Mapping[str, Family | None]:
+    read = _read_beside("families.json")
+    without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
+    return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}
+
+
+def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
+    return _read_beside(f"catalog/{name}")
+
+
+def _read_beside(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
+    return json.loads((FOLDER / name).read_bytes())

@@ -1,0 +1,200 @@
+"""Thresholds: how far each counter may increase before the increase is a fault.
+
+A customer can replace the limits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from faultbridge.decode.data import efa_rates_by_instance_type
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Misconfigured
+
+THRESHOLDS = "thresholds"
+"""The member of a customer's mappings with the customer's own limits, by source and counter."""
+_OVERRIDABLE = ("limit", "seconds")
+_MAX_LIMIT = 2**63
+_FILE = Path(__file__).parent / "thresholds" / "counters.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The threshold of one counter: an increase above `limit` is a fault with the code `code`.
+
+    - `seconds`: `limit` applies to each period of this length, so that twice the time allows twice the increase. If it
+      is None, `limit` applies to the increase between two samples, whatever the time between them.
+    - `bits`: the width of a counter that stops at its maximum; None for any other counter
+    - `remote`: whether a healthy port increases the counter when the other end of the link fails
+    - `says`: what other tools state about the counter, by the name of the tool
+    """
+
+    counter: str
+    code: str
+    limit: int
+    unit: str
+    seconds: int | None = None
+    bits: int | None = None
+    remote: bool = False
+    says: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def full(self) -> int | None:
+        """Return the maximum at which the counter stops, or None if it does not stop."""
+        return None if self.bits is None else 2**self.bits - 1
+
+
+@cache
+def thresholds() -> Mapping[tuple[str, str], Threshold]:
+    """Return every packaged threshold, by source and counter."""
+    found: dict[tuple[str, str], Threshold] = {}
+    for row in json.loads(_FILE.read_bytes()):
+        fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
+        found |= {
+            (source, counter): Threshold(counter, **fields) for source in row["sources"] for counter in row["counters"]
+        }
+    return found
+
+
+Thresholds = Mapping[tuple[str, str], Threshold]
+"""Thresholds by source and counter."""
+
+
+def thresholds_with(extensions: Mapping[str, Mapping[str, Any]]) -> Thresholds:
+    """Return the packaged thresholds with the limits and time windows that a customer's mappings set."""
+    own = extensions.get(THRESHOLDS)
+    if not own:
+        return thresholds()
+    stated = {(source, name): dict(values) for source, counters in own.items() for name, values in counters.items()}
+    return {key: replace(one, **stated[key]) if key in stated else one for key, one in thresholds().items()}
+
+
+def check_thresholds(own: object) -> None:
+    """Raise `Misconfigured` unless a customer's limits are valid and belong to packaged thresholds."""
+    for source, counters in _object(own, THRESHOLDS).items():
+        allowed = counters_of(source)
+        if not allowed:
+            sources = sorted({known for known, _ in thresholds()})
+            raise Misconfigured(f"no counter of {source!r} has a threshold; sources with one are {', '.join(sources)}")
+        for counter, values in _object(counters, f"{THRESHOLDS}.{source}").items():
+            if counter not in allowed:
+                raise Misconfigured(f"no threshold of {source} {counter!r}; allowed are {', '.join(sorted(allowed))}")
+            _check_values(f"{THRESHOLDS}.{source}.{counter}", values)
+
+
+def _check_values(path: str, values: object) -> None:
+    for name, value in _object(values, path).items():
+        if name not in _OVERRIDABLE:
+            raise Misconfigured(f"unknown member of {path}: {name!r}; allowed are {', '.join(_OVERRIDABLE)}")
+        least = 1 if name == "seconds" else 0
+        if name == "seconds" and value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _MAX_LIMIT:
+            raise Misconfigured(f"wrong value of {path}.{name}: {value!r}; expected an integer of at least {least}")
+
+
+def _object(value: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Misconfigured(f"wrong type of {path}: {type(value).__name__}; expected a JSON object")
+    return value
+
+
+@cache
+def counters_of(source: str) -> frozenset[str]:
+    """Return the counters of a source that have a packaged threshold."""
+    return frozenset(counter for counter_source, counter in thresholds() if counter_source == source)
+
+
+# The metrics of dcgm-exporter that the decoder `dcgm-metrics` reads.
+#
+# When the agent checks whether the output of dcgm-exporter has changed, it ignores all other metrics.
+
+XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
+XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
+"""How often the Xid in the label `xid` occurred within the exporter's time window."""
+
+HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
+ROW_REMAP_FAILURE = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+ROW_REMAP_PENDING = "DCGM_FI_DEV_ROW_REMAP_PENDING"
+RETIRED_PENDING = "DCGM_FI_DEV_RETIRED_PENDING"
+STATES = frozenset({ROW_REMAP_FAILURE, ROW_REMAP_PENDING, RETIRED_PENDING})
+NVLINK5 = tuple(
+    f"DCGM_FI_DEV_NVLINK_{name}"
+    for name in (
+        "COUNT_RX_MALFORMED_PACKET_ERRORS",
+        "COUNT_RX_BUFFER_OVERRUN_ERRORS",
+        "COUNT_RX_ERRORS",
+        "COUNT_RX_GENERAL_ERRORS",
+        "COUNT_LOCAL_LINK_INTEGRITY_ERRORS",
+        "COUNT_RX_SYMBOL_ERRORS",
+        "COUNT_EFFECTIVE_ERRORS",
+        "ECC_DATA_ERROR_COUNT_TOTAL",
+        "RX_PACKET_MALFORMED_TOTAL",
+        "RX_PACKET_DROPPED_TOTAL",
+        "RX_ERROR_TOTAL",
+        "RX_GENERAL_ERROR_TOTAL",
+        "INTEGRITY_ERROR_TOTAL",
+        "RX_SYMBOL_ERROR_TOTAL",
+        "EFFECTIVE_ERROR_TOTAL",
+        "COUNT_LINK_RECOVERY_EVENTS",
+        "COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS",
+        "RECOVERY_EVENT_TOTAL",
+        "RECOVERY_SUCCESSFUL_TOTAL",
+        "COUNT_LINK_RECOVERY_FAILED_EVENTS",
+        "RECOVERY_FAILED_TOTAL",
+    )
+)
+"""The error counters of NVLink5 (Blackwell and later), under their original and their later names."""
+
+COUNTERS = frozenset(
+    {
+        XID_GAUGE,
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+        *NVLINK5,
+        "DCGM_FI_DEV_THERMAL_VIOLATION",
+        "DCGM_FI_DEV_POWER_VIOLATION",
+        "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
+        "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
+        "DCGM_FI_DEV_RELIABILITY_VIOLATION",
+    }
+)
+READ_FIELDS = COUNTERS | STATES | {XID_COUNT, HEALTH}
+
+
+EFA_RATES = "efa_rates"
+"""The member of a customer's mappings with rates by instance type; `null` removes a packaged rate."""
+_MAX_RATE = 100_000
+
+
+def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
+    """Return the packaged rates of EFA devices, in Gb/s by instance type, with a customer's changes."""
+    own = extensions.get(EFA_RATES)
+    if not own:
+        return efa_rates_by_instance_type()
+    return {name: int(rate) for name, rate in {**efa_rates_by_instance_type(), **own}.items() if rate is not None}
+
+
+def check_efa_rates(own: object) -> None:
+    """Raise `Misconfigured` unless a customer's rates are valid, by instance type.
+
+    A rate is an integer from 1 to 100,000 (Gb/s), or null, which removes a packaged rate.
+    """
+    if not isinstance(own, dict):
+        raise Misconfigured(f"wrong type of {EFA_RATES}: {type(own).__name__}; expected a JSON object")
+    for name, rate in own.items():
+        is_rate = isinstance(rate, int) and not isinstance(rate, bool) and 0 < rate <= _MAX_RATE
+        if rate is not None and not is_rate:
+            raise Misconfigured(f"wrong value of {EFA_RATES}.{name}: {rate!r}; expected a rate in Gb/s, or null")

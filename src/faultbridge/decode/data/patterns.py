@@ -1,0 +1,119 @@
+"""Compiles regular expressions from data, and rejects those whose matching time has no bound."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from faultbridge.model.errors import Misconfigured
+
+MAX_PATTERN = 512
+# A repetition of a repetition makes the matching time exponential.
+_NESTED = re.compile(r"[*+}?]\)[*+{]")
+_UNBOUNDED = re.compile(r"(?<!\\)[*+]|\{\d*,\}")
+_WIDE = re.compile(r"\{(?:\d*,)?(\d{2,9})\}")
+# Wide repetitions multiply: three of 64 match within milliseconds, four do not.
+_MAX_PLACES = 300_000
+
+
+@lru_cache(maxsize=512)
+def bounded_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern, or raise `Misconfigured` if it is invalid or could take too long to match.
+
+    A pattern is refused if it is longer than 512 characters, or if it has an unlimited repetition, nested repetitions
+    or too many wide repetitions.
+    """
+    if len(pattern) > MAX_PATTERN or _NESTED.search(pattern) or _UNBOUNDED.search(pattern):
+        raise Misconfigured(f"pattern without a time bound: {pattern[:64]!r}; use {{0,n}} and no nested repetition")
+    if prod(int(limit) for limit in _WIDE.findall(pattern) if int(limit) > _NARROW_LIMIT) > _MAX_PLACES:
+        raise Misconfigured(f"too many wide repetitions in the pattern {pattern[:64]!r}; use smaller limits")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise Misconfigured(f"invalid pattern: {pattern[:64]!r}: {error}") from error
+
+
+_NARROW_LIMIT = 15
+
+_REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
+_CHOICES = frozenset({"BRANCH", "GROUPREF_EXISTS"})
+
+
+def check_repetitions(pattern: str) -> None:
+    """Raise `Misconfigured` if a pattern repeats a group that contains alternatives or a repetition.
+
+    A repetition within the group counts only if its length is variable. A text may match such a pattern in many ways,
+    and a search may try all of them. The time of the search can then grow exponentially, even if each repetition has a
+    small limit.
+    """
+    if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
+        text = "repeats a group that contains alternatives or a repetition"
+        raise Misconfigured(f"the pattern {pattern[:64]!r} {text}; its matching time has no bound")
+
+
+def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
+    """Return True if a pattern repeats a part with alternatives or with a repetition of variable length.
+
+    `node` is the parsed pattern or a part of it. `repeated` states whether a repetition contains this part.
+    """
+    name, *arguments = node if isinstance(node, tuple) and node else (None,)
+    if str(name) in _REPEATS:
+        least, most, body = arguments[0]
+        return (repeated and least != most) or _is_ambiguous(body, repeated=repeated or most > 1)
+    if str(name) in _CHOICES and repeated:
+        return True
+    parts = node if isinstance(node, (tuple, list)) else getattr(node, "data", ())
+    return any(_is_ambiguous(one, repeated=repeated) for one in parts)
+
+
+# Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.
+#
+# It also loads the JSON Schema with which a customer's own mechanisms are checked.
+
+_FOLDER = Path(__file__).parent / "explain"
+DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical")
+"""The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
+
+
+@cache
+def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
+    """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`.
+
+    A document can contain log patterns, mechanisms (ways in which a job can fail), and the role of fault codes in a
+    failure, such as first sign or consequence.
+    """
+    return tuple(_read(f"{name}.json") for name in DOMAINS)
+
+
+@cache
+def handled_rows() -> tuple[Mapping[str, Any], ...]:
+    """Return the log patterns that mark a nearby error as handled by the process.
+
+    A process continues after a handled error, so the error did not end the job.
+    """
+    return tuple(_read("handled.json")["handled"])
+
+
+@cache
+def mechanism_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema for documents of log patterns and mechanisms, packaged or from a customer."""
+    return _read("schema.json")
+
+
+@cache
+def explain_weights() -> Mapping[str, Any]:
+    """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`.
+
+    Each point and each limit has a text (`meaning`) that explains it.
+    """
+    return _read("weights.json")
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads((_FOLDER / name).read_bytes())
+    return found

@@ -1,0 +1,183 @@
+"""Decodes `dcgm-metrics`: the states and counters in a scrape of dcgm-exporter.
+
+The Xid gauge keeps the last Xid until the exporter restarts, and has no time. If it were a fault, each scrape would
+report the fault again after a repair. It is therefore a counter sample, and only a change of its value is a fault. The
+exporter's count of Xids in a time window is treated in the same way.
+
+Grammar: Prometheus text, one sample per line. Label names differ by exporter (`UUID`, `uuid` or `gpu_uuid`, `hostname`
+or `Hostname`). A GPU in MIG mode is listed once for each MIG instance and counts as one GPU. DCGM's blank values (2^63
+- 16 and higher) are ignored. A GPU that is not listed is neither healthy nor faulty. Times: the milliseconds of a
+sample, if it has any. Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius). Errors:
+`Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from faultbridge.decode.data.counters import (
+    COUNTERS,
+    HEALTH,
+    RETIRED_PENDING,
+    ROW_REMAP_FAILURE,
+    ROW_REMAP_PENDING,
+    XID_COUNT,
+)
+from faultbridge.decode.dcgm.health import health_code
+from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, pci_of, truncate
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.fault_codes import CODES
+from faultbridge.decode.frames.prometheus import Sample, samples
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
+    Action,
+    Component,
+    ComponentType,
+    CounterSample,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
+
+SOURCE = "dcgm-metrics"
+_PREFIXES = ("DCGM_FI_", "DCGM_EXP_")
+_FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)", re.MULTILINE)
+_HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    code: str
+    message: str
+
+
+_STATES: Mapping[str, _State] = {
+    ROW_REMAP_FAILURE: _State("dcgm.row_remap_failure", "Row remapping has failed."),
+    ROW_REMAP_PENDING: _State("dcgm.pending_row_remap", "Row remapping is pending."),
+    RETIRED_PENDING: _State("dcgm.pending_page_retirements", "Page retirement is pending."),
+}
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return, for each scrape, one health snapshot, and one counter sample for each GPU with counters.
+
+    The health snapshot is left out if the scrape has no state that can be checked.
+    """
+    text = text_of(body)
+    if _FRAMING.search(text) is None:
+        raise Rejected("no_framing", "no line with a DCGM field")
+    return tuple(observation for scrape in _scrapes(text) for observation in scrape.result())
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a line of the body starts with a DCGM field, or is a comment about a DCGM metric."""
+    return _FRAMING.search(text_of(body)) is not None
+
+
+def _scrapes(text: str) -> Iterator[_Scrape]:
+    """Yield the scrapes in a text. A metric series that occurs a second time starts the next scrape."""
+    scrape, seen = _Scrape(), set[tuple[str, tuple[tuple[str, str], ...]]]()
+    for sample in samples(text, _PREFIXES):
+        series = (sample.name, tuple(sample.labels.items()))
+        if series in seen:
+            yield scrape
+            scrape = _Scrape()
+            seen.clear()
+        seen.add(series)
+        scrape.take(sample)
+    yield scrape
+
+
+class _Scrape:
+    def __init__(self) -> None:
+        self._covers: defaultdict[str, set[Component]] = defaultdict(set)
+        self._present: dict[tuple[str, Component], Fault] = {}
+        self._values: defaultdict[Component, dict[str, int | str]] = defaultdict(dict)
+        self._node: str | None = None
+        self._gpus: set[Component] = set()
+
+    def take(self, sample: Sample) -> None:
+        gpu = _gpu(sample)
+        if gpu is None or sample.value is None:
+            return
+        if gpu not in self._gpus:
+            self._gpus.add(gpu)
+            bounded(self._gpus)
+        self._node = self._node or sample.label("hostname", "Hostname")
+        if sample.name in COUNTERS:
+            self._count(gpu, sample.name, int(sample.value))
+        elif sample.name == XID_COUNT:
+            self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(sample.value))
+        elif sample.name in _STATES:
+            state = _STATES[sample.name]
+            self._check(state.code, gpu, sample, bad=sample.value > 0, message=state.message)
+        elif sample.name == HEALTH:
+            watch = sample.label("health_watch") or ""
+            message = f"DCGM health watch {watch or 'unnamed'}."
+            self._check(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
+
+    def _count(self, gpu: Component, name: str, value: int) -> None:
+        """Store a counter of a GPU. If the scrape lists the GPU several times, keep the highest value.
+
+        A GPU in MIG mode is listed once for each MIG instance.
+        """
+        previous = self._values[gpu].get(name)
+        self._values[gpu][name] = max(value, previous) if isinstance(previous, int) else value
+
+    def _check(self, code: str, gpu: Component, sample: Sample, *, bad: bool, message: str) -> None:
+        self._covers[code].add(gpu)
+        if not bad:
+            return
+        details = {"field": sample.name, "value": str(sample.value)}
+        fault = Fault(
+            SOURCE, code, gpu, truncate(message), sample.at, evidence(_line(sample)), details, node=self._node
+        )
+        if sample.name == HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE:
+            fault = fault.classified(Severity.WARNING, Action.NONE)
+        self._present[code, gpu] = fault
+
+    def result(self) -> tuple[Observation, ...]:
+        covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
+        snapshot = Snapshot(SOURCE, covers, tuple(self._present.values()), node=self._node)
+        samples = (CounterSample(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())
+        return (snapshot, *samples) if covers else tuple(samples)
+
+
+def _gpu(sample: Sample) -> Component | None:
+    index, uuid = sample.label("gpu"), sample.label("UUID", "uuid", "gpu_uuid")
+    if index is None and uuid is None:
+        return None
+    number = int(index) if index and index.isascii() and index.isdigit() and len(index) <= 4 else None  # noqa: PLR2004 - a small number
+    return Component(
+        ComponentType.GPU,
+        pci=pci_of(sample.label("pci_bus_id") or ""),
+        uuid=uuid[:64] if uuid else None,
+        index=number,
+    )
+
+
+def _watch_code(sample: Sample, watch: str) -> str:
+    error_name = (sample.label("health_error_code") or "").removeprefix("DCGM_FR_").lower()
+    code = f"dcgm.{error_name}"
+    return code if error_name and error_name != "ok" and code in CODES else health_code(watch)
+
+
+def _line(sample: Sample) -> str:
+    return f"{sample.name}{{{', '.join(f'{name}={text}' for name, text in sample.labels.items())}}} {sample.value}"
+
+
+def _order(gpu: Component) -> tuple[int, str]:
+    return (gpu.index if gpu.index is not None else -1, gpu.uuid or gpu.pci or "")
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="a scrape of dcgm-exporter: row remapping and health states, the last Xid, error counters",
+    example='DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0",hostname="node-1"} 0',
+    recognize=recognize,
+    decode=decode,
+)

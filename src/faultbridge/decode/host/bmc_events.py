@@ -1,0 +1,259 @@
+"""Decodes `bmc-events`: events of a baseboard management controller (`ipmitool`, FreeIPMI, Redfish).
+
+Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`; `ID |
+MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`); or Redfish's
+LogEntry objects, alone or in a collection, or its Event. A deasserted event is a clear. A Redfish event that is OK or
+resolved is skipped. Times: those of the controller, taken as UTC; Redfish's `EventTimestamp` or `Created`. Units: none.
+Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event
+schemas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decode.frames.clock import instant, iso_instant
+from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, text, to_clear, truncate
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
+    NODE_COMPONENT,
+    Action,
+    Clear,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+)
+
+# Reads the listing of FreeIPMI's `ipmi-sel`: a heading with column names, and one event per line.
+#
+# Grammar: `ID | Date | Time | Name | Type [| State] [| Event Direction] | Event`, separated by `|` or, with an option,
+# by commas. A date is `MON-DD-YYYY`, or `PreInit` or `PostInit` if the clock of the controller was not set yet. Without
+# a heading, the columns are those of the default output.
+
+_DEFAULT = ("ID", "Date", "Time", "Name", "Type", "Event")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_COLUMN = r"[ \t]{0,64}[|,][ \t]{0,8}"
+_HEADING = re.compile(
+    rf"^ID{_COLUMN}Date{_COLUMN}Time{_COLUMN}Name{_COLUMN}[^\n]{{0,200}}\bEvent[ \t]{{0,64}}\r?$", re.MULTILINE
+)
+_ROW = re.compile(
+    rf"^[ \t]{{0,8}}\d{{1,6}}{_COLUMN}(?:[A-Z][a-z]{{2}}-\d\d-\d{{4}}|P(?:re|ost)Init){_COLUMN}"
+    rf"(?:\d\d:\d\d:\d\d|P(?:re|ost)Init){_COLUMN}[^\n]{{1,400}}$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event: the name and type of the sensor, what the event reports (`says`), and its time.
+
+    `at` is the time of the controller in ISO 8601, or None if its clock was not set. `ended` is True for a deasserted
+    event.
+    """
+
+    name: str
+    type: str
+    says: str
+    at: str | None
+    ended: bool
+    line: str
+
+
+def is_listing(text: str) -> bool:
+    """Return whether a text has the heading or an event of an `ipmi-sel` listing."""
+    return _HEADING.search(text) is not None or _ROW.search(text) is not None
+
+
+def events(text: str) -> Iterator[Event]:
+    """Yield the events of an `ipmi-sel` listing."""
+    heading = _HEADING.search(text)
+    names = _cells(heading[0], len(heading[0])) if heading else _DEFAULT
+    for row in _ROW.finditer(text):
+        cells = _cells(row[0], len(names))
+        if len(cells) >= len(_DEFAULT):
+            yield _event(dict(zip(names, cells, strict=False)), row[0].strip())
+
+
+def _event(cells: Mapping[str, str], line: str) -> Event:
+    says = cells.get("Event", "")
+    direction = next((value for name, value in cells.items() if "Direction" in name), "")
+    ended = direction.startswith("Deassert")
+    return Event(cells["Name"], cells["Type"], says, _time(cells["Date"], cells["Time"]), ended, line)
+
+
+def _time(date: str, clock: str) -> str | None:
+    month, _, rest = date.partition("-")
+    day, _, year = rest.partition("-")
+    if month not in _MONTHS or ":" not in clock:
+        return None
+    return f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{clock}"
+
+
+def _cells(line: str, count: int) -> Sequence[str]:
+    separator = "|" if "|" in line else ","
+    return [cell.strip() for cell in line.split(separator, count - 1)]
+
+
+SOURCE = "bmc-events"
+_EVENT = re.compile(
+    r"^\s{0,16}[0-9a-f]{1,6} \| (\d\d)/(\d\d)/(\d{4}|\d\d) \| (\d\d):(\d\d:\d\d)(?: ([AP]M))?(?: \w{1,5})? "
+    r"\| ([^|\n]{1,128}?) ?\| "
+    r"([^|\n]{1,160}?) ?(?:\| ?(Asserted|Deasserted)[^\n]{0,160})?$",
+    re.MULTILINE,
+)
+_HEAD = re.compile(r"^\s{0,16}[0-9a-f]{1,6} \| (?:\d\d/\d\d/(?:\d{4}|\d\d) \||Pre-Init|Unspecified)", re.MULTILINE)
+# What a sensor and its event mean, in the words of IPMI's table of event types; the first match counts.
+_MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), code, kind)
+    for pattern, code, kind in (
+        (
+            r"uncorrectable (?:\w+ )?(?:ecc|memory)|memory.*uncorrectable",
+            "host.memory_uncorrected",
+            ComponentType.MEMORY,
+        ),
+        (r"(?<!un)correctable (?:\w+ )?(?:ecc|memory)", "host.memory_corrected", ComponentType.MEMORY),
+        (
+            r"bus (?:fatal|uncorrectable) error|pcie.*(?<!non-)(?:fatal|uncorrectable)|\bPCI SERR\b",
+            "host.pcie_fatal",
+            ComponentType.NODE,
+        ),
+        (r"\bIERR\b|machine check|CPU.*(?:uncorrectable|configuration) error", "host.machine_check", ComponentType.CPU),
+        (
+            r"power supply.*(?:fail|lost|out-of-range)|redundancy lost|AC lost"
+            r"|voltage.*(?:upper|lower) (?:critical|non-recoverable)",
+            "host.power_failed",
+            ComponentType.NODE,
+        ),
+        (
+            r"thermal trip|fan.*(?:lower|fail|critical)|temp.*upper (?:critical|non-recoverable)",
+            "host.cooling_failed",
+            ComponentType.NODE,
+        ),
+        (
+            r"drive (?:slot|bay).*(?:fault|predictive failure|in (?:critical|failed) array)",
+            "host.disk_failing",
+            ComponentType.DISK,
+        ),
+    )
+)
+# The Xid that NVIDIA's baseboard controller names in an event of a GPU.
+_XID = re.compile(r"\bXID {0,2}:? ?(\d{1,4})\b", re.IGNORECASE)
+_GPU = re.compile(r"\bGPU_(?:SXM_)?\d{1,3}\b")
+_UNNAMED_GPU = Component(ComponentType.GPU)
+# The severity that the controller states determines the code of an event of an unknown kind.
+_UNKNOWN = {"Critical": "host.bmc_critical", "Warning": "host.bmc_warning"}
+# The log keeps events for years, so a fault with one of these codes needs diagnostics, not a repair.
+_OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.machine_check"})
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each event about a fault, or a clear if the event is deasserted."""
+    whole = text_of(body)
+    if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
+        entries = [entry for _, document in objects(whole) for entry in _entries(document)]
+        if not entries:
+            raise Rejected("no_framing", "no LogEntry or Event of Redfish")
+        found = (_of_entry(entry) for entry in entries)
+    elif _HEAD.search(whole) is not None:
+        found = (_of_event(event) for event in _EVENT.finditer(whole))
+    elif is_listing(whole):
+        found = (_of_listed(event) for event in events(whole))
+    else:
+        raise Rejected("no_framing", "no event of a management controller")
+    return tuple(one for one in found if one is not None)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably has an event of an IPMI event log, or a LogEntry or Event of Redfish."""
+    is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
+    return is_redfish or (b"|" in body and _is_table(text_of(body[:16384])))
+
+
+def _is_table(text: str) -> bool:
+    return _HEAD.search(text) is not None or is_listing(text)
+
+
+def _of_event(event: re.Match[str]) -> Fault | Clear | None:
+    month, day, year, hour, rest, half, sensor, says, state = event.groups()
+    # The C locale prints a year with two digits; no controller of this kind is older than 2000.
+    year = year if len(year) > 2 else f"20{year}"  # noqa: PLR2004 - digits
+    hour = f"{int(hour) % 12 + 12 * (half == 'PM'):02}" if half else hour
+    fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{hour}:{rest}"), event[0].strip())
+    return to_clear(fault) if fault is not None and state == "Deasserted" else fault
+
+
+def _of_listed(event: Event) -> Fault | Clear | None:
+    fault = _fault(f"{event.name} {event.type}: {event.says}", event.name, iso_instant(event.at or ""), event.line)
+    return to_clear(fault) if fault is not None and event.ended else fault
+
+
+def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for entry in (document, *objects_in(document.get("Members"))):
+        if "LogEntry." in str(entry.get("@odata.type")) and text(entry.get("Message")):
+            yield entry
+    if "#Event." in str(document.get("@odata.type")):
+        yield from (event for event in objects_in(document.get("Events")) if text(event.get("Message")))
+
+
+def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
+    severity = text(entry.get("Severity")) or text(entry.get("MessageSeverity")) or "OK"
+    message = text(entry.get("Message")) or ""
+    sensor = " ".join(filter(None, (text(entry.get("SensorType")), text(members(entry.get("Links")).get("Name")))))
+    at = instant(entry.get("EventTimestamp")) or instant(entry.get("Created"))
+    if severity == "OK" or entry.get("Resolved") is True:
+        return None
+    raw = f"{severity} {message}"
+    if (xid := _XID.search(message)) is not None:
+        return _of_xid(xid, f"{message} {_origin(entry)}", Fault(SOURCE, "", _UNNAMED_GPU, truncate(message), at, raw))
+    return _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, raw, severity)
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    holders = (members(entry.get("Links")), entry)
+    return next(filter(None, (text(members(one.get("OriginOfCondition")).get("@odata.id")) for one in holders)), "")
+
+
+def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
+    """Return the fault of an Xid in the log of a management controller.
+
+    `fault` is the fault without its code and its GPU. `named` is the text that may name the GPU; without a name, the
+    GPU is not identified. The event may be years old. A critical Xid therefore only needs diagnostics, and any other
+    Xid needs no action.
+    """
+    gpu = _GPU.search(named)
+    component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
+    found = replace(fault, code=f"xid.{int(xid[1])}", component=component, evidence=evidence(fault.evidence))
+    if fault.evidence.startswith("Critical"):
+        return found.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS)
+    return found.classified(Severity.WARNING, Action.NONE)
+
+
+def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severity: str = "") -> Fault | None:
+    meaning = next(((code, kind) for pattern, code, kind in _MEANINGS if pattern.search(shown[:512])), None)
+    if meaning is None and severity in _UNKNOWN:
+        meaning = (_UNKNOWN[severity], ComponentType.NODE)
+    if meaning is None:
+        return None
+    code, kind = meaning
+    component = NODE_COMPONENT if kind is ComponentType.NODE else Component(kind, name=sensor[:64] if sensor else None)
+    details = {"sensor": sensor[:128]} if sensor else {}
+    fault = Fault(SOURCE, code, component, truncate(shown), at, evidence(raw), details)
+    return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if code in _OF_THE_PAST else fault
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="ipmitool sel, ipmi-sel, Redfish's LogEntry and Event: memory, PCIe, processors, power, cooling, disks",
+    example="   3 | 02/03/2026 | 04:05:06 | Memory #0x53 | Uncorrectable ECC | Asserted",
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

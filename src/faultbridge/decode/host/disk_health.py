@@ -1,0 +1,206 @@
+"""Decodes `disk-health`: the health of disks from smartctl or `nvme smart-log`, and of disk arrays.
+
+Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON; also
+`/proc/mdstat` (`arrays`). EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. The health
+of a disk without a health log is unknown. The text output of smartctl does not name the disk, so its name comes from
+the command line. Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7,
+nvme-cli 1 and 2, Linux 4 to 6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.decode.captures import outputs_of
+from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, text
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType, Fault, Observation, Snapshot
+
+# Reads `/proc/mdstat`: the software RAID arrays of Linux, and the disks that they lack.
+#
+# Grammar: `NAME : STATE LEVEL MEMBER[N](F) ...`, then the blocks with `[DISKS/WORKING]`. An array check in progress is
+# no fault. Source: Linux 4 to 6, md(4).
+
+FAILED, INACTIVE = "host.raid_member_failed", "host.raid_inactive"
+_ARRAY = re.compile(
+    r"^(?P<name>md\w{1,32}) : (?P<state>active|inactive|broken)(?: \([\w-]{1,32}\))?(?P<rest>(?: [^\n]{0,4096})?)"
+    r"(?:\n[ \t]{1,16}(?P<blocks>\d{1,20} blocks[^\n]{0,512}))?",
+    re.MULTILINE,
+)
+_WORKING = re.compile(r"\[(\d{1,4})/(\d{1,4})\]")
+_FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One software RAID array: its component, and its fault or None.
+
+    `decides` lists the fault codes that the state of the array proves present or absent.
+    """
+
+    component: Component
+    decides: tuple[str, ...]
+    fault: Fault | None
+
+
+def is_mdstat(text: str) -> bool:
+    """Return whether a text is probably the content of `/proc/mdstat`, even if it lists no array."""
+    return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
+
+
+def arrays_of(source: str, text: str) -> Iterator[Array]:
+    """Yield each array, with a fault if a disk is missing or failed, or if the array is not active.
+
+    For an array that was not started, the state of its disks is unknown.
+    """
+    for array in _ARRAY.finditer(text) if "Personalities :" in text else ():
+        faulty, working = _FAULTY.findall(array["rest"]), _WORKING.search(array["blocks"] or "")
+        lacks = working is not None and int(working[2]) < int(working[1])
+        disk = Component(ComponentType.DISK, name=array["name"])
+        if not faulty and not lacks and array["state"] == "active":
+            yield Array(disk, (FAILED, INACTIVE), None)
+            continue
+        shown = f"{array['name']} is {array['state']}"
+        shown += f" with {working[2]} of {working[1]} disks" if working else ""
+        shown += f"; failed: {', '.join(faulty[:16])}" if faulty else ""
+        details = {"state": array["state"]} | ({"member": ", ".join(faulty[:16])} if faulty else {})
+        is_unstarted = array["state"] == "inactive"
+        code = INACTIVE if is_unstarted else FAILED
+        fault = Fault(source, code, disk, f"{shown}.", None, evidence(array[0]), details)
+        yield Array(disk, (INACTIVE,) if is_unstarted else (FAILED, INACTIVE), fault)
+
+
+SOURCE = "disk-health"
+FAILING, WORN = "host.disk_failing", "host.disk_worn"
+_DEVICE = re.compile(r"(?:/dev/)?((?:nvme\d{1,4}|sd[a-z]{1,3}|ng\d{1,4})\w{0,8})\b")
+_LINE = re.compile(r"^[ \t]{0,8}([A-Za-z][\w /().-]{1,63}?)[ \t]{0,40}: {0,40}(\S[^\n]{0,128})", re.MULTILINE)
+_NUMBER = re.compile(r"(0x[0-9a-fA-F]{1,8}|[\d,]{1,24})")
+_MARKS = (b'"nvme_smart_health_information_log"', b'"smart_status"', b"Smart Log for NVME device:", b'"percent_used"')
+_START = re.compile(r"^(?:Smart Log for NVME device:|smartctl \d)", re.MULTILINE)
+_VERDICT = re.compile(r"^SMART overall-health self-assessment test result: ", re.MULTILINE)
+# The bits of an NVMe disk's critical warning; bit 1 is the temperature.
+_WARNINGS = {0: "spare below its limit", 2: "reliability degraded", 3: "read-only", 4: "backup of its cache failed"}
+_HOT = 1
+_USED_UP = 100
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return one health snapshot of all arrays and of all disks that have a health log."""
+    text_ = text_of(body)
+    disks, arrays = bounded(_disks(text_)), bounded(arrays_of(SOURCE, text_))
+    if not disks and not is_mdstat(text_):
+        raise Rejected("no_framing", "no health log of a disk, and no array")
+    known = [(name, fields) for name, fields in disks if fields]
+    covered = tuple(dict.fromkeys(Component(ComponentType.DISK, name=name) for name, _ in known))
+    covers = dict.fromkeys((FAILING, WORN), covered) if covered else {}
+    for array in arrays:
+        for code in array.decides:
+            covers[code] = (*covers.get(code, ()), array.component)
+    # Several disks can have one name, or none: a fault of any of them counts.
+    present = {(one.code, one.component): one for name, fields in known for one in _faults(name, fields)}
+    faults = (*present.values(), *(array.fault for array in arrays if array.fault is not None))
+    return (Snapshot(SOURCE, covers, faults),)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably has a health log of a disk, output of smartctl, or `/proc/mdstat`."""
+    return (
+        (b"Personalities : " in body and is_mdstat(text_of(body)))
+        or any(mark in body for mark in _MARKS)
+        or (b'"smartctl"' in body and b'"device"' in body)
+        or (b"smartctl " in body and b"=== START OF" in body and _START.search(text_of(body)) is not None)
+        or (b"SMART overall-health" in body and _VERDICT.search(text_of(body)) is not None)
+    )
+
+
+def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+    """Yield, for each disk, its name (None if unknown) and the fields of its health log.
+
+    The fields are empty if the disk has no health log.
+    """
+    if body.lstrip()[:1] in {"{", "["}:
+        for _, document in objects(body):
+            if document.keys() & {"smartctl", "critical_warning", "nvme_smart_health_information_log"}:
+                yield _of_json(document)
+        return
+    for title, text_ in _parts(body):
+        fields = {_key(name): value.strip() for name, value in _LINE.findall(text_)}
+        passed = fields.get("smart_overall_health_self_assessment_test_result") or fields.get("smart_health_status")
+        has_log = passed is not None or "critical_warning" in fields
+        device = _DEVICE.search(text_.partition("\n")[0]) or _DEVICE.search(title) or _DEVICE.search(text_)
+        yield device[1] if device else None, fields | {"passed": passed} if has_log else {}
+
+
+def _parts(body: str) -> Iterator[tuple[str, str]]:
+    """Yield, for each disk, a text that may name the disk, and the output about the disk.
+
+    The text is the line before the output or, without such a line, the command or heading before the output.
+    """
+    for output in outputs_of(body):
+        starts = [found.start() for found in _START.finditer(output.text)]
+        if not starts and _VERDICT.search(output.text):
+            starts = [0]
+        for start, end in zip(starts, [*starts[1:], len(output.text)], strict=False):
+            before = output.text[:start].rstrip().rpartition("\n")[2]
+            yield before or output.title, output.text[start:end]
+
+
+def _of_json(document: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
+    device = _DEVICE.search(text(members(document.get("device")).get("name")) or "")
+    log = members(document.get("nvme_smart_health_information_log")) or document
+    status = members(document.get("smart_status")).get("passed")
+    if status is None and "critical_warning" not in log:
+        return (device[1] if device else None), {}
+    passed = None if status is None else "PASSED" if status else "FAILED"
+    return (device[1] if device else None), {_key(name): value for name, value in log.items()} | {"passed": passed}
+
+
+def _key(name: str) -> str:
+    return re.sub(r"\W+", "_", name.strip().lower())
+
+
+def _faults(name: str | None, fields: Mapping[str, Any]) -> Iterator[Fault]:
+    warning = _number(fields, "critical_warning") or 0
+    spare = _number(fields, "available_spare", "avail_spare")
+    limit = _number(fields, "available_spare_threshold", "spare_thresh")
+    used = _number(fields, "percentage_used", "percent_used")
+    reasons = [says for bit, says in _WARNINGS.items() if warning >> bit & 1]
+    if spare is not None and limit is not None and spare < limit and _WARNINGS[0] not in reasons:
+        reasons.append(_WARNINGS[0])
+    if str(fields.get("passed") or "PASSED").upper() not in {"PASSED", "OK"}:
+        reasons.append("self-assessment failed")
+    signs = ["too hot"] if warning >> _HOT & 1 else []
+    signs += [f"{used} % of its rated life used"] if used is not None and used >= _USED_UP else []
+    for code, texts in ((FAILING, reasons), (WORN, signs)):
+        if texts:
+            shown = {"critical_warning": hex(warning), "spare": spare, "spare_limit": limit, "used": used}
+            details = {key: str(value) for key, value in shown.items() if value is not None}
+            disk = Component(ComponentType.DISK, name=name)
+            yield Fault(
+                SOURCE, code, disk, f"{name or 'A disk'}: {', '.join(texts)}.", None, evidence(str(details)), details
+            )
+
+
+def _number(fields: Mapping[str, Any], *names: str) -> int | None:
+    value = next((fields[name] for name in names if name in fields), None)
+    if isinstance(value, dict):
+        # nvme-cli 2 prints the bits of a warning as an object with the value first.
+        value = value.get("value")
+    found = _NUMBER.match(str(value)) if value is not None and not isinstance(value, bool) else None
+    if found is None or not found[1].strip(","):
+        return None
+    return int(found[1], 16) if found[1].startswith("0x") else int(found[1].replace(",", ""))
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="smartctl -a or -x (also -j), nvme smart-log (also -o json) and /proc/mdstat: disks and their arrays",
+    example="Smart Log for NVME device:nvme1n1 namespace-id:ffffffff\ncritical_warning : 0\navailable_spare : 100%\n"
+    "available_spare_threshold : 10%\npercentage_used : 3%\n",
+    recognize=recognize,
+    decode=decode,
+)

@@ -1,0 +1,210 @@
+"""Reads kernel messages about NICs, disks, memory and CPUs, by the rules of `host_rules`.
+
+The groups `pci` and `name` in the pattern of a rule identify the component, and its other groups become attributes. The
+patterns avoid similar lines of other drivers, of containers and of a normal boot. Source: Linux 4 to 6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+from faultbridge.decode.frames.decoder import to_clear, truncate
+from faultbridge.decode.frames.prefix import USER, KernelMessage
+from faultbridge.decode.kernel.host_rules import CONTAINED, DEVICE_HANG, DPC_REASON, OOPS, PANIC, RESETS, RULES, Rule
+from faultbridge.decode.kernel.xid import device_fault
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import Clear, Component, ComponentType, Fault, normalize_pci
+
+# Determines the fault of a hardware error report of the firmware (CPER, which the kernel prints).
+#
+# A report states how severe its event is. Its first section states what failed: a processor, memory or a PCIe device.
+# Source: Linux 4 to 6, drivers/firmware/efi/cper.c; UEFI 2.10, appendix N.
+
+# For each section, the fault of a corrected, a recoverable and a fatal event.
+_CODES: Mapping[str, tuple[str, str, str]] = {
+    "PCIe error": ("host.pcie_corrected", "host.pcie_nonfatal", "host.pcie_fatal"),
+    "memory error": ("host.memory_corrected", "host.memory_uncorrected", "host.memory_uncorrected"),
+}
+_RANKS: Mapping[str, int] = {"info": 0, "corrected": 0, "recoverable": 1, "fatal": 2}
+# The class of a PCI device: base class and subclass, without the programming interface.
+_TYPES: Mapping[str, ComponentType] = {
+    "0300": ComponentType.GPU,
+    "0302": ComponentType.GPU,
+    "0200": ComponentType.NIC,
+    "0207": ComponentType.NIC,
+    "0280": ComponentType.NIC,
+    "0108": ComponentType.DISK,
+}
+_CLASS_DIGITS = 4
+
+
+def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> Fault | Clear:
+    """Return the fault of a firmware report with one more field of the report added.
+
+    A field that the fault already has is not replaced. All fields that were added so far determine the fault code and
+    the component. A clear is returned unchanged.
+    """
+    if not isinstance(observation, Fault):
+        return observation
+    fields = {**field, **observation.attributes}
+    section = fields.get("section", "")
+    codes = _CODES.get(section)
+    code = codes[_RANKS.get(fields.get("severity", ""), 1)] if codes else observation.code
+    message = observation.message if section in observation.message else f"{observation.message} ({section})"
+    component = _component(fields) or observation.component
+    return replace(observation, code=code, component=component, message=truncate(message), attributes=fields)
+
+
+def _component(fields: Mapping[str, str]) -> Component | None:
+    section = fields.get("section")
+    if section == "memory error":
+        return Component(ComponentType.MEMORY, name=fields.get("dimm"))
+    if section != "PCIe error" or "pci" not in fields:
+        return None
+    kind = _TYPES.get(fields.get("class_code", "")[:_CLASS_DIGITS], ComponentType.NODE)
+    return Component(kind, pci=normalize_pci(fields["pci"]))
+
+
+CARRIER_CODE = "net.carrier_lost"
+_CRASHES = frozenset({OOPS, PANIC})
+# An operator or a test crashed the kernel; what follows in the same boot is no fault.
+_REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
+# The firmware's report of an error (CPER) continues on lines that start with the same number in braces.
+_REPORT = re.compile(r"(?:\{(\d{1,6})\})?\[Hardware Error\]: ")
+_REPORT_FIELD = re.compile(
+    r"\s{0,8}(section_type|DIMM location|physical_address|error_type|class_code): (.{1,100})$"
+    r"|\s{0,8}(device_id): ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$"
+)
+_REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
+_SAME_CRASH_SECONDS = 2.0
+_SAME_RESET_SECONDS = 10.0
+# The phrase of the message that follows another one about the same event.
+_STATED = {DEVICE_HANG: RESETS, CONTAINED: DPC_REASON}
+_UNCORRECTED_BIT = 61
+
+
+@dataclass(slots=True)
+class HostReader:
+    """Reads messages about the host, and appends their faults to `found`, the observations of the input."""
+
+    found: list[Fault | Clear]
+    _without_carrier: set[str] = field(default_factory=set)
+    _last_crash: float | None = None
+    _last_stated: dict[tuple[str, str | None], float] = field(default_factory=dict)
+    _crash_requested: bool = False
+    _report: tuple[str | None, int] | None = None
+
+    def read(self, message: KernelMessage) -> bool:
+        """Append the fault or clear of the first rule that matches a message.
+
+        Returns False if the message was not understood. A message that is understood may append nothing, such as one
+        that only adds detail to an earlier fault, or one that belongs to a requested crash.
+        """
+        if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
+            self._crash_requested = True
+            return True
+        for rule in RULES:
+            if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
+                self._append(rule, message, details)
+                return True
+        return "[Hardware Error]" in message.text and self._complete_report(message.text)
+
+    def _complete_report(self, text: str) -> bool:
+        head = _REPORT.match(text)
+        field_ = _REPORT_FIELD.match(text, head.end()) if head else None
+        if head is None or field_ is None or self._report is None or self._report[0] != head[1]:
+            return False
+        position, fault = self._report[1], self.found[self._report[1]]
+        name, value = field_[1] or field_[3], field_[2] or field_[4]
+        # A report can have several sections; the first one is the cause.
+        self.found[position] = with_report_field(fault, {_REPORT_NAMES.get(name, name): value.strip()})
+        return True
+
+    def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
+        component = _component_of_host(rule, details)
+        if "node" in details:
+            message.node = message.node or details.pop("node")
+        if message.facility == USER:
+            # What a program wrote neither ends a fault nor hides one of the kernel.
+            fault = device_fault(message, _code(rule, details), component, message.text, details)
+            self.found.extend([] if rule.ends else [fault])
+            return
+        if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
+            return
+        if rule.code in _STATED and self._is_stated(rule, component, message):
+            return
+        fault = device_fault(message, _code(rule, details), component, message.text, details)
+        if rule.code == CARRIER_CODE:
+            self._flap(fault, component.name or "", is_up=rule.ends)
+        else:
+            self.found.append(to_clear(fault) if rule.ends else fault)
+        if rule.phrase == "event severity" and (head := _REPORT.match(message.text)):
+            self._report = head[1], len(self.found) - 1
+
+    def _is_same_crash(self, message: KernelMessage) -> bool:
+        """Return whether a message is at most two seconds after the last message about a kernel crash.
+
+        The kernel prints several lines for each crash (oops), so both messages are then of the same crash. The time of
+        `message` is stored for the next call.
+        """
+        last, self._last_crash = self._last_crash, _seconds(message)
+        return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
+
+    def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
+        """Return whether `message` only adds detail to a fault that an earlier message has already reported.
+
+        Only a message with the phrase that `_STATED` lists for the fault code can add detail. The result is True for
+        such a message if the last message with the same fault code and PCI address came at most ten seconds before. The
+        time of `message` is stored for the next call.
+        """
+        key, at = (rule.code, component.pci), _seconds(message)
+        last, self._last_stated[key] = self._last_stated.get(key), at
+        return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
+
+    def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
+        """Append a fault if an interface lost its carrier, or a clear if it gained a lost carrier.
+
+        `name` is the interface, and `is_up` whether it gained its carrier. A second report of the same loss is ignored,
+        because both the kernel and networkd may report it. A gain without a loss before it is ignored too, because the
+        interface has only started.
+        """
+        if is_up and name in self._without_carrier:
+            # A gained carrier without a loss before is an interface that starts up.
+            self._without_carrier.discard(name)
+            self.found.append(to_clear(fault))
+        elif not is_up and name not in self._without_carrier:
+            self._without_carrier.add(name)
+            self.found.append(fault)
+
+
+def _seconds(message: KernelMessage) -> float:
+    if message.uptime:
+        return float(message.uptime)
+    return message.observed_at.timestamp() if message.observed_at else 0.0
+
+
+def _details(rule: Rule, text: str) -> dict[str, str] | None:
+    found = rule.pattern.match(text)
+    if found is None:
+        return None
+    return {name: value.strip() for name, value in found.groupdict().items() if value is not None}
+
+
+def _component_of_host(rule: Rule, details: dict[str, str]) -> Component:
+    """Return the component that a message names, and remove its PCI address and name from `details`."""
+    pci, name = details.pop("pci", None), details.pop("name", None)
+    if rule.type is ComponentType.CPU:
+        return Component(ComponentType.CPU, name=name)
+    return Component(rule.type, pci=normalize_pci(pci) if pci else None, name=name)
+
+
+def _code(rule: Rule, details: dict[str, str]) -> str:
+    if rule.corrected is None:
+        return rule.code
+    status = details.get("status")
+    if status is not None:
+        return rule.code if int(status, 16) >> _UNCORRECTED_BIT & 1 else rule.corrected
+    return rule.corrected if details.get("severity") in {"corrected", "info", "CE"} else rule.code

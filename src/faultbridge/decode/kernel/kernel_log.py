@@ -1,0 +1,620 @@
+"""Decodes `kernel-log`: kernel messages about GPUs, NVSwitches, PCIe and the host.
+
+It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, after any of the prefixes that
+`common.prefix` strips. `xid` and `sxid` read NVIDIA's numbered errors, `DriverMessageReader` reads the driver's other
+errors, and `pcie` and `host` read all other messages.
+
+Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
+date that is at most a day after receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors:
+`Rejected(no_framing)` if no line is a kernel message. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, lazy_pattern
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.journal import is_journal, journal_lines
+from faultbridge.decode.frames.prefix import ANSI, DAEMON, USER, KernelMessage, unprefixed
+from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_events, spread_events, unwrap, wrapped_lines
+from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
+from faultbridge.decode.kernel.xid import SOURCE, device_fault, gpu_at, read_xid
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
+    NODE_COMPONENT,
+    Action,
+    Clear,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+    normalize_pci,
+)
+
+if TYPE_CHECKING:
+    from faultbridge.decode.kernel.host import HostReader
+    from faultbridge.decode.kernel.pcie import PcieReader
+    from faultbridge.decode.kernel.sxid import SxidReader
+
+
+# Splits a log line into the kernel messages that it contains, despite changes by log collectors.
+#
+# A line can contain several messages: collectors join lines, consoles print a message after `login: `, and the output
+# of two processors can be mixed. A message starts at the start of the line, or after a prefix within the line. In a
+# line of the driver, each further Xid or SXid also starts a message. An Xid line that is quoted inside another message
+# is not read as a message, because a user can write it.
+
+MAX_PARTS = 16 * 1024
+_MANY_LINES = 64
+_MAX_CANDIDATES = 16
+_RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
+# Line ends that a collector replaced: CR of a console, `#012` of rsyslog, a backslash and n of JSON in JSON.
+_LINE_END = lazy_pattern(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
+# Every text with several messages contains one of these, or a second `NVRM:`.
+_JOINTS = ("\r", "\n", "\0", "#012", "\\n", "[", "kernel: ", "nvidia-nvswitch")
+_STAMP = lazy_pattern(
+    r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])"
+    r"|(?= kernel: (?:NVRM|nvidia|\[))"
+)
+# A whole syslog prefix within a message of the kernel; a program with a process id can print one.
+_SYSLOG = lazy_pattern(
+    r"(?<=\S) {1,8}(?=(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,24}) [\w.-]{1,64} kernel: )"
+)
+_PROCESS = lazy_pattern(r"(?:\S{1,255} )?[\w./()@-]{1,64}\[\d{1,10}\]: ")
+_NEXT_RECORD = lazy_pattern(rf"(?<=.)(?={_RECORD})", re.DOTALL)
+_SPACES = lazy_pattern(r"[ \t]{2,1024}|\t")
+_DRIVER = ("NVRM:", "nvidia-nvswitch")
+# The start of each message that the readers accept; searched for after an unknown prefix.
+_START = lazy_pattern(
+    rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|(?:efa|ena) [0-9a-f]{{4}}:|block nvme|nvme "
+    r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "
+    r"|INFO: |task \S|Out of memory|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: "
+    r"|Memory failure: |\[Hardware Error\]|\{\d{1,6}\}\[Hardware|EDAC |NETDEV WATCHDOG|Port module event"
+    r"|systemd-networkd\[|print_req_error: |Oops: |general protection fault[,:]|nfs: server |NFS: server |LustreError: "
+    r"|Lustre: |VFS: file-max limit "
+)
+# A program named before the message: a line of syslog that the kernel did not write.
+_PROGRAM = lazy_pattern(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
+SIGNATURE = lazy_pattern(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fallen off the bus|RmInitAdapter failed")
+
+
+def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
+    """Split a log line into its kernel messages; return these and the number of messages left out.
+
+    `message` is the line after its prefixes were removed. A collector may have joined several lines into this line. If
+    the collector joined more than 64 lines, only the first of them and those with an Xid or a known phrase are split
+    into messages. Messages beyond the first `MAX_PARTS` are left out.
+    """
+    text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
+    text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
+    if not any(mark in text for mark in _JOINTS) and text.find("NVRM:", 1) < 0:
+        message.text = text
+        return (message,), 0
+    lines = _LINE_END.split(text)
+    if len(lines) > _MANY_LINES:
+        lines = [lines[0], *matching_lines("\n".join(lines[1:]))]
+    pieces = [piece for line in lines for piece in _pieces_of(line) if piece.strip()]
+    parts = [_part(message, piece, received_at, is_first=n == 0) for n, piece in enumerate(pieces[:MAX_PARTS])]
+    return parts, len(pieces) - len(parts)
+
+
+def _pieces_of(line: str) -> list[str]:
+    joined = _SYSLOG.split(line) if " kernel: " in line and not _PROCESS.match(line) else [line]
+    pieces = [piece for one in joined for piece in _STAMP.split(one)]
+    if line.lstrip().startswith(_DRIVER):
+        return [part for piece in pieces for part in _NEXT_RECORD.split(piece)]
+    return pieces
+
+
+def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
+    """Return one message of a line: `text` is its text, and `message` has the prefixes of the line.
+
+    The prefixes in `text` take precedence over those of the line. There is one exception: each message in a line that a
+    program wrote is a message of a program. `is_first` states whether `text` is the first message of the line.
+    """
+    part = unprefixed(text, received_at)
+    part.text = part.text.strip()
+    part.observed_at = part.observed_at or message.observed_at
+    part.node = part.node or message.node
+    part.uptime = part.uptime or message.uptime
+    part.boot_id = part.boot_id or message.boot_id
+    part.framed = part.framed or message.framed
+    part.count = max(part.count, message.count)
+    part.claimed = part.claimed or message.claimed
+    # A message that a user wrote stays one, whatever prefixes it contains.
+    by_user = message.facility == USER or (not is_first and _is_of_program(message))
+    part.facility = USER if by_user else part.facility or message.facility
+    return part
+
+
+def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
+    """Yield each part of a message that starts like a kernel message, after text that is no known prefix.
+
+    - In a message of the kernel, such a part is yielded only if it follows exactly one word, or follows a letter or a
+      digit without a space. Anywhere else it is a quotation.
+    - In a message of a program, no part is yielded, because a user can write the message.
+    - In a message of unknown origin, every such part is yielded as a claim, up to a limit.
+    """
+    if message.facility == USER or _is_of_program(message):
+        return
+    by_kernel = message.uptime is not None or message.facility == "kern"
+    for number, found in enumerate(_START.finditer(message.text)):
+        before = message.text[: found.start()]
+        # Within a message of the kernel, a record is a quotation unless it is glued to a word or follows only one.
+        is_record = not by_kernel or before[-1:].isalnum() or len(before.split(None, 2)) == 1
+        if before and number < _MAX_CANDIDATES and is_record:
+            claimed = message.claimed or not by_kernel
+            yield replace(message, text=message.text[found.start() :], claimed=claimed)
+
+
+def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
+    """Return the message in a collector's JSON object after an unknown prefix, as a claim; None without an object."""
+    start = message.text.find("{", 1)
+    if start < 0 or unwrap(message.text[start:]) is None:
+        return None
+    return replace(_part(message, message.text[start:], received_at, is_first=False), claimed=True)
+
+
+def _is_of_program(message: KernelMessage) -> bool:
+    """Return whether the syslog line of a message names a program other than the kernel as its writer."""
+    if message.facility == DAEMON:
+        return True
+    if not message.framed or message.facility is not None or message.uptime is not None:
+        return False
+    found = _PROGRAM.match(message.text)
+    # The name may be that of a driver, which a record of its switch follows.
+    return found is not None and _START.search(f"{found[0]}SXid ") is None
+
+
+# Finds the crash dumps of an earlier boot, which pstore kept, in a kernel log.
+#
+# Grammar: a first line `Panic#1 Part1`, then lines `<LEVEL>[UPTIME] TEXT`. The dump ends at a heading `==> FILE <==`,
+# at the end of the log, or at a line without a level if the other lines of the dump have one. Times and units: none.
+# Errors: none. Source: Linux's fs/pstore/platform.c.
+
+_Observation = TypeVar("_Observation", Fault, Clear, Fault | Clear)
+_PSTORE_START = rb"(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b"
+_HEAD = lazy_pattern(rb"^[ \t\r]{0,16}" + _PSTORE_START + rb"[^\n]*", re.MULTILINE)
+_LEVEL = lazy_pattern(rb"\s{0,16}<\d{1,3}>")
+_END = lazy_pattern(rb"^==> [^\n]{1,512} <==", re.MULTILINE)
+_END_OF_LEVELS = lazy_pattern(rb"^(?=\S)(?!<\d{1,3}>|" + _PSTORE_START + rb")", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class DumpSplitter:
+    """Splits one log, read in pieces, into crash dumps and other text.
+
+    A dump can continue in the next piece.
+    """
+
+    _end: re.Pattern[bytes] | None = None
+
+    def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Yield the parts of the next piece of the log in order, each with True if it belongs to a crash dump."""
+        position = 0
+        while position < len(text):
+            search_from = position
+            if self._end is None:
+                # Most logs have no dump: the search for a fixed text is faster than that of the pattern.
+                head = _HEAD.search(text, position) if b" Part" in text else None
+                if head is None:
+                    yield text[position:], False
+                    return
+                if head.start() > position:
+                    yield text[position : head.start()], False
+                self._end = _END_OF_LEVELS if _LEVEL.match(text, head.end()) else _END
+                position, search_from = head.start(), head.end()
+            end = self._end.search(text, search_from)
+            stop = end.start() if end else len(text)
+            if end is not None:
+                self._end = None
+            if stop > position:
+                yield text[position:stop], True
+            position = stop
+
+
+def of_previous_boot(observation: _Observation) -> _Observation:
+    """Mark a fault as a fault of an earlier boot. A clear is returned unchanged.
+
+    A fault without a time is only recorded: it gets severity `info` and no action.
+    """
+    if not isinstance(observation, Fault):
+        return observation
+    earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})
+    return earlier if earlier.observed_at else replace(earlier, severity=Severity.INFO, action=Action.NONE)
+
+
+_ANSI = lazy_pattern(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
+# A pretty-printed journal names the kernel beside each message.
+_TRANSPORT = lazy_pattern(
+    rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
+)
+_XID_RECORD = lazy_pattern(r"NVRM: {0,64}Xid {0,64}\(")
+_MAX_FRAMING_LINES = 10_000
+# The fabric manager writes to the same journal and the same syslog.
+_SERVICE = lazy_pattern(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
+_MAX_SERVICE_LINES = 100_000
+_MAX_RECOGNIZED_LINES = 200
+# A message without a prefix is recognized by the driver name or phrase at its start.
+_BARE = lazy_pattern(
+    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
+    r"|nvme\d{1,4}n\d{1,5}: .{1,60}@ LBA|sd \d{1,4}:\d|EXT4-fs|XFS \(|md/?raid"
+    r"|nfs: server|NFS: |lockd: server|Lustre(?:Error)?: "
+    r"|Panic#\d|watchdog: |BUG: |INFO: |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
+    r"|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: |EDAC |NETDEV WATCHDOG"
+    r"|Port module event|(?:\S{1,255} )?systemd-networkd\["
+)
+
+
+def decode(body: bytes, hints: Hints) -> Decoded:
+    """Return the faults and clears in a kernel log, also if a CloudWatch Logs record contains the log."""
+    events = log_events(body)
+    spread = spread_events(events) if events else None
+    if events is not None and spread is None:
+        return _decoded(((event.message.encode("utf-8", "replace"), event.at) for event in events), hints)
+    # What is joined is decoded as lines; the events of an envelope keep their own times.
+    joined = spread or wrapped_lines(body)
+    if joined is None and len(body) <= PIECE:  # most records: one piece in which nothing is wrapped
+        texts = journal_lines([body]) if is_journal(body) else (body,)
+        return _decoded([(text, None) for text in texts], hints)
+    return decode_pieces(pieces_of(joined or body), hints)
+
+
+def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
+    """Decode a log of any length piece by piece, so that the log need not fit into memory."""
+    return _decoded(((text, None) for text in journal_lines(joined_pieces(whole_lines(pieces)))), hints)
+
+
+def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> Decoded:
+    reader = _LogReader(hints.received_at)
+    for text, at in texts:
+        reader.read(text, at)
+    if not reader.framed:
+        raise Rejected("no_framing", "no line has the form of a kernel message")
+    return Decoded(reader.result(), reader.unparsed)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is probably a kernel log, judged by the starts of its first lines."""
+    text = text_of(wrapped_lines(body) or body)
+    if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
+        return False
+    lines = text.split("\n", _MAX_RECOGNIZED_LINES)[:_MAX_RECOGNIZED_LINES]
+    return any(_is_kernel_line(line) for line in lines) or _TRANSPORT.search(body) is not None
+
+
+class _LogReader:
+    def __init__(self, received_at: datetime | None) -> None:
+        self.framed = False
+        self.unparsed = 0
+        self._received_at = received_at
+        self._unframed = 0
+        self._filter = BenignLineFilter()
+        self._minutes: MinuteCarrier | None = None
+        self._found: list[Fault | Clear] = []
+        self._of_service: list[str] = []
+        self._gpu = DriverMessageReader(self._found)
+        self._dumps: DumpSplitter | None = None
+
+    @cached_property
+    def _sxid(self) -> SxidReader:
+        from faultbridge.decode.kernel.sxid import SxidReader  # as HostReader
+
+        return SxidReader(self._found)
+
+    @cached_property
+    def _pcie(self) -> PcieReader:
+        from faultbridge.decode.kernel.pcie import PcieReader  # as HostReader
+
+        return PcieReader(self._found)
+
+    @cached_property
+    def _host(self) -> HostReader:
+        # The pattern table is the slowest import at a cold start, and Xid lines do not need it.
+        from faultbridge.decode.kernel.host import HostReader
+
+        return HostReader(self._found)
+
+    def read(self, text: bytes, at: datetime | None = None) -> None:
+        """Add the observations in a piece of whole lines. `at` is the time of lines that have no time."""
+        text = _ANSI.sub(b"", text) if b"\x1b" in text else text
+        text = text.replace(b"\0", b"\n") if b"\0" in text else text
+        # The search for one byte is much faster, and most logs end it here.
+        if self._minutes is not None or (b"+" in text and (b"[  +" in text or b"[ +" in text)):
+            text = self._with_minutes(text)
+        if self._dumps is None and b"#" in text and b" Part" in text:  # the search for one byte is much faster
+            self._dumps = DumpSplitter()
+        for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
+            first, first_failure = len(self._found), len(self._gpu.probe_failures)
+            for line in matching_lines(self._filter.remaining(part)):
+                self._read_line(line, at)
+            if is_dump:
+                self._found[first:] = map(of_previous_boot, self._found[first:])
+                self._gpu.probe_failures[first_failure:] = map(
+                    of_previous_boot, self._gpu.probe_failures[first_failure:]
+                )
+        # A matching line usually has a prefix too, so most logs need no second pass over their lines.
+        if not self.framed and self._unframed < _MAX_FRAMING_LINES:
+            self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
+
+    def _with_minutes(self, text: bytes) -> bytes:
+
+        self._minutes = self._minutes or MinuteCarrier()
+        return self._minutes.carried(text)
+
+    def _read_line(self, line: str, at: datetime | None) -> None:
+        message = unprefixed(line, self._received_at)
+        message.observed_at = message.observed_at or at
+        if not self.framed:
+            self.framed = message.framed or _BARE.match(message.text) is not None
+        if message.text.startswith("NVRM: Xid (") and message.text.find("NVRM:", 1) < 0:
+            observation = read_xid(message)
+            if observation is not None:
+                self._found.append(observation)
+                return
+        before = len(self._found) + self.unparsed
+        if self._read_parts(message) or self._read_wrapped(message):
+            self.framed = True
+            if message.text.count("Xid") > 1:  # a quoted record is not read, but it is counted
+                read = len(self._found) + self.unparsed - before
+                self.unparsed += max(0, len(_XID_RECORD.findall(message.text)) - read)
+        elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:
+            self._of_service.append(line if at is None else json.dumps({"log": line, "time": at.isoformat()}))
+        elif SIGNATURE.search(line):
+            self.unparsed += 1
+
+    def _read_wrapped(self, message: KernelMessage) -> bool:
+        wrapped = wrapped_message(message, self._received_at)
+        return wrapped is not None and self._read_parts(wrapped)
+
+    def _read_parts(self, message: KernelMessage) -> bool:
+        parts, left = parts_of(message, self._received_at)
+        self.unparsed += left
+        understood = [self._read_part(part) for part in parts]
+        return any(understood)
+
+    def _read_part(self, part: KernelMessage) -> bool:
+        return self._read_message(part) or any(map(self._read_message, candidates(part)))
+
+    def _read_message(self, message: KernelMessage) -> bool:
+        text = message.text
+        if text.startswith("NVRM: Xid"):
+            observation = read_xid(message)
+            self._found.extend([observation] if observation is not None else [])
+            return observation is not None
+        if text.startswith("nvidia-nvswitch"):
+            return self._sxid.read(message)
+        if text.startswith("NVRM: ") or "nvGpuOps" in text or "fallen off the bus" in text:
+            return self._gpu.read(message)
+        return self._pcie.read(message) or self._host.read(message)
+
+    def _find_framing(self, lines: Sequence[str]) -> None:
+        self._unframed += len(lines)
+        self.framed = any(_is_framed(line) for line in lines)
+
+    def result(self) -> tuple[Observation, ...]:
+        """Return the observations: first those of kernel messages, then those of the fabric manager."""
+        of_kernel = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+        return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
+
+    def _faults_of_service(self) -> tuple[Observation, ...]:
+        from faultbridge.decode.network import fabric_manager_log
+
+        try:
+            body = "\n".join(self._of_service).encode("utf-8", "replace")
+            return fabric_manager_log.decode(body, Hints(received_at=self._received_at))
+        except Rejected:
+            return ()
+
+
+def _is_framed(line: str) -> bool:
+    return _BARE.match(line) is not None or unprefixed(line).framed
+
+
+def _is_kernel_line(line: str) -> bool:
+    message = unprefixed(line)
+    certain = message.uptime is not None or message.facility not in {None, USER}
+    return certain or (message.framed and line.startswith("[")) or _BARE.match(message.text) is not None
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="dmesg, /dev/kmsg, syslog and journald text of the kernel: GPUs, switches, PCIe, NICs, disks, memory, CPUs",
+    example="[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+    recognize=recognize,
+    decode=decode,
+    decode_pieces=decode_pieces,
+    can_be_silent=True,
+)
+
+
+LOST_CODE = "xid.79"
+INIT_CODE = "host.gpu_init_failed"
+SAME_LOSS = timedelta(minutes=5)
+_MAX_BOOTS = 64  # of all nodes in one input; bounds the comparisons of a crafted log
+_MAX_CLOCK_STEP = timedelta(minutes=1)  # a node restarts more slowly, so a larger step is another boot
+_BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+_UUID = lazy_pattern(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
+_SERIAL = lazy_pattern(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
+_LOST = lazy_pattern(rf"NVRM: (?:The NVIDIA )?GPU {_BDF}.{{0,80}}has fallen off the bus", re.DOTALL)
+_LOST_START = lazy_pattern(rf"NVRM: The NVIDIA GPU {_BDF}(?: \(PCI ID: .{{1,80}})?$")
+_LOST_END = lazy_pattern(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus and is not responding to commands")
+_PROBE_FAILED = lazy_pattern(r"NVRM: (The NVIDIA probe routine failed for \d{1,3} device.{0,80})", re.DOTALL)
+_LOST_MIDDLE = "NVRM: (PCI ID"
+_INIT_FAILED = lazy_pattern(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
+_UVM_FATAL = lazy_pattern(
+    r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL
+)
+_NVLINK_TRAINING = lazy_pattern(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)? ?Link ?Mask.{0,60})", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class DriverMessageReader:
+    """Reads driver messages, and appends their faults to `found`, the list of observations of the input.
+
+    A failed probe of a device is added to `probe_failures` instead.
+    """
+
+    found: list[Fault | Clear]
+    _names: dict[str, dict[str, str]] = field(default_factory=dict)
+    _last_named: str | None = None
+    _pending_loss: KernelMessage | None = None
+    _unnumbered: set[int] = field(default_factory=set)
+    probe_failures: list[Fault] = field(default_factory=list)
+
+    def read(self, message: KernelMessage) -> bool:
+        """Read a driver message without an Xid. Returns False if the message is of another kind."""
+        pending, self._pending_loss = self._pending_loss, None
+        text = message.text
+        if message.facility != USER and self._learn_names(text):
+            return True
+        if (found := _LOST.match(text)) is not None:
+            self._lost(message, found[1])
+        elif _LOST_START.match(text) is not None or (pending and text.startswith(_LOST_MIDDLE)):
+            self._pending_loss = replace(pending, text=f"{pending.text}\n{text}") if pending else message
+        elif pending and _LOST_END.match(text):
+            first_line = _LOST_START.match(pending.text.partition("\n")[0])
+            self._lost(replace(pending, text=f"{pending.text}\n{text}"), first_line[1] if first_line else "")
+        elif (found := _INIT_FAILED.match(text)) is not None:
+            self.found.append(device_fault(message, INIT_CODE, gpu_at(found[1]), found[2]))
+        elif (found := _PROBE_FAILED.match(text)) is not None:
+            failed = device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
+            known = self.probe_failures
+            if len(known) < _MAX_BOOTS and not any(_same_boot(one, failed) for one in known):
+                self.probe_failures.append(failed)
+        elif (found := _UVM_FATAL.match(text)) is not None:
+            self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
+        elif (found := _NVLINK_TRAINING.match(text)) is not None:
+            self.found.append(device_fault(message, "host.nvlink_training_failed", NODE_COMPONENT, found[1]))
+        else:
+            return False
+        return True
+
+    def _learn_names(self, text: str) -> bool:
+        found = _UUID.match(text)
+        if found is not None:
+            self._last_named = normalize_pci(found[1])
+            self._names.setdefault(self._last_named, {})["uuid"] = found[2]
+            return True
+        found = _SERIAL.match(text)
+        if found is not None and self._last_named is not None:
+            self._names[self._last_named]["serial"] = found[1]
+        return found is not None
+
+    def _lost(self, message: KernelMessage, address: str) -> None:
+        self._unnumbered.add(len(self.found))
+        self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
+
+    def without_duplicate_losses(self) -> list[Fault | Clear]:
+        """Return the observations without GPU losses that an Xid 79 of the same GPU also reports.
+
+        The Xid 79 must be of the same boot. If both messages have a time, at most five minutes may be between them.
+
+        The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
+        boot is lost or uninitialized, because such a GPU explains the failure.
+        """
+        if not self._unnumbered and not self.probe_failures:
+            return self.found
+        found = self._without_repeated_losses()
+        known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]
+        return [*found, *(one for one in self.probe_failures if not any(_same_boot(one, other) for other in known))]
+
+    def _without_repeated_losses(self) -> list[Fault | Clear]:
+        numbered: dict[str | None, list[Fault | Clear]] = {}
+        for position, observation in enumerate(self.found):
+            is_numbered = observation.code == LOST_CODE and position not in self._unnumbered
+            # What a program wrote does not replace a message of the driver.
+            if is_numbered and observation.attributes.get("facility") != USER:
+                numbered.setdefault(observation.component.pci, []).append(observation)
+        return [
+            observation
+            for position, observation in enumerate(self.found)
+            if position not in self._unnumbered
+            or not any(_same_time(observation, other) for other in numbered.get(observation.component.pci, ()))
+        ]
+
+    def with_device_names(self, found: Iterable[Fault | Clear]) -> tuple[Fault | Clear, ...]:
+        """Return the observations. A GPU gets the UUID and serial number that the driver printed for it."""
+        return tuple(map(self._with_names, found)) if self._names else tuple(found)
+
+    def _with_names(self, observation: Fault | Clear) -> Fault | Clear:
+        component = observation.component
+        if component.type is not ComponentType.GPU or component.pci not in self._names:
+            return observation
+        names = self._names[component.pci]
+        return replace(observation, component=replace(component, uuid=names.get("uuid"), serial=names.get("serial")))
+
+
+def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
+    """Return whether two messages about a GPU can be from the same boot and at most five minutes apart.
+
+    Times are compared only if both messages have a time, and uptimes only if both have an uptime.
+    """
+    times = (_passed(observation, other), _uptime_passed(observation, other))
+    return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)
+
+
+def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
+    """Return whether two messages may be of the same boot of the same node.
+
+    The result is False in these cases, and True in all others:
+
+    - Both messages name a node, and the names differ. The same applies to boot ids.
+    - Only one of the messages is marked as a message of an earlier boot.
+    - Both messages have a time and an uptime, and the difference of the times is not the difference of the uptimes,
+      with a tolerance of one minute.
+    """
+    passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
+    if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:
+        return False
+    names = ((one.node, one.attributes.get("boot_id")) for one in (observation, other))
+    if any(first and second and first != second for first, second in zip(*names, strict=True)):
+        return False
+    return observation.attributes.get("boot") == other.attributes.get("boot")
+
+
+def _passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
+    first, second = observation.observed_at, other.observed_at
+    return None if first is None or second is None else second - first
+
+
+def _uptime_passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
+    first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
+    return None if first is None or second is None else timedelta(seconds=float(second) - float(first))
+
+
+# Completes the times that `dmesg -H` prints.
+#
+# `dmesg -H` prints date and minute only on the first line of each minute. Any other line has the seconds since the line
+# before it.
+
+_HUMAN_TIMES_STAMP = re.compile(
+    rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+\d{1,10}\.\d{1,9}\])", re.MULTILINE
+)
+
+
+class MinuteCarrier:
+    """Replaces each relative time that `dmesg -H` prints with the date and minute printed before it."""
+
+    def __init__(self) -> None:
+        self._minute = b""
+
+    def carried(self, text: bytes) -> bytes:
+        """Return the next piece of a log, with each relative time replaced by the last printed minute.
+
+        Relative times before the first printed minute are not replaced.
+        """
+        return _HUMAN_TIMES_STAMP.sub(self._replaced, text)
+
+    def _replaced(self, stamp: re.Match[bytes]) -> bytes:
+        self._minute = stamp[1] or self._minute
+        return self._minute or stamp[0]

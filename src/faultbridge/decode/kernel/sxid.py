@@ -1,0 +1,87 @@
+"""Reads SXid lines of the NVSwitch driver: an event, then its `Severity` and `Data` lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+
+from faultbridge.decode.frames.decoder import lazy_pattern, truncate
+from faultbridge.decode.frames.prefix import KernelMessage
+from faultbridge.decode.kernel.xid import device_fault
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
+
+_SXID = lazy_pattern(
+    r"(nvidia-nvswitch\d{0,4}): SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "
+    r"(\d{1,6})(?:, *(.*)|)$",
+    re.DOTALL,
+)
+_EVENT = lazy_pattern(r"(Fatal|Non-fatal)\b(?:, Link (-?\d{1,4})\b)?(?:, )? ?(.*)$", re.DOTALL)
+_SEVERITY = lazy_pattern(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engine instance (\d{1,4})")
+_DATA = lazy_pattern(r"Data \{([0-9a-fA-Fx, ]{0,400})")
+
+
+@dataclass(slots=True)
+class SxidReader:
+    """Reads SXid lines, and appends their faults to `found`, the list of observations of the input."""
+
+    found: list[Fault | Clear]
+    _last: dict[tuple[str | None, str], int] = field(default_factory=dict)
+
+    def read(self, message: KernelMessage) -> bool:
+        """Append the fault of an SXid, or add a continuation line to its fault. Returns False for other lines."""
+        found = _SXID.match(message.text)
+        if found is None:
+            return False
+        name, address, number, remainder = found.groups()
+        switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address), name=name)
+        code = f"sxid.{int(number)}"
+        details = _continuation(remainder or "")
+        if details is None:
+            self._last[switch.pci, code] = len(self.found)
+            self.found.append(_event(message, code, switch, remainder or ""))
+        elif (switch.pci, code) in self._last:
+            self._complete(self._last[switch.pci, code], details)
+        return True
+
+    def _complete(self, position: int, details: dict[str, str]) -> None:
+        fault = self.found[position]
+        is_other_link = details.get("engine_instance", fault.attributes.get("link")) != fault.attributes.get("link")
+        if not is_other_link:
+            self.found[position] = replace(fault, attributes={**details, **fault.attributes})
+
+
+def _event(message: KernelMessage, code: str, switch: Component, remainder: str) -> Fault:
+    found = _EVENT.match(remainder)
+    fault = device_fault(message, code, switch, remainder or code)
+    if found is None:
+        return fault
+    severity_text, link, text = found.groups()
+    first = text.endswith("(First)")
+    attributes = {**fault.attributes, "severity": severity_text}
+    attributes |= {"link": str(int(link))} if link else {}
+    attributes |= {"first": "true"} if first else {}
+    text = text.removesuffix("(First)").strip()
+    return _with_severity(replace(fault, message=truncate(text or remainder), attributes=attributes), severity_text)
+
+
+def _with_severity(fault: Fault, severity_text: str) -> Fault:
+    """Return a fault with the severity that the driver printed. A non-fatal error needs no action.
+
+    A fault that already has a severity, because a program wrote its line, is unchanged.
+    """
+    if fault.severity is not None:
+        return fault
+    if severity_text == "Fatal":
+        return replace(fault, severity=Severity.FATAL)
+    return fault.classified(Severity.WARNING, Action.NONE)
+
+
+def _continuation(remainder: str) -> dict[str, str] | None:
+    severity = _SEVERITY.match(remainder)
+    if severity:
+        level, engine, sub_engine = (str(int(part)) for part in severity.groups())
+        return {"severity_level": level, "engine_instance": engine, "sub_engine_instance": sub_engine}
+    data = _DATA.match(remainder)
+    return {"data": data[1]} if data else None

@@ -1,0 +1,235 @@
+"""Decodes `kubernetes-node`, `node-problem-detector` and `eks-node-condition`.
+
+Grammar: a node or a list of nodes as JSON, `kubectl describe`, kubectl's tables or YAML, or `kubectl get events -o
+json` (`node_objects`). The mapping `conditions` translates a condition type and reason into a fault code. Times:
+`lastTransitionTime` of a condition, or the time of an event, with a time zone. Units: none. Errors:
+`Rejected(no_framing)` if the body has no condition list, event or table row of a node. Source: the Kubernetes API,
+kubectl, the rules of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, members, truncate
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.fault_codes import code_in_family, expand_families
+from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
+from faultbridge.decode.kubernetes.node_objects import Condition, NodeConditions, NodeEvent, is_node, node_reports
+from faultbridge.decode.nvsentinel.health_events import joined, node_observations
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
+from faultbridge.model.times import to_text
+
+NODE_SOURCE = "kubernetes-node"
+DETECTOR_SOURCE = "node-problem-detector"
+EKS_SOURCE = "eks-node-condition"
+_DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monitor")
+_GPU = Component(ComponentType.GPU)
+_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionReader:
+    """Reads the node conditions that one source writes.
+
+    The source `kubernetes-node` reads the condition types of all sources, and any other source only the types that the
+    mapping lists for it. A condition or event that the mapping does not contain is ignored. With `accepts_unmapped`, it
+    is a fault if it is a warning event, or a true condition whose type does not end in `Ready` or `Healthy`.
+    """
+
+    source: str
+    accepts_unmapped: bool = False
+
+    def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+        """Return a health snapshot of each node that has a known condition or a fault, and faults of events.
+
+        Raises `Rejected` for a body without a condition list, an event or a table row of a node.
+        """
+        mapped = mapping("conditions", hints.mappings)
+        document = text_of(body)
+        nodes = tuple(node_reports(document))
+        if not nodes:
+            raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
+        listed = [node for node in nodes if isinstance(node, NodeConditions)]
+        of_nvsentinel = node_observations(document, listed, self.source, hints) if self.source == NODE_SOURCE else ()
+        events = (self._events(node, mapped) for node in nodes if isinstance(node, NodeEvent))
+        current = chain.from_iterable(self._snapshot(node, mapped) for node in listed)
+        of_checks = tuple(of_nvsentinel)
+        return (*(joined((*current, *of_checks)) if of_checks else current), *chain.from_iterable(events))
+
+    def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
+        covers: defaultdict[str, list[Component]] = defaultdict(list)
+        present: list[Fault] = []
+        for condition in node.conditions:
+            row = mapped["types"].get(condition.type)
+            if row is None:
+                present += self._unmapped(condition, node)
+            elif self.source == NODE_SOURCE or self.source in row["sources"]:
+                code = _wrong_code(condition, row, mapped)
+                present += [_fault(self.source, code, condition, node)] if code else []
+                for covered in _covered(condition, row):
+                    covers[covered].append(_component(covered))
+        if self.source == NODE_SOURCE:
+            self._labels(node, mapped, covers, present)
+        if covers or present:
+            unique = {code: tuple(dict.fromkeys(components)) for code, components in covers.items()}
+            yield Snapshot(self.source, unique, tuple(present), node=node.name)
+
+    def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
+        wrong = (
+            self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
+        )
+        return [_fault(self.source, "agent.condition", condition, node)] if wrong else []
+
+    def _labels(
+        self,
+        node: NodeConditions,
+        mapped: Mapping[str, Any],
+        covers: dict[str, list[Component]],
+        present: list[Fault],
+    ) -> None:
+        for label, codes in mapped["labels"].items():
+            value = node.labels.get(label)
+            if value not in codes:
+                continue
+            for code in filter(None, codes.values()):
+                covers[code].append(_component(code))
+            if codes[value]:
+                condition = Condition(label.rpartition("/")[2], str(value))
+                present.append(_fault(self.source, codes[value], condition, node))
+
+    def _events(self, event: NodeEvent, mapped: Mapping[str, Any]) -> Iterator[Observation]:
+        code = _by_reason(event.reason, mapped)
+        if code is None and not (event.warning and self.accepts_unmapped):
+            return
+        condition = Condition("event", "True", event.reason, event.message, event.at)
+        yield _fault(self.source, code or "agent.notice", condition, NodeConditions(event.name))
+
+
+def names_condition_type(body: bytes, source: str) -> bool:
+    """Return whether a body has a condition type of a source, and is probably not a whole node."""
+    if is_node(body):
+        return False
+    if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:
+        return False
+    types = members(mapping("conditions", {})["types"])
+    return any(source in row["sources"] and re.search(rb"\b%s\b" % name.encode(), body) for name, row in types.items())
+
+
+def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
+    """Return the fault code of a condition, or None if its status is the healthy status in `row`.
+
+    `row` is the mapping's row for the condition type. The status `Unknown` is a fault only if the row has a code for
+    it. Any other status has the code of its reason, or else the code of the row.
+    """
+    if condition.status == row["healthy"]:
+        return None
+    if condition.status == "Unknown":
+        return row.get("unknown")
+    code: str = _by_reason(condition.reason, mapped) or row["code"]
+    return code
+
+
+def _by_reason(reason: str | None, mapped: Mapping[str, Any]) -> str | None:
+    if reason is None:
+        return None
+    if reason in mapped["reasons"]:
+        return str(mapped["reasons"][reason])
+    for row in mapped["reason_patterns"]:
+        found = re.fullmatch(row["pattern"], reason)
+        if found:
+            return code_in_family(row["family"], int(found[1]))
+    return None
+
+
+def _covered(condition: Condition, row: Mapping[str, Any]) -> Iterator[str]:
+    if condition.status == "Unknown" and "unknown" not in row:
+        return
+    if "unknown" in row:
+        yield row["unknown"]
+    if condition.status != "Unknown":
+        yield from expand_families((row["code"], *row.get("clears", ())))
+
+
+def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -> Fault:
+    statement = f"{condition.type} is {condition.status}" if condition.type != "event" else str(condition.reason)
+    text = ": ".join(part for part in (statement, condition.message) if part)
+    component = _component(code)
+    named = identifiers(gpu_named_in(condition.message)) if component is _GPU else {}
+    return Fault(
+        source=source,
+        code=code,
+        component=component,
+        message=truncate(text),
+        observed_at=condition.changed_at,
+        evidence=evidence(", ".join(part for part in (statement, condition.reason, condition.message) if part)),
+        attributes=attributes_of(
+            condition=condition.type,
+            status=condition.status,
+            reason=condition.reason,
+            since=to_text(condition.changed_at) if condition.changed_at else None,
+            **named,
+        ),
+        node=node.name,
+    )
+
+
+def _component(code: str) -> Component:
+    """Return the component of a fault code: an unidentified GPU for a GPU code, else the node.
+
+    The GPU is not identified, because the later healthy condition, which ends the fault, identifies no GPU.
+    """
+    return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
+
+
+def _recognize_node(body: bytes) -> bool:
+    if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
+        return True
+    others = (EKS_SOURCE, DETECTOR_SOURCE)
+    return names_condition_type(body, NODE_SOURCE) and not any(names_condition_type(body, other) for other in others)
+
+
+def _recognize_detector(body: bytes) -> bool:
+    if names_condition_type(body, EKS_SOURCE):
+        return False
+    is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
+    is_event = is_event and not is_node(body)
+    return is_event or names_condition_type(body, DETECTOR_SOURCE)
+
+
+def _recognize_eks(body: bytes) -> bool:
+    is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
+    return is_event or names_condition_type(body, EKS_SOURCE)
+
+
+KUBERNETES_NODE = Decoder(
+    name=NODE_SOURCE,
+    summary="kubectl get node -o json (also -L node-health-status, describe): readiness, pressure, agents' conditions",
+    example='{"kind": "Node", "metadata": {"name": "ip-10-0-0-7"}, "status": {"conditions": [{"type": "Ready", '
+    '"status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-02-03T04:05:06Z"}]}}',
+    recognize=_recognize_node,
+    decode=ConditionReader(NODE_SOURCE).decode,
+)
+NODE_PROBLEM_DETECTOR = Decoder(
+    name=DETECTOR_SOURCE,
+    summary="node-problem-detector: status.conditions (JSON or kubectl's YAML), or kubectl get events -o json",
+    example='- type: KernelDeadlock\n  status: "True"\n  reason: DockerHung\n  message: task docker:20 blocked\n'
+    '  lastTransitionTime: "2026-02-03T04:05:06Z"\n',
+    recognize=_recognize_detector,
+    decode=ConditionReader(DETECTOR_SOURCE, accepts_unmapped=True).decode,
+)
+EKS_NODE_CONDITION = Decoder(
+    name=EKS_SOURCE,
+    summary="conditions and events of the EKS node monitoring agent (status.conditions, or kubectl get events -o json)",
+    example='[{"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error", '
+    '"lastTransitionTime": "2026-02-03T04:05:06Z"}]',
+    recognize=_recognize_eks,
+    decode=ConditionReader(EKS_SOURCE, accepts_unmapped=True).decode,
+)

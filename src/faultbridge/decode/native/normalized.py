@@ -1,0 +1,127 @@
+"""Decodes `faultbridge`: normalized faults and clears, as `faultbridge decode --jsonl` writes them.
+
+The schema `schemas/normalized-fault/v1.json` defines the format. One invalid document causes the whole body to be
+rejected. Grammar: JSON objects, one per line or in a list. Times: RFC 3339 with a time zone. Units: none. Errors:
+`Rejected(wrong_shape)` for an invalid document, `Rejected(no_framing)` without a document. Source: this package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, pci_of, text, truncate
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity
+
+SOURCE = "faultbridge"
+MAX_ATTRIBUTES, MAX_COUNT = 64, 1_000_000
+_CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
+# Tuples, because an untrusted value may be a list or an object, which a set lookup cannot handle.
+_SKIPPED_KINDS, _KINDS = ("snapshot", "counter_sample"), ("fault", "clear")
+_TYPES = tuple(ComponentType)
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return the fault or clear in each document. Health snapshots and counter samples are skipped."""
+    documents = [document for _, document in objects(text_of(body)) if "kind" in document]
+    if not documents:
+        raise Rejected("no_framing", "no normalized fault or clear")
+    return tuple(_observation(document) for document in documents if document["kind"] not in _SKIPPED_KINDS)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has the fields of a normalized fault."""
+    return b'"kind"' in body and b'"code"' in body and b'"component"' in body and b'"message"' in body
+
+
+def _observation(document: Mapping[str, Any]) -> Fault | Clear:
+    kind, code = document["kind"], document.get("code")
+    if kind not in _KINDS:
+        raise Rejected("wrong_shape", f"wrong kind: {str(kind)[:32]!r}; allowed are fault, clear")
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise Rejected("wrong_shape", f"wrong code: {str(code)[:64]!r}; expected one such as xid.79")
+    message = text(document.get("message"))
+    if message is None:
+        raise Rejected("wrong_shape", "message is empty")
+    component, at = _component(document.get("component")), document.get("observed_at")
+    observed_at = instant(at)
+    if at is not None and observed_at is None:
+        raise Rejected("wrong_shape", f"wrong observed_at: {str(at)[:32]!r}; expected an RFC 3339 time")
+    attributes, node = _attributes(document), text(document.get("node"), 253)
+    raw, summary = evidence(text(document.get("evidence"), 65536) or ""), truncate(message)
+    if kind == "clear":
+        return Clear(SOURCE, code, component, summary, observed_at, raw, attributes, node)
+    severity, action = document.get("severity"), document.get("action")
+    if severity not in (None, *Severity) or action not in (None, *Action):
+        raise Rejected("wrong_shape", "unknown severity or action; the schema lists the allowed values")
+    count = document.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
+        raise Rejected("wrong_shape", f"wrong count: {str(count)[:32]!r}; allowed are 1 to {MAX_COUNT}")
+    return Fault(
+        SOURCE,
+        code,
+        component,
+        summary,
+        observed_at,
+        raw,
+        attributes,
+        Severity(severity) if severity else None,
+        Action(action) if action else None,
+        node,
+        count,
+    )
+
+
+def _component(value: object) -> Component:
+    document = members(value)
+    kind, pci = document.get("type"), document.get("pci")
+    if kind not in _TYPES:
+        raise Rejected(
+            "wrong_shape", f"unknown component.type: {str(kind)[:32]!r}; the schema lists the allowed values"
+        )
+    address = pci_of(pci) if isinstance(pci, str) else None
+    if pci is not None and address is None:
+        raise Rejected("wrong_shape", f"wrong component.pci: {str(pci)[:32]!r}; expected a PCI address")
+    return Component(
+        ComponentType(kind),
+        pci=address,
+        uuid=text(document.get("uuid"), 64),
+        index=_small(document, "index"),
+        serial=text(document.get("serial"), 64),
+        link=_small(document, "link"),
+        name=text(document.get("name"), 64),
+    )
+
+
+def _small(document: Mapping[str, Any], name: str) -> int | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 16:
+        raise Rejected("wrong_shape", f"wrong component.{name}: {str(value)[:32]!r}; allowed are 0 to 65535")
+    return value
+
+
+def _attributes(document: Mapping[str, Any]) -> dict[str, str]:
+    value = members(document.get("attributes"))
+    if len(value) > MAX_ATTRIBUTES or any(not isinstance(value, str) for value in value.values()):
+        raise Rejected("wrong_shape", f"wrong attributes; allowed are at most {MAX_ATTRIBUTES} strings")
+    kept = {name[:64]: value[:512] for name, value in value.items() if name not in {"time_source", "time_claimed"}}
+    # The original source; the sender of this record is the reporter.
+    seen_by = text(document.get("source"), 64)
+    return kept | ({"seen_by": seen_by} if seen_by and seen_by != SOURCE else {})
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="faults and clears that are already normalized: what `faultbridge decode --jsonl` writes",
+    example='{"kind": "fault", "code": "xid.79", "component": {"type": "gpu", "pci": "0000:c1:00"}, "message": '
+    '"GPU has fallen off the bus.", "observed_at": "2026-02-03T04:05:06.000Z", "node": "ip-10-0-0-7"}',
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

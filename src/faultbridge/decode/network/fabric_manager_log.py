@@ -1,0 +1,331 @@
+"""Decodes `fabric-manager-log`: errors of NVSwitches, NVIDIA's fabric manager and persistence daemon.
+
+Grammar: the records of the fabric manager's log file, of syslog, the journal and `systemctl status`
+(`fabric_manager_records`). A switch error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci
+bus id BDF physical id P port N`, where C is the SXid. Times: the local time of the node, taken as UTC because it has no
+time zone. Units: none. Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450 to 595,
+systemd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from faultbridge.decode.frames.clock import calendar_time, iso_instant
+from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, truncate
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.prefix import unprefixed
+from faultbridge.decode.frames.wrapped_lines import unwrap
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
+    NODE_COMPONENT,
+    Action,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+    normalize_pci,
+)
+from faultbridge.model.records import OF_SYSLOG
+
+# Parses log records of NVIDIA's fabric manager and persistence daemon.
+#
+# The input is a log file, syslog, the journal, or the output of `systemctl status`. Grammar: `[Mon DD YYYY HH:MM:SS]
+# [LEVEL][ [tid N]] TEXT`, where lines without this prefix continue the record; or `PREFIX PROGRAM[PID]: TEXT` with the
+# program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or only the
+# text. JSON lines of the journal are read too.
+
+_HEAD = re.compile(
+    r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
+    r"|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))\] {0,4}\[(\w{1,10})\] {0,4}(?:\[tid (\d{1,10})\])? {0,4}(.*)$"
+)
+# What is left of the head if a collector removed the time.
+_LEVEL = re.compile(r"^\[[A-Z]{4,8}\] {0,4}(?:\[tid \d{1,10}\] {0,4})?")
+PERSISTENCE = "nvidia-persistenced"
+_PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh", PERSISTENCE})
+_SYSLOG = re.compile(
+    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?P<program>nv-fabricmanager|nvidia-fabricmanager-start\.sh|nvidia-persistenced)"
+    r"(?:\[\d{1,10}\])?: "
+    r"(?P<text>.*)$"
+)
+# systemd writes about the service under its own name; `systemctl status` prints the state of the unit.
+_UNIT = re.compile(
+    r"(?:(?P<node>\S{1,255}) systemd\[\d{1,10}\]: )?(?P<text>(?:nvidia-(?:fabricmanager|persistenced)"
+    r"\.service: |Failed to start (?:nvidia-persistenced\.service - )?NVIDIA (?:fabric manager|Persistence Daemon)"
+    r"|Job for nvidia-(?:fabricmanager|persistenced)\.service failed).*)$",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"\s{1,16}Active: (failed \(Result: [\w-]{1,32}\)|inactive \(dead\))")
+_STATUS_TITLE = re.compile(r"(nvidia-(?:fabricmanager|persistenced)\.service) - ")
+_STATUS_LOADED = re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
+_BARE = (
+    "detected NVSwitch ",
+    "detected number of NVSwitches",
+    "failed to find the GPU handle ",
+    "request to query NVSwitch device information ",
+)
+_FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
+_MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|persistence|\] {0,4}\[", re.IGNORECASE)
+_MAX_LINES = 64
+_MAX_HEAD = 256
+UNIT = "unit"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One log record, including its continuation lines.
+
+    A line of systemd has no level of its own, and gets the level `unit`. `claimed` is True if any program can have
+    written the record, because the name of its program is text of syslog.
+    """
+
+    at: datetime | None
+    level: str
+    text: str
+    node: str | None = None
+    program: str | None = None
+    claimed: bool = False
+
+    @property
+    def is_of_persistence_daemon(self) -> bool:
+        """Return whether the persistence daemon wrote the record, or systemd wrote it about that daemon."""
+        return self.program == PERSISTENCE or (self.level == UNIT and "persistence" in self.text.lower())
+
+
+def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
+    """Yield the log records of a text.
+
+    `received_at` determines the year of a time without a year. Lines before the first record are skipped, because they
+    belong to a record whose start was cut off.
+    """
+    current: LogRecord | None = None
+    continuation: list[str] = []
+    status: list[str] = []
+    for line in text.split("\n"):
+        record = (_record(line.rstrip("\r"), received_at) if line else None) or _state_of_unit(line, status)
+        if record is not None:
+            yield from _joined(current, continuation)
+            current, continuation = record, []
+        elif current is not None and line.strip() and len(continuation) < _MAX_LINES:
+            continuation.append(line.strip())
+    yield from _joined(current, continuation)
+
+
+def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRecord]:
+    if record is not None:
+        # Only records of the log file continue on other lines.
+        has_more = continuation and record.level not in {"", UNIT}
+        yield replace(record, text="\n".join([record.text, *continuation])) if has_more else record
+
+
+def is_head(line: str) -> bool:
+    """Return whether a line is the first line of a log record, or the title of `systemctl status`."""
+    return _record(line, None) is not None or _STATUS_TITLE.search(line) is not None
+
+
+def _record(line: str, received_at: datetime | None) -> LogRecord | None:
+    if line.lstrip()[:1] == "{":
+        return _journal_record(line, received_at)
+    found = _HEAD.search(line[:_MAX_HEAD])
+    if found is not None:
+        found = found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found
+        return replace(_headed(found), claimed=found.start() > 0 and _may_be_of_program(line, received_at))
+    text = _LEVEL.sub("", line, count=1) if line.startswith("[") else line
+    if text.startswith(_BARE):
+        return LogRecord(None, "ERROR", text.strip())
+    message = unprefixed(line, received_at)
+    found = _SYSLOG.search(message.text)
+    if found is not None:
+        # The log's own head can follow the head of syslog.
+        inner = _HEAD.match(found["text"])
+        record = (
+            _headed(inner) if inner else LogRecord(message.observed_at, _level(found["text"]), found["text"].strip())
+        )
+        return replace(record, node=found["node"], program=found["program"], claimed=True)
+    found = _UNIT.match(message.text)
+    if found is None:
+        return None
+    claimed = message.claimed or found["node"] is not None
+    return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"], claimed=claimed)
+
+
+def _may_be_of_program(line: str, received_at: datetime | None) -> bool:
+    message = unprefixed(line, received_at)
+    return message.claimed or _HEAD.match(message.text) is None
+
+
+def _headed(found: re.Match[str]) -> LogRecord:
+    month, day, year, clock, iso, level, _, text = found.groups()
+    at = calendar_time(month, day, clock, year) if month else iso_instant(iso.replace(" ", "T"))
+    return LogRecord(at, level.upper(), text.strip())
+
+
+def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None:
+    wrapped = unwrap(line) if _MAY_HOLD_RECORD.search(line) else None
+    if wrapped is None:
+        return None
+    if wrapped.program in _PROGRAMS:
+        level, claimed = _level(wrapped.text), not wrapped.is_proven
+        return LogRecord(wrapped.at, level, wrapped.text.strip(), wrapped.node, wrapped.program, claimed)
+    inner = _record(wrapped.text, received_at) if wrapped.text.lstrip()[:1] != "{" else None
+    return replace(inner, at=inner.at or wrapped.at, node=inner.node or wrapped.node) if inner else None
+
+
+def _level(text: str) -> str:
+    return "ERROR" if _FAILURE.search(text) or text.startswith(_BARE) else ""
+
+
+def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
+    """Return a record if `systemctl status` shows that a service failed, or is enabled but inactive.
+
+    Returns None for any other line. `status` is updated by each call: it contains the name of the service from an
+    earlier line, and `enabled` if the service is enabled.
+    """
+    title = _STATUS_TITLE.search(line)
+    if title is not None:
+        status[:] = [title[1]]
+    elif status and _STATUS_LOADED.match(line):
+        status.append("enabled")
+    elif status and (found := _STATUS.match(line)) is not None:
+        unit, is_enabled = status[0], "enabled" in status
+        status.clear()
+        # Another service starts a static unit when it needs it, so an inactive one is no failure.
+        if is_enabled or found[1].startswith("failed"):
+            return LogRecord(None, UNIT, f"{unit}: {found[1]}")
+    return None
+
+
+SOURCE = "fabric-manager-log"
+FAILED, ERROR = "host.fabric_manager_failed", "host.fabric_manager_error"
+PERSISTENCE_FAILED = "host.persistence_daemon_failed"
+_SWITCH_ERROR = re.compile(
+    r"detected NVSwitch (fatal|non-fatal) error (\d{1,6})(?: on (?:fid|NodeId) (\d{1,5}))?(?: on NVSwitch pci bus id "
+    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: physical id (\d{1,5}))?(?: port (\d{1,5}))?",
+    re.IGNORECASE,
+)
+_FAILED = re.compile(
+    r"fail(?:ed|ure)\b.{0,80}\b(?:initiali[sz]|topology|driver|NVLink|NVSwitch|fabric|train)|\bexiting\b|\baborting\b"
+    r"|degraded mode|interface version \S{1,32} (?:don't|doesn't) match with",
+    re.IGNORECASE,
+)
+_UNIT_FAILED = re.compile(
+    r"fail(?:ed|ure)|inactive|exited, code=(?:exited, status=[1-9]|killed|dumped)|Job for", re.IGNORECASE
+)
+# An instance without NVSwitches; its fabric manager stops because it has nothing to do.
+_NO_SWITCHES = "NV_WARN_NOTHING_TO_DO"
+_STARTS = re.compile(r"fabric manager version |Scheduled restart job", re.IGNORECASE)
+_START_FAILED = re.compile(r"^\S{1,64}: Failed with result|^Failed to start")
+_LONGEST_START = timedelta(minutes=5)
+_SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each switch error, and one fault with a count for each other distinct error."""
+    records = list(records_of(text_of(body), hints.received_at))
+    if not records:
+        raise Rejected("no_framing", "no line has the head of a fabric manager record")
+    positions: dict[tuple[str, str], int] = {}
+    found: list[Fault] = []
+    for record, has_switches in zip(records, _having_switches(records), strict=True):
+        fault = _fault(record, has_switches=has_switches)
+        if fault is None:
+            continue
+        # One failed start is several lines of systemd.
+        key = (fault.code, UNIT if record.level == UNIT else fault.message)
+        if fault.component is NODE_COMPONENT and key in positions:
+            position = positions[key]
+            count = found[position].count + (0 if record.level == UNIT else 1)
+            found[position] = replace(found[position], count=count)
+            continue
+        positions[key] = len(found)
+        found.append(fault)
+    return tuple(found)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether one of the first 50 lines is a record of this source, and none is a kernel line."""
+    lines = text_of(body).split("\n", 50)[:50]
+    return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
+
+
+def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
+    """Return, for each record, whether its node has NVSwitches.
+
+    The fabric manager of a node without NVSwitches reports this after it starts. The value is then False for all
+    records of the same node and the same start of the fabric manager.
+    """
+    starts: list[tuple[str | None, int]] = []
+    last: dict[str | None, tuple[int, LogRecord]] = {}
+    named = {record.node for record in records if record.node}
+    only = named.pop() if len(named) == 1 else None  # the head of `systemctl status` names no node
+    for record in records:
+        node = record.node or only
+        number, before = last.get(node, (0, record))
+        number += _is_of_next_start(before, record)
+        last[node] = number, record
+        starts.append((node, number))
+    without = {start for start, record in zip(starts, records, strict=True) if _NO_SWITCHES in record.text}
+    return [start not in without for start in starts]
+
+
+def _is_of_next_start(before: LogRecord, record: LogRecord) -> bool:
+    if before.at is not None and record.at is not None and abs(record.at - before.at) > _LONGEST_START:
+        return True
+    has_ended = record.level != UNIT and _START_FAILED.search(before.text) is not None
+    return has_ended or _STARTS.search(record.text) is not None
+
+
+def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
+    found = _SWITCH_ERROR.search(record.text)
+    if found is not None:
+        return _switch_error(record, found)
+    if record.level == UNIT:
+        is_failure = _UNIT_FAILED.search(record.text) is not None
+    elif record.level in _SERIOUS:
+        is_failure = _FAILED.search(record.text) is not None
+    else:
+        return None
+    if record.level == UNIT and not is_failure:
+        return None
+    if record.is_of_persistence_daemon:
+        return _fault_of(record, PERSISTENCE_FAILED, NODE_COMPONENT, {"level": record.level})
+    code = FAILED if is_failure and has_switches else ERROR
+    fault = _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
+    return fault if has_switches else fault.classified(Severity.INFO, Action.NONE)
+
+
+def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:
+    fatality, number, fabric, address, physical, port = found.groups()
+    switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address) if address else None)
+    details = attributes_of(
+        severity=fatality.lower(), fid=fabric, physical_id=physical, port=port, level=record.level or "ERROR"
+    )
+    fault = _fault_of(record, f"sxid.{int(number)}", switch, details)
+    # The printed severity decides, as in the kernel log: a non-fatal error needs no action.
+    if fatality.lower() == "fatal":
+        return replace(fault, severity=Severity.FATAL)
+    return fault.classified(Severity.WARNING, Action.NONE)
+
+
+def _fault_of(record: LogRecord, code: str, component: Component, details: Mapping[str, str]) -> Fault:
+    details = {**details, **OF_SYSLOG} if record.claimed else details
+    return Fault(
+        SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details, node=record.node
+    )
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="fabric manager and nvidia-persistenced: log, syslog, journal or systemctl status; errors of NVSwitches "
+    "and of the services",
+    example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
+    "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

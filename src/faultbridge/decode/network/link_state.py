@@ -1,0 +1,301 @@
+"""Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool.
+
+An interface is in use if it is listed as configured. A physical interface with the flag `UP` is also in use if it
+belongs to a bond or has a global address. It is no fault if an unused interface is down.
+
+ethtool does not print which interfaces are in use. The health snapshot of its output therefore reports no link as down
+or absent; it only compares the rates of interfaces of the same kind with each other (`rate_peers`).
+
+Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; or the text that one of
+these tools prints (`link_text`). Times: none. Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source:
+iproute2, ethtool and captures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, is_virtual, truncate
+from faultbridge.decode.frames.documents import documents, text_of
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
+
+# Reads the text output of `ip link`, `ip addr` and `ethtool INTERFACE`.
+#
+# Grammar: `N: NAME[@PEER]: <FLAGS> ... [master M] state STATE`, indented `link/TYPE` and `inet ADDRESS ... scope
+# SCOPE`; `Settings for NAME:` with indented `Speed: 100000Mb/s` and `Link detected: yes`. Source: iproute2 and ethtool.
+
+_MAX_LINKS = 1024
+_LINK = re.compile(r"^\d{1,9}: ([^\s:@]{1,64})(?:@[^\s:]{1,64})?: <([A-Z0-9_,-]{0,256})> ([^\n]{1,512})$", re.MULTILINE)
+_STATE = re.compile(r"\bstate ([A-Z]{1,32})\b")
+_MASTER = re.compile(r"\bmaster ([^\s]{1,64})")
+_TYPE = re.compile(r"^\s{1,16}link/(\w{1,32})", re.MULTILINE)
+_GLOBAL = re.compile(r"^\s{1,16}inet6? [^\n]{1,256} scope global\b", re.MULTILINE)
+_SETTINGS = re.compile(r"^Settings for ([^\s:]{1,64}):[ \t]{0,8}$", re.MULTILINE)
+_SPEED = re.compile(r"^\s{1,16}Speed: (\d{1,9})Mb/s$", re.MULTILINE)
+_MODES = re.compile(r"^\s{1,16}Supported link modes:([^:]{1,2048})$", re.MULTILINE)
+_MODE = re.compile(r"\d{2,7}base\w{1,16}/\w{4}")
+_MEDIUM = re.compile(r"^\s{1,16}Port: ([^\n]{1,32})$", re.MULTILINE)
+_DETECTED = re.compile(r"^\s{1,16}Link detected: (yes|no)\b", re.MULTILINE)
+
+
+def is_ip_text(text: str) -> bool:
+    """Return whether a text lists an interface with its state, as `ip link` prints it."""
+    found = _LINK.search(text)
+    return found is not None and _STATE.search(found[3]) is not None
+
+
+def is_ethtool_settings(text: str) -> bool:
+    """Return whether a text has ethtool's settings of an interface, including its link state."""
+    return "NIC statistics:" not in text and _SETTINGS.search(text) is not None and _DETECTED.search(text) is not None
+
+
+def links_of(text: str) -> list[dict[str, Any]]:
+    """Return the interfaces of `ip` text output, in the structure that `ip -j addr` prints.
+
+    Raises `Rejected` for more than 1024 interfaces.
+    """
+    return bounded(_links(text), _MAX_LINKS)
+
+
+def _links(text: str) -> Iterator[dict[str, Any]]:
+    for found, details in _blocks(_LINK, text):
+        state, master, kind = _STATE.search(found[3]), _MASTER.search(found[3]), _TYPE.search(details)
+        if state is not None:
+            link = {"ifname": found[1], "flags": found[2].split(","), "operstate": state[1]}
+            link |= {"link_type": kind[1]} if kind else {}
+            link |= {"master": master[1]} if master else {}
+            yield link | ({"addr_info": [{"scope": "global"}]} if _GLOBAL.search(details) else {})
+
+
+def settings_of(text: str) -> list[tuple[str, dict[str, int | str]]]:
+    """Return the name and values of each interface in ethtool settings.
+
+    `carrier` is 1 or 0. `link_rate` is the speed in Gb/s, and is present only while the link is up. Raises `Rejected`
+    for more than 1024 interfaces.
+    """
+    return bounded(_settings(text), _MAX_LINKS)
+
+
+def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
+    for found, details in _blocks(_SETTINGS, text):
+        link, speed = _DETECTED.search(details), _SPEED.search(details)
+        if link is not None:
+            is_up = link[1] == "yes"
+            values: dict[str, int | str] = {"carrier": int(is_up)}
+            yield found[1], values | ({"link_rate": int(speed[1]) // 1000} if speed and is_up else {})
+
+
+def kinds_of(text: str) -> dict[str, Hashable]:
+    """Return the kind of each interface in ethtool settings, so that rates can be compared within a kind.
+
+    The kind consists of the medium and the supported link modes. An interface without supported link modes is left out.
+    """
+    found: dict[str, Hashable] = {}
+    for name, details in _blocks(_SETTINGS, text):
+        modes, medium = _MODES.search(details), _MEDIUM.search(details)
+        supported = frozenset(_MODE.findall(modes[1])) if modes else frozenset()
+        if supported:
+            found[name[1]] = (medium[1].strip() if medium else "", supported)
+    return found
+
+
+def _blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    last: re.Match[str] | None = None
+    for found in heading.finditer(text):
+        if last is not None:
+            yield last, text[last.end() : found.start()]
+        last = found
+    if last is not None:
+        yield last, text[last.end() :]
+
+
+# Compares the rates of ports of the same kind within one record.
+#
+# The caller defines the kind of a port, for example by its model, link type and fabric. A port is slower than its peers
+# if its rate is below the rate that most ports of its kind have. This is a fault. The rate of a single port proves no
+# fault, because the switch at its other end can be slower than the card. Units: Gb/s.
+
+SLOWER = "net.rate_below_peers"
+
+
+@dataclass(frozen=True, slots=True)
+class PortRate:
+    """The rate in Gb/s of a port whose link is up. Only ports with an equal `kind` are compared."""
+
+    component: Component
+    kind: Hashable
+    rate: int
+
+
+def compare_rates(source: str, rates: Iterable[PortRate]) -> Snapshot | None:
+    """Return a health snapshot with a fault for each port that is slower than its peers.
+
+    The ports of a kind can be compared if there are at least two, and if more than half of them have the same rate. A
+    port with a lower rate than this is faulty. The result is None if no ports can be compared.
+    """
+    kinds: defaultdict[Hashable, dict[Component, int]] = defaultdict(dict)
+    for one in rates:
+        kinds[one.kind][one.component] = one.rate
+    covered: list[Component] = []
+    present: list[Fault] = []
+    for ports in kinds.values():
+        usual, count = Counter(ports.values()).most_common(1)[0]
+        if len(ports) > 1 and 2 * count > len(ports):
+            covered += ports
+            present += (_slower(source, port, rate, usual) for port, rate in ports.items() if rate < usual)
+    return Snapshot(source, {SLOWER: tuple(covered)}, tuple(present)) if covered else None
+
+
+def _slower(source: str, port: Component, rate: int, usual: int) -> Fault:
+    text = f"{port.name} has a rate of {rate} Gb/s; most ports of its kind have {usual} Gb/s."
+    return Fault(source, SLOWER, port, text, None, text, {"rate": str(rate), "rate_of_peers": str(usual)})
+
+
+SOURCE = "link-state"
+DOWN_CODE, ABSENT_CODE = "net.link_down", "net.link_absent"
+_LISTS = ("interfaces", "intf_status")
+_CONFIGURED = ("configured", "intf_ifcfg")
+_LINK_TYPES = frozenset({"ether", "infiniband"})
+_DOWN_STATES = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"})
+_NAME = re.compile(r"[^\s/]{1,64}")
+_Link = Mapping[str, Any]
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the interfaces in use, and a counter sample of each physical interface.
+
+    The output of ethtool does not show which interfaces are in use. Its snapshot only compares the rates of the ports,
+    and is left out if no rates can be compared.
+    """
+    text = text_of(body)
+    if is_ethtool_settings(text):
+        return tuple(_observations_of_settings(text))
+    listed = (links_of(text),) if is_ip_text(text) else documents(body)
+    return tuple(observation for document in listed for observation in _observations(document))
+
+
+def _observations_of_settings(text: str) -> Iterator[Observation]:
+    settings = [(name, values) for name, values in settings_of(text) if not is_virtual(name)]
+    kinds = kinds_of(text)
+    rates = ((name, values.get("link_rate")) for name, values in settings if name in kinds)
+    compared = compare_rates(
+        SOURCE, (PortRate(_nic(name), kinds[name], rate) for name, rate in rates if isinstance(rate, int))
+    )
+    if compared is not None:
+        yield compared
+    yield from (CounterSample(SOURCE, _nic(name), values) for name, values in settings)
+
+
+def _observations(document: object) -> Iterator[Observation]:
+    links = tuple(_links_of_link_state(document))
+    configured = _configured(document)
+    by_name = {str(link["ifname"]): link for link in links}
+    in_use = {name: link for name, link in by_name.items() if _in_use(link, configured)}
+    bounded(in_use)
+    absent = sorted((configured or frozenset()) - by_name.keys())
+    present = [_down(name, link) for name, link in in_use.items() if _is_down(link)]
+    present += [_absent(name) for name in absent]
+    covers = {DOWN_CODE: _nics(in_use), ABSENT_CODE: _nics([*in_use, *absent])} if in_use or absent else {}
+    yield Snapshot(SOURCE, covers, tuple(present))
+    yield from (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably lists interfaces with their states, or has ethtool settings."""
+    if body.lstrip()[:1] in {b"[", b"{"}:
+        return b'"ifname"' in body and b'"operstate"' in body
+    return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))
+
+
+def _links_of_link_state(document: object) -> Iterator[_Link]:
+    listed = document
+    if isinstance(document, dict):
+        listed = next((document[name] for name in _LISTS if name in document), None)
+    if not isinstance(listed, list):
+        raise Rejected("wrong_shape", "neither a list of interfaces nor an object with such a list")
+    for link in listed:
+        if isinstance(link, dict) and link:
+            if not isinstance(link.get("ifname"), str) or "operstate" not in link:
+                raise Rejected("wrong_shape", "an interface without a name or an operational state")
+            if _NAME.fullmatch(link["ifname"]):
+                yield link
+
+
+def _configured(document: object) -> frozenset[str] | None:
+    if not isinstance(document, dict):
+        return None
+    given = next((document[name] for name in _CONFIGURED if name in document), None)
+    if not isinstance(given, list | dict):
+        return None
+    return frozenset(str(name) for name in given if _NAME.fullmatch(str(name)))
+
+
+def _in_use(link: _Link, configured: frozenset[str] | None) -> bool:
+    if configured is not None and link["ifname"] in configured:
+        return True
+    return _is_physical(link) and "UP" in _flags(link) and (_master(link) is not None or _has_address(link))
+
+
+def _is_physical(link: _Link) -> bool:
+    return link.get("link_type", "ether") in _LINK_TYPES and not is_virtual(link["ifname"])
+
+
+def _is_down(link: _Link) -> bool:
+    return str(link["operstate"]).upper() in _DOWN_STATES or "NO-CARRIER" in _flags(link)
+
+
+def _flags(link: _Link) -> tuple[str, ...]:
+    flags = link.get("flags")
+    return tuple(str(flag)[:32] for flag in flags[:32]) if isinstance(flags, list) else ()
+
+
+def _master(link: _Link) -> str | None:
+    master = link.get("master", link.get("main"))
+    return master[:64] if isinstance(master, str) and master else None
+
+
+def _has_address(link: _Link) -> bool:
+    addresses = link.get("addr_info")
+    listed = addresses if isinstance(addresses, list) else []
+    return any(isinstance(address, dict) and address.get("scope") == "global" for address in listed)
+
+
+def _down(name: str, link: _Link) -> Fault:
+    flags, master = " ".join(_flags(link)), _master(link)
+    state = str(link["operstate"])[:32]
+    details = {"operstate": state, "flags": flags} | ({"master": master} if master else {})
+    text = f"{name} is {state}" + (", no carrier" if "NO-CARRIER" in flags else "")
+    return Fault(
+        SOURCE, DOWN_CODE, _nic(name), truncate(f"{text}."), None, evidence(f"{name}: <{flags}> state {state}"), details
+    )
+
+
+def _absent(name: str) -> Fault:
+    return Fault(SOURCE, ABSENT_CODE, _nic(name), f"{name} is configured but absent.", None, f"no interface {name}")
+
+
+def _reading(name: str, link: _Link) -> CounterSample:
+    state = str(link["operstate"])[:32]
+    return CounterSample(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
+
+
+def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:
+    return tuple(_nic(name) for name in names)
+
+
+def _nic(name: str) -> Component:
+    return Component(ComponentType.NIC, name=name)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="ip link, ip addr (also -j), ethtool INTERFACE: links; {interfaces, configured} also finds absent ones",
+    example='[{"ifname": "ens5", "flags": ["BROADCAST", "UP", "LOWER_UP"], "operstate": "UP", "link_type": "ether"}]',
+    recognize=recognize,
+    decode=decode,
+)

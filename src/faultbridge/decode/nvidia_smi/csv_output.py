@@ -1,0 +1,198 @@
+"""Decodes `nvidia-smi-query-csv`: nvidia-smi's CSV output about GPUs, remapped rows and retired pages.
+
+Grammar: the output of `nvidia-smi --query-gpu=... --format=csv`. It has a header of field names, some with `[unit]`,
+then one row per GPU, or one row per page for retired pages; cells are separated by a comma and a space. A cell in
+brackets has no value: `[N/A]` and similar mean unknown, and `[GPU is lost]` and similar are evidence of a fault.
+nvidia-smi prints error messages between the rows. Output with `noheader` cannot be read, because its columns have no
+names.
+
+Times: `timestamp`, local without a time zone, taken as UTC. Units: as printed. Errors: `Rejected` without a header, or
+for a row that does not fit the header. Source: nvidia-smi 418 to 610.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.nvidia_smi.snapshot import (
+    WIDTH,
+    GpuOutput,
+    failures,
+    find_failures,
+    gpu_component,
+    gpu_snapshot,
+    has_failure,
+    index_of,
+)
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Observation
+
+SOURCE = "nvidia-smi-query-csv"
+_UNIT = re.compile(r" \[[^\]]{1,10}\]$")
+_TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_BRACKETED = re.compile(r"\[([^\[\]]{1,80})\]")
+_PAGE = "retired_pages.address"
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_IDENTITIES = frozenset({"uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial"})
+_VOLATILE = "ecc.errors.uncorrected.volatile."
+# Columns whose names differ from the field's path in the XML.
+_FIELD_PATHS: Mapping[str, str] = {
+    f"{_VOLATILE}dram": "ecc_errors/volatile/dram_uncorrectable",
+    f"{_VOLATILE}sram": "ecc_errors/volatile/sram_uncorrectable",
+    f"{_VOLATILE}sram.parity": "ecc_errors/volatile/sram_uncorrectable_parity",
+    f"{_VOLATILE}sram.secded": "ecc_errors/volatile/sram_uncorrectable_secded",
+    "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "ecc_errors/aggregate/sram_threshold_exceeded",
+    "remapped_rows.pending": "remapped_rows/remapped_row_pending",
+    "remapped_rows.failure": "remapped_rows/remapped_row_failure",
+    "retired_pages.pending": "retired_pages/pending_retirement",
+    "retired_pages.single_bit_ecc.count": "retired_pages/single_bit",
+    "retired_pages.double_bit.count": "retired_pages/double_bit",
+    "pcie.link.width.current": WIDTH,
+    "fan.speed": "fan_speed",
+    "temperature.gpu": "temperature/gpu_temp",
+    "power.draw": "power_readings/power_draw",
+    "power.draw.instant": "gpu_power_readings/instant_power_draw",
+    "gpu_reset_status.reset_required": "gpu_reset_status/reset_required",
+    "gpu_reset_status.drain_and_reset_recommended": "gpu_reset_status/drain_and_reset_recommended",
+}
+_CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return one health snapshot of the GPUs and fields that the query lists."""
+    text = text_of(body)
+    lines = iter(text.split("\n"))
+    header = next((line for line in lines if line and _is_header(line)), None)
+    if header is None:
+        if has_failure(text):
+            return failures(SOURCE, text)
+        raise Rejected("no_framing", "no header with field names of nvidia-smi; print one without `noheader`")
+    names = _names(header)
+    stated_faults = find_failures(SOURCE, text)
+    rows = (row for line in lines if (row := _row(line.rstrip("\r"), names)) is not None)
+    if _PAGE in names:
+        return (gpu_snapshot(SOURCE, _with_page_counts(rows), None, complete=False, stated_faults=stated_faults),)
+    gpu_rows = bounded(rows)
+    at = next((found for row in gpu_rows if (found := _time(row.get("timestamp", ""))) is not None), None)
+    node = next((row["hostname"] for row in gpu_rows if row.get("hostname")), None)
+    complete = _is_complete(gpu_rows) and not stated_faults
+    return (
+        gpu_snapshot(SOURCE, map(_gpu_output, gpu_rows), at, complete=complete, stated_faults=stated_faults, node=node),
+    )
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether one of the first 20 lines is probably a header of nvidia-smi's CSV output."""
+    return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
+
+
+def _names(line: str) -> list[str]:
+    return [_UNIT.sub("", name.strip()) for name in line.rstrip("\r").split(",")]
+
+
+def _is_header(line: str) -> bool:
+    if len(line) > _MAX_HEADER:
+        return False
+    names = set(_names(line))
+    identified = bool(names & _IDENTITIES) or "name" in names or "gpu_name" in names
+    return identified and any(name in _KNOWN_FIELDS or name.startswith(_FIELD_PREFIXES) for name in names)
+
+
+# A header with all fields of a driver has about 8 KB.
+_MAX_HEADER = 16 * 1024
+_KNOWN_FIELDS = frozenset(
+    {"gpu_bus_id", "gpu_uuid", "pci.bus_id", "driver_version", "gpu_recovery_action", *_FIELD_PATHS}
+)
+_FIELD_PREFIXES = (
+    "remapped_rows.",
+    "retired_pages.",
+    "ecc.",
+    "clocks_",
+    "clocks.",
+    "utilization.",
+    "fabric.",
+    "memory.",
+    "power.",
+)
+
+
+def _row(line: str, names: list[str]) -> dict[str, str] | None:
+    if not line.strip() or has_failure(line):
+        return None
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != len(names):
+        raise Rejected("malformed_row", f"{len(cells)} cells under {len(names)} names: {line.strip()[:80]!r}")
+    return dict(zip(names, cells, strict=True))
+
+
+def _gpu_output(row: Mapping[str, str]) -> GpuOutput:
+    fields = {_field_path(name): _without_brackets(cell) for name, cell in row.items()}
+    total = row.get(f"{_VOLATILE}total", "")
+    parts = ("dram_uncorrectable", "sram_uncorrectable")
+    if not any(fields.get(f"ecc_errors/volatile/{part}", "").isdigit() for part in parts):
+        fields["ecc_errors/volatile/double_bit/total"] = total
+    address, uuid = (row.get(name, row.get(f"gpu_{name.rpartition('.')[2]}", "")) for name in ("pci.bus_id", "uuid"))
+    serial = row.get("serial", row.get("gpu_serial", ""))
+    return GpuOutput(
+        fields, gpu_component(address, uuid, serial, index_of(row.get("index", ""))), frozenset(row.values())
+    )
+
+
+def _field_path(name: str) -> str:
+    clocks = _CLOCKS.fullmatch(name)
+    if clocks is not None:
+        return f"clocks_{clocks[1]}_reasons/clocks_{clocks[1]}_reason_{clocks[2]}"
+    return _FIELD_PATHS.get(name) or (name.replace(".", "/") if name.startswith("fabric.") else name)
+
+
+def _without_brackets(cell: str) -> str:
+    bracketed = _BRACKETED.fullmatch(cell)
+    return bracketed[1] if bracketed else cell
+
+
+def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
+    """Yield each GPU of a list of retired pages, with the number of its pages.
+
+    A GPU without retired pages has a row without the address of a page. This row is not counted.
+    """
+    outputs: dict[str, GpuOutput] = {}
+    counts: dict[str, int] = {}
+    for row in rows:
+        name = row.get("gpu_bus_id") or row.get("gpu_uuid") or ""
+        if name not in outputs:
+            outputs[name] = _gpu_output(row)
+            bounded(outputs)
+        counts[name] = counts.get(name, 0) + (_HEX.fullmatch(row[_PAGE]) is not None)
+    for name, output in outputs.items():
+        yield GpuOutput(
+            {**output.fields, "retired_pages/single_bit": str(counts[name])}, output.component, output.texts
+        )
+
+
+def _is_complete(rows: list[dict[str, str]]) -> bool:
+    return bool(rows) and all(row.get("count") == str(len(rows)) for row in rows)
+
+
+def _time(text: str) -> datetime | None:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    *parts, fraction = found.groups()
+    year, month, day, hour, minute, second = map(int, parts)
+    try:
+        return datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")), tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="nvidia-smi --query-gpu, --query-remapped-rows, --query-retired-pages with --format=csv and a header",
+    example="index, pci.bus_id, remapped_rows.pending, remapped_rows.failure\n0, 00000000:53:00.0, No, Yes",
+    recognize=recognize,
+    decode=decode,
+)

@@ -1,0 +1,499 @@
+"""Builds the health snapshot of a node's GPUs from the output of nvidia-smi, in any format."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+
+from faultbridge.decode.frames.clock import MONTHS, calendar_time
+from faultbridge.decode.frames.decoder import bounded, evidence, pci_of, truncate
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import NODE_COMPONENT, Action, Component, ComponentType, Fault, Severity, Snapshot
+
+# Checks the nvidia-smi fields of one GPU. A check returns None if its fields cannot be read.
+#
+# The name of a field is its path in the XML output, such as `ecc_errors/volatile/dram_uncorrectable`. Other output
+# formats use the same names.
+
+LOST = "GPU is lost"
+NEEDS_RESET = "GPU requires reset"
+SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCheckResult:
+    """The result of one check on one GPU. `message` is empty if the check found no fault."""
+
+    code: str
+    message: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    severity: Severity | None = None
+    action: Action | None = None
+
+
+Fields = Mapping[str, str]
+Check = Callable[[Fields], GpuCheckResult | None]
+
+
+def check_results(gpu: Fields) -> Iterator[GpuCheckResult]:
+    """Yield the result of each check whose fields can be read."""
+    for check in CHECKS:
+        found = check(gpu)
+        if found is not None:
+            yield found
+
+
+def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", good: str = "No") -> Check:
+    def check(gpu: Fields) -> GpuCheckResult | None:
+        values = {path: text for path in paths if (text := gpu.get(path)) in {wrong, good}}
+        if not values:
+            return None
+        bad = {path.rpartition("/")[2]: text for path, text in values.items() if text == wrong}
+        return GpuCheckResult(code, message if bad else "", bad)
+
+    return check
+
+
+def _clocks(code: str, message: str, reason: str) -> Check:
+    paths = (
+        f"clocks_event_reasons/clocks_event_reason_{reason}",
+        f"clocks_throttle_reasons/clocks_throttle_reason_{reason}",
+    )
+    return _flags(code, message, *paths, wrong="Active", good="Not Active")
+
+
+# SRAM errors are one number or two parts, by GPU and driver. Old GPUs have only a total. A GPU in MIG mode may count
+# errors for each instance only.
+_VOLATILE = "ecc_errors/volatile/"
+_ECC_FIELDS: tuple[tuple[str, ...], ...] = (
+    ("sram_uncorrectable_parity", "sram_uncorrectable_secded"),
+    ("sram_uncorrectable",),
+    ("double_bit/total",),
+    ("mig_sram_uncorrectable",),
+)
+
+
+def _ecc(gpu: Fields) -> GpuCheckResult | None:
+    dram = _counts(gpu, ("dram_uncorrectable",))
+    counts = dram | next((found for names_of_total in _ECC_FIELDS if (found := _counts(gpu, names_of_total))), {})
+    if not counts:
+        return None
+    nonzero = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
+    total = sum(counts.values())
+    message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
+    return GpuCheckResult("smi.ecc_uncorrectable", message, nonzero)
+
+
+def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: count for name in names if (count := _count(gpu.get(_VOLATILE + name))) is not None}
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+
+_MAX_DIGITS = 18
+# NVIDIA accepts a board for return (RMA) from 60 retired pages.
+MAX_RETIRED_PAGES = 60
+
+
+def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
+    names = ("single_bit", "double_bit")
+    counts = {name: count for name in names if (count := _count(gpu.get(f"retired_pages/{name}"))) is not None}
+    if not counts:
+        return None
+    if sum(counts.values()) < MAX_RETIRED_PAGES:
+        return GpuCheckResult("smi.retired_pages_limit")
+    values = {f"{name}_pages": str(count) for name, count in counts.items()}
+    return GpuCheckResult("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    number: int
+    severity: Severity
+    action: Action
+
+
+# Printed names of NVML's recovery actions; the severity and action of each number are those of Xid 154.
+_RECOVERIES: Mapping[str, _Recovery] = {
+    "Reset": _Recovery(1, Severity.FATAL, Action.RESET_GPU),
+    "GPU Reset": _Recovery(1, Severity.FATAL, Action.RESET_GPU),
+    "Reboot": _Recovery(2, Severity.FATAL, Action.REBOOT_NODE),
+    "Node Reboot": _Recovery(2, Severity.FATAL, Action.REBOOT_NODE),
+    "Drain P2P": _Recovery(3, Severity.ERROR, Action.RESET_GPU),
+    "Drain and Reset": _Recovery(4, Severity.ERROR, Action.RESET_GPU),
+}
+_LEGACY_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended", "Drain and Reset"))
+_UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
+
+
+def _recovery(gpu: Fields) -> GpuCheckResult | None:
+    requested = gpu.get("gpu_recovery_action")
+    if requested is None or _UNREADABLE.fullmatch(requested):
+        requested = _legacy_recovery(gpu)
+    if requested is None or requested == LOST:
+        return None
+    if requested == "None":
+        return GpuCheckResult("smi.recovery_action")
+    recovery = _RECOVERIES.get(requested)
+    values = {"recovery_action": f"{recovery.number:#x}"} if recovery else {}
+    return GpuCheckResult(
+        "smi.recovery_action",
+        f"The GPU requests recovery: {requested[:64]}.",
+        values | {"recovery_action_text": requested[:64]},
+        recovery.severity if recovery else None,
+        recovery.action if recovery else None,
+    )
+
+
+def _legacy_recovery(gpu: Fields) -> str | None:
+    values = {name: gpu.get(f"gpu_reset_status/{name}") for name, _ in _LEGACY_RECOVERY}
+    if not any(text in {"Yes", "No"} for text in values.values()):
+        return None
+    return next((action for name, action in _LEGACY_RECOVERY if values[name] == "Yes"), "None")
+
+
+def _fabric_health(gpu: Fields) -> GpuCheckResult | None:
+    summary = gpu.get("fabric/health/summary")
+    if summary is None or _UNREADABLE.fullmatch(summary) or summary == LOST:
+        return None
+    if summary == "Healthy":
+        return GpuCheckResult("smi.fabric_unhealthy")
+    names = (
+        "bandwidth",
+        "route_unhealthy",
+        "route_recovery_in_progress",
+        "access_timeout_recovery",
+        "incorrect_configuration",
+    )
+    values = {name: text for name in names if (text := gpu.get(f"fabric/health/{name}")) not in _FABRIC_GOOD}
+    bad = {name: text[:128] for name, text in values.items() if text}
+    return GpuCheckResult(
+        "smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]}
+    )
+
+
+_FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
+
+
+def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
+    """Check the registration of the GPU with the NVLink fabric.
+
+    Returns None until the registration is complete, which takes minutes after a boot.
+    """
+    state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
+    if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
+        return None
+    message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
+    return GpuCheckResult("smi.fabric_failed", message, {"status": status[:128]} if message else {})
+
+
+def _sensors(gpu: Fields) -> GpuCheckResult | None:
+    values = {name: text for name in _SENSORS if (text := gpu.get(name)) is not None}
+    bad = {path.rpartition("/")[2]: text for path, text in values.items() if text in SENSOR_ERRORS}
+    if bad:
+        return GpuCheckResult("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
+    return GpuCheckResult("smi.sensor_unreadable") if any(text[:1].isdigit() for text in values.values()) else None
+
+
+_SENSORS = (
+    "fan_speed",
+    "temperature/gpu_temp",
+    "power_readings/power_draw",
+    "gpu_power_readings/power_draw",
+    "gpu_power_readings/instant_power_draw",
+)
+_SLOWDOWN = _clocks("smi.hw_slowdown", "The hardware reduced the clocks without a stated cause.", "hw_slowdown")
+_THERMAL = _clocks("smi.hw_thermal_slowdown", "The hardware reduced the clocks because of heat.", "hw_thermal_slowdown")
+_BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the clocks.", "hw_power_brake_slowdown")
+
+
+def _slowdown(gpu: Fields) -> GpuCheckResult | None:
+    """Check the general reason for reduced clocks (`hw_slowdown`).
+
+    It is no fault while a specific reason (heat or an external power brake) is active, because each specific reason has
+    its own check.
+    """
+    found = _SLOWDOWN(gpu)
+    causes = (_THERMAL(gpu), _BRAKE(gpu))
+    return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
+
+
+CHECKS: tuple[Check, ...] = (
+    _recovery,
+    _ecc,
+    _flags("smi.row_remap_pending", "Row remapping is pending.", "remapped_rows/remapped_row_pending"),
+    _flags("smi.row_remap_failure", "Row remapping has failed.", "remapped_rows/remapped_row_failure"),
+    _flags(
+        "smi.retired_pages_pending",
+        "Page retirement is pending.",
+        "retired_pages/pending_retirement",
+        "retired_pages/pending_blacklist",
+    ),
+    _retired_pages,
+    _flags(
+        "smi.sram_threshold_exceeded",
+        "The SRAM error threshold is exceeded.",
+        "ecc_errors/aggregate/sram_threshold_exceeded",
+    ),
+    _flags("smi.unrepairable_memory", "Memory cannot be repaired.", "ecc_errors/unrepairable_memory"),
+    _flags("smi.channel_repair_pending", "Memory channel repair is pending.", "ecc_errors/channel_repair_pending"),
+    _flags("smi.tpc_repair_pending", "Processing cluster repair is pending.", "ecc_errors/tpc_repair_pending"),
+    _fabric_health,
+    _fabric_state,
+    _THERMAL,
+    _BRAKE,
+    _clocks("smi.sw_thermal_slowdown", "The driver reduced the clocks because of heat.", "sw_thermal_slowdown"),
+    _slowdown,
+    _sensors,
+)
+
+
+# Compares the PCIe link widths of GPUs of the same model in one output of nvidia-smi.
+#
+# A slot can have fewer lanes than its GPU supports, as in many instance types, so the maximum of the GPU itself proves
+# nothing. A GPU with fewer lanes than another GPU of the same model on the same node has lost lanes.
+
+FEWER_LANES = "host.pcie_width_reduced"
+WIDTH = "pci/pci_gpu_link_info/link_widths/current_link_width"
+_LANES = re.compile(r"(\d{1,2})x?")
+
+
+def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
+    """Yield the width check of each GPU that can be compared with a GPU of the same model.
+
+    Each pair has the index of the GPU in `gpus`, and the result of its check.
+    """
+    lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for position, gpu in enumerate(gpus):
+        found = _LANES.fullmatch(gpu.get(WIDTH, ""))
+        if found is not None and _model(gpu):
+            lanes_of[_model(gpu)][position] = int(found[1])
+    for lanes in lanes_of.values():
+        most = max(lanes.values())
+        for position, count in lanes.items() if len(lanes) > 1 else ():
+            yield position, _result(count, most)
+
+
+def _result(count: int, most: int) -> GpuCheckResult:
+    if count >= most:
+        return GpuCheckResult(FEWER_LANES)
+    text = f"The GPU uses {count} PCIe lanes; another one of its model uses {most}."
+    details: Mapping[str, str] = {"lanes": str(count), "lanes_of_peers": str(most)}
+    return GpuCheckResult(FEWER_LANES, text, details)
+
+
+def _model(gpu: Fields) -> str:
+    return gpu.get("product_name") or gpu.get("name") or gpu.get("gpu_name") or ""
+
+
+LOST_CODE = "smi.gpu_lost"
+_UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
+_TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
+_MONTHS = frozenset(MONTHS)
+_MAX_SERIAL = 32
+_MAX_INDEX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOutput:
+    """The output about one GPU: its fields and its component.
+
+    `texts` are all values and other texts in the output. nvidia-smi can replace any value by a message that the GPU is
+    lost or requires a reset, so all texts are searched for these messages.
+    """
+
+    fields: Fields
+    component: Component
+    texts: frozenset[str] = frozenset()
+
+
+def gpu_snapshot(
+    source: str,
+    outputs: Iterable[GpuOutput],
+    at: datetime | None,
+    *,
+    complete: bool,
+    stated_faults: Iterable[Fault] = (),
+    node: str | None = None,
+) -> Snapshot:
+    """Return a health snapshot of the GPUs.
+
+    - `at` is the time of the output, and `node` the host name in the output. Both are None if the output lacks them.
+    - `complete` means that the output lists all GPUs of the node. The snapshot then also states which devices the node
+      has.
+    - `stated_faults` are the faults from error messages.
+    - A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked.
+    """
+    covers: defaultdict[str, list[Component]] = defaultdict(list)
+    present = list(stated_faults)
+    for fault in present:
+        covers[fault.code].append(fault.component)
+    outputs = bounded(outputs)
+    compared = dict(width_results([output.fields for output in outputs]))
+    for position, output in enumerate(outputs):
+        for result in _results(output, compared.get(position)):
+            covers[result.code].append(output.component)
+            if result.message:
+                present.append(_fault(source, result, output.component, at, node))
+    # A query of single GPUs (`-i`) does not list the other GPUs of the node.
+    devices = tuple(output.component for output in outputs) if complete else ()
+    readable = {code: tuple(components) for code, components in covers.items()}
+    return Snapshot(source, readable, tuple(present), at, node=node, devices=devices)
+
+
+def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
+    """Return a GPU component; an address, UUID or serial number that is not valid is left out."""
+    return Component(
+        ComponentType.GPU,
+        pci=pci_of(address),
+        uuid=uuid if _UUID.fullmatch(uuid) else None,
+        index=index,
+        serial=serial if serial.isalnum() and len(serial) <= _MAX_SERIAL else None,
+    )
+
+
+def index_of(text: str) -> int | None:
+    """Return the index of a GPU, or None if the text is not a number of one to three digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_INDEX else None
+
+
+def local_time(text: str) -> datetime | None:
+    """Return the time of a text such as `Tue Feb 3 04:05:06 2026`, or None for other text.
+
+    The time is taken as UTC, because the text has no time zone.
+    """
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None or found[1] not in _MONTHS:
+        return None
+    return calendar_time(*found.groups())
+
+
+def _results(output: GpuOutput, compared: GpuCheckResult | None) -> list[GpuCheckResult]:
+    texts = output.texts
+    if LOST in texts or f"[{LOST}]" in texts:
+        return [GpuCheckResult(LOST_CODE, "GPU is lost.")]
+    results = [GpuCheckResult(LOST_CODE), *check_results(output.fields), *([compared] if compared else [])]
+    if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
+        recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
+        needs = GpuCheckResult("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
+        results = [item for item in results if item.code != needs.code] + [needs]
+    return results
+
+
+def _fault(source: str, result: GpuCheckResult, component: Component, at: datetime | None, node: str | None) -> Fault:
+    details = ", ".join(f"{name}: {text}" for name, text in result.attributes.items())
+    return Fault(
+        source=source,
+        code=result.code,
+        component=component,
+        message=truncate(result.message),
+        observed_at=at,
+        evidence=evidence(details or result.message),
+        attributes=result.attributes,
+        severity=result.severity,
+        action=result.action,
+        node=node,
+    )
+
+
+def stated_fault(
+    source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
+) -> Fault:
+    """Return a fault with `text` as its message and its evidence, and `details` as its attributes."""
+    return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})
+
+
+# Reads the error messages that nvidia-smi prints, instead of its usual output or within it.
+#
+# A lost GPU is `Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. ...` or `...: Unknown Error`,
+# with or without a space before the address, and with or without an index. The other messages are about the driver.
+# Source: nvidia-smi's man page (exit codes 6, 9, 14, 15, 255) and captures.
+
+_BDF = r"([0-9a-fA-F]{1,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])"
+_HANDLE = re.compile(rf"Unable to determine the device handle for GPU ?(?:(\d{{1,3}}): ?)?{_BDF}: (.{{1,100}})")
+_INFOROM = re.compile(rf"WARNING: infoROM is corrupted at gpu {_BDF}", re.IGNORECASE)
+_DRIVER_ERRORS: tuple[tuple[str, str], ...] = (
+    ("Failed to initialize NVML: Driver/library version mismatch", "smi.driver_mismatch"),
+    ("Failed to initialize NVML: Unknown Error", "smi.nvml_unknown_error"),
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "smi.driver_not_loaded"),
+    ("Failed to initialize NVML: Driver Not Loaded", "smi.driver_not_loaded"),
+    ("No devices were found", "smi.no_devices"),
+    ("No devices found", "smi.no_devices"),
+)
+_NO_PERMISSION = "Failed to initialize NVML: Insufficient Permissions"
+# PCIe cards and single GPUs have no links, so this message is no fault. Drivers spell it differently.
+_NO_ACTIVE_LINKS = tuple(
+    f"NVML: Unable to retrieve {links} information as all links are {state}"
+    for links in ("NVLink", "Nvlink")
+    for state in ("inactive", "inActive")
+)
+_ANY = (
+    "Unable to determine the device handle for GPU",
+    "WARNING: infoROM is corrupted",
+    *(message for message, _ in _DRIVER_ERRORS),
+    _NO_PERMISSION,
+    *_NO_ACTIVE_LINKS,
+)
+
+
+def has_failure(text: str) -> bool:
+    """Return whether a text contains an error message of nvidia-smi."""
+    return any(message in text for message in _ANY)
+
+
+def failures(source: str, text: str) -> tuple[Snapshot, ...]:
+    """Return the health snapshot of an nvidia-smi run that printed only error messages.
+
+    The snapshot contains the faults that the messages report, and clears no other fault, because nvidia-smi checked
+    nothing else. Raises `Rejected` if nvidia-smi had no permission and the messages report no fault.
+    """
+    found = find_failures(source, text)
+    if not found and _NO_PERMISSION in text:
+        raise Rejected(
+            "insufficient_permissions", "nvidia-smi has insufficient permissions; run it with access to the driver"
+        )
+    covers: dict[str, tuple[Component, ...]] = {}
+    for fault in found:
+        covers[fault.code] = (*covers.get(fault.code, ()), fault.component)
+    return (Snapshot(source, covers, found),)
+
+
+def find_failures(source: str, text: str) -> tuple[Fault, ...]:
+    """Return the faults that the error messages in a text report, without duplicates."""
+    if not has_failure(text):  # one search of the whole text instead of one for each line
+        return ()
+    faults = (_fault_of_failures(source, line.strip()) for line in text.split("\n") if has_failure(line))
+    return tuple(bounded(_unique(fault for fault in faults if fault is not None)))
+
+
+def _unique(faults: Iterable[Fault]) -> Iterator[Fault]:
+    seen: set[tuple[str, Component]] = set()
+    for fault in faults:
+        if (fault.code, fault.component) not in seen:
+            seen.add((fault.code, fault.component))
+            yield fault
+
+
+def _fault_of_failures(source: str, line: str) -> Fault | None:
+    handle = _HANDLE.search(line)
+    if handle is not None:
+        return stated_fault(
+            source, "smi.gpu_lost", _gpu(handle[2], handle[1] or ""), line, {"error": handle[3].rstrip(".")}
+        )
+    corrupted = _INFOROM.search(line)
+    if corrupted is not None:
+        return stated_fault(source, "smi.inforom_corrupted", _gpu(corrupted[1]), line)
+    code = next((code for message, code in _DRIVER_ERRORS if message in line), None)
+    return stated_fault(source, code, NODE_COMPONENT, line) if code else None
+
+
+def _gpu(address: str, index: str = "") -> Component:
+    # nvidia-smi may print an impossible function number; the rest of the address is still used.
+    bus, _, function = address.rpartition(".")
+    return Component(ComponentType.GPU, pci=pci_of(f"{bus}.{function}") or pci_of(bus), index=index_of(index))

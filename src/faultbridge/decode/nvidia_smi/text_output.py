@@ -1,0 +1,430 @@
+"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, error messages.
+
+Grammar: `-q` prints `Key : Value` lines and headings, indented by four spaces per level (`full_query_text`). The other
+outputs print one or two lines per GPU. A key occurs at several levels, so a field is identified by its whole path. A
+`-q` output that is cut off or wrongly indented is `Rejected`, because half of the fields of a GPU would look like a
+complete GPU. Units: as printed. Times: the local time at the start, taken as UTC because it has no time zone. Errors:
+`Rejected(no_framing)` if no line is from nvidia-smi. Source: nvidia-smi 525 to 610.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+
+from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Decoder, Hints, bounded
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.nvidia_smi.snapshot import (
+    LOST,
+    WIDTH,
+    GpuOutput,
+    failures,
+    find_failures,
+    gpu_component,
+    gpu_snapshot,
+    has_failure,
+    index_of,
+    local_time,
+    stated_fault,
+)
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Action, Component, CounterSample, Fault, Observation, Severity, Snapshot
+
+_TITLE = "NVSMI LOG"
+_PROCESSES = "processes"
+_STEP = 4
+_MAX_DEPTH = 10
+_GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
+_FIELD = re.compile(r"( {0,60})(\S[^:]{0,80}?) *: ?(.*)$")
+_HEADING = re.compile(r"( {0,60})([A-Z][\w .()/&-]{0,60}?) *$")
+_KNOWN_KEY = re.compile(
+    r"^ {4,8}(?:GPU Recovery Action|Reset Required|GPU UUID|Pending Page Blacklist) *:", re.MULTILINE
+)
+# Labels that differ from the field's path in the XML.
+_FIELD_PATHS: Mapping[str, str] = {
+    "serial_number": "serial",
+    "gpu_uuid": "uuid",
+    "ecc_errors/volatile/sram_uncorrectable_sec_ded": "ecc_errors/volatile/sram_uncorrectable_secded",
+    "remapped_rows/pending": "remapped_rows/remapped_row_pending",
+    "remapped_rows/remapping_failure_occurred": "remapped_rows/remapped_row_failure",
+    "retired_pages/pending_page_blacklist": "retired_pages/pending_blacklist",
+    "retired_pages/pending_page_retirement": "retired_pages/pending_retirement",
+    "retired_pages/single_bit_ecc": "retired_pages/single_bit",
+    "retired_pages/double_bit_ecc": "retired_pages/double_bit",
+    "temperature/gpu_current_temp": "temperature/gpu_temp",
+    "pci/gpu_link_info/link_width/current": WIDTH,
+    "gpu_power_readings/instantaneous_power_draw": "gpu_power_readings/instant_power_draw",
+}
+_CLOCKS = re.compile(r"clocks_(event|throttle)_reasons/(?:hw_slowdown/)?(\w+)")
+_MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
+
+
+@dataclass(slots=True)
+class FullQuery:
+    """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node.
+
+    `missing` is the number of attached GPUs that the output does not list.
+    """
+
+    at: datetime | None = None
+    outputs: tuple[GpuOutput, ...] = ()
+    complete: bool = False
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class _Gpu:
+    address: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+def is_full_query(text: str) -> bool:
+    """Return whether a text is probably the output of `nvidia-smi -q`, or a part of it."""
+    return _TITLE in text or _KNOWN_KEY.search(text) is not None
+
+
+def read_full_query(text: str) -> FullQuery:
+    """Return the parsed output of `nvidia-smi -q`.
+
+    Raises `Rejected` if the text is cut off, has a wrong indentation or an unknown line, or contains no GPU or more
+    than 128 GPUs.
+    """
+    query, gpus, head = FullQuery(), list[_Gpu](), dict[str, str]()
+    has_head = _TITLE in text
+    for path, value in _fields(text):
+        if len(gpus) > MAX_GPUS:
+            raise Rejected("too_many_devices", f"more than {MAX_GPUS} devices of one node")
+        if not path:
+            gpus.append(_Gpu(value))
+        elif has_head and not gpus:
+            head[path] = value
+        else:
+            # A part of an output names no GPU: a repeated field starts the next GPU.
+            if not gpus or (path in gpus[-1].fields and not gpus[-1].address):
+                gpus.append(_Gpu())
+            _set_field(gpus[-1].fields, path, value)
+    if not gpus:
+        raise Rejected("no_framing", "the output contains no GPU")
+    if _is_cut_off(gpus):
+        # Half of a GPU's fields would look like a healthy GPU.
+        raise Rejected("truncated", "a GPU without its last fields; send the whole output")
+    query.at = local_time(head.get("timestamp", ""))
+    attached = index_of(head.get("attached_gpus", "")) or 0
+    query.complete = attached == len(gpus) and all(gpu.address for gpu in gpus)
+    query.missing = max(attached - len(gpus), 0)
+    query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
+    return query
+
+
+def _is_cut_off(gpus: list[_Gpu]) -> bool:
+    """Return whether the output of a GPU lacks its last fields.
+
+    - A GPU with a product name is part of a complete output, so it must have the last section, the processes.
+    - If several GPUs are readable, the last GPU must end with the same field as another GPU. This also shows that an
+      output of single sections (`-d`) was cut off. A single GPU is not checked.
+
+    A lost GPU is not checked, because its fields prove nothing.
+    """
+    readable = [gpu.fields for gpu in gpus if LOST not in gpu.fields.values()]
+    if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):
+        return True
+    ends = [_end(fields) for fields in readable]
+    is_last_readable = LOST not in gpus[-1].fields.values()
+    return is_last_readable and len(ends) > 1 and ends[-1] not in ends[:-1]
+
+
+def _sections(fields: Mapping[str, str]) -> set[str]:
+    return {path.partition("/")[0] for path in fields}
+
+
+def _end(fields: dict[str, str]) -> str:
+    """Return the path of the last field of a GPU.
+
+    If the GPU has a processes section, the path of that section is returned, because its fields differ by GPU.
+    """
+    return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
+
+
+def _set_field(fields: dict[str, str], path: str, value: str) -> None:
+    if path == _MIG_ECC:
+        total = "ecc_errors/volatile/mig_sram_uncorrectable"
+        if value.isascii() and value.isdigit() and len(value) <= len(str(2**53)):
+            fields[total] = str(int(fields.get(total, "0")) + int(value))
+        return
+    clocks = _CLOCKS.fullmatch(path)
+    if clocks is not None:
+        path = f"clocks_{clocks[1]}_reasons/clocks_{clocks[1]}_reason_{clocks[2]}"
+    fields[_FIELD_PATHS.get(path, path)] = value
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and value of each field. At the start of a GPU, yield an empty path and its address."""
+    path: list[str] = []
+    heading, least = "", 0
+    for line in text.split("\n"):
+        stripped = line.rstrip()
+        if not stripped or stripped.startswith("="):
+            continue
+        gpu = _GPU.match(stripped)
+        if gpu is not None:
+            _reject_empty(heading)
+            path, heading, least = [], stripped, _STEP
+            yield "", gpu[1]
+            continue
+        query = _FIELD.match(stripped) or _HEADING.match(stripped)
+        if query is None:
+            raise Rejected(
+                "malformed_text", f"neither a field nor a heading: {stripped.strip()[:80]!r}; expected `Key : Value`"
+            )
+        indent = len(query[1])
+        if indent < least:
+            raise _bad_indentation(query[2], indent)
+        path = _extended_path(path, indent, query[2])
+        is_heading = query.re is _HEADING
+        heading = stripped.strip() if is_heading else ""
+        # The fields of a heading are deeper than it; only the head above the first GPU is not indented.
+        least = indent + _STEP if is_heading else min(least, _STEP)
+        if not is_heading:
+            yield "/".join(path), query[3].strip()
+    _reject_empty(heading)
+
+
+def _reject_empty(heading: str) -> None:
+    if heading:
+        raise Rejected("truncated", f"no field below the heading {heading[:80]!r}; send the whole output")
+
+
+def _extended_path(path: list[str], indent: int, label: str) -> list[str]:
+    depth = max(indent // _STEP - 1, 0)
+    fits = indent % _STEP == 0 and depth <= min(len(path), _MAX_DEPTH)
+    if not fits and path:
+        raise _bad_indentation(label, indent)
+    return [*path[:depth], _key(label)]
+
+
+def _bad_indentation(label: str, indent: int) -> Rejected:
+    return Rejected(
+        "bad_indentation",
+        f"wrong indentation of {_key(label)[:80]!r}: {indent} spaces; expected {_STEP} spaces a level",
+    )
+
+
+def _key(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
+
+
+def _gpu_output(gpu: _Gpu, index: int | None) -> GpuOutput:
+    fields = gpu.fields
+    address = gpu.address or fields.get("pci/bus_id", "")
+    component = gpu_component(address, fields.get("uuid", ""), fields.get("serial", ""), index)
+    return GpuOutput(fields, component, frozenset(fields.values()))
+
+
+# Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of the NVLinks of each GPU.
+#
+# Grammar: `GPU N: MODEL (UUID: U)`, without the UUID in new drivers, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
+# `Link N: NAME Errors: COUNT`, or one message that all links are inactive. One text can contain both outputs. Units:
+# errors since the driver was loaded. Source: nvidia-smi 525 to 580, NVML's NVLink error counters.
+
+LINK_CODE = "smi.nvlink_inactive"
+_NVLINK_GPU = re.compile(
+    r"^GPU (\d{1,3}): ([^\n(]{1,100}?)(?: \(UUID: (GPU-[0-9A-Za-z-]{1,64})\))?[ \t\r]{0,8}$", re.MULTILINE
+)
+_STATE = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
+_ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,24}) Errors: (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
+# Drivers print `NVLink` or `Nvlink`, and `inactive` or `inActive`.
+_ALL_INACTIVE = re.compile(
+    r"\s{1,16}(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE
+)
+_INACTIVE = "<inactive>"
+# The names of DCGM's counters of the same errors, which have the thresholds; NVML's CRC errors are those of flits.
+_COUNTERS: Mapping[str, str] = {
+    "CRC": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "CRC Flit": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "CRC Data": "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+    "Replay": "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+    "Recovery": "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+}
+
+
+@dataclass(slots=True)
+class _LinkedGpu:
+    """One GPU with the state of each of its links, by link number, and with its error counts.
+
+    The input can list the errors of a GPU several times. `errors` has one item for each list, the earliest first: the
+    count of each kind of error, added up over all links of the GPU. `all_inactive` is True if a message reports that
+    all links of the GPU are inactive.
+    """
+
+    component: Component
+    model: str
+    states: dict[str, str] = field(default_factory=dict)
+    errors: list[dict[str, int | str]] = field(default_factory=list)
+    all_inactive: bool = False
+
+
+def is_links(text: str) -> bool:
+    """Return whether a text lists the states or the error counts of NVLinks."""
+    return _NVLINK_GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
+
+
+def read_links(source: str, text: str) -> tuple[Observation, ...]:
+    """Return a health snapshot of the link states, and the counter samples of the NVLink errors.
+
+    The snapshot is left out if the text lists no link states. There is one counter sample for each GPU in each error
+    listing.
+    """
+    gpus = list(_gpus(text))
+    samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
+    has_states = any(gpu.states for gpu in gpus)
+    return (*([_snapshot(source, gpus)] if has_states else []), *samples)
+
+
+def _gpus(text: str) -> Iterator[_LinkedGpu]:
+    headings = bounded(_NVLINK_GPU.finditer(text))
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    found: dict[tuple[str, str | None], _LinkedGpu] = {}
+    for heading, end in zip(headings, ends, strict=True):
+        number, model, uuid = heading.groups()
+        # GPUs of two nodes can have the same number.
+        gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
+        gpu.states |= dict(_STATE.findall(text, heading.end(), end))
+        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(text, heading.end(), end) is not None
+        errors: dict[str, int | str] = {}
+        for name, count in _ERRORS.findall(text, heading.end(), end):
+            if name in _COUNTERS:
+                errors[_COUNTERS[name]] = int(errors.get(_COUNTERS[name], 0)) + int(count)
+        if errors:
+            gpu.errors.append(errors)
+    yield from found.values()
+
+
+def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
+    """Return a health snapshot with a fault for each GPU that has inactive links.
+
+    A GPU without any active link has a fault only if another GPU of the same model has active links. Without such a
+    GPU, the model may have no NVLink, and the GPU is not checked. A GPU whose link states are not in the text is not
+    checked either.
+    """
+    present: list[Fault] = []
+    covered: list[Component] = []
+    # A model without NVLinks lists no active link, so a GPU lost its links only if a GPU of its model has active ones.
+    linked_models = {gpu.model for gpu in gpus if any(one != _INACTIVE for one in gpu.states.values())}
+    for gpu in gpus:
+        inactive = sorted(int(number) for number, speed in gpu.states.items() if speed == _INACTIVE)
+        if len(inactive) == len(gpu.states):
+            if gpu.model in linked_models and (gpu.states or gpu.all_inactive):
+                covered.append(gpu.component)
+                lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
+                present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))
+            continue
+        covered.append(gpu.component)
+        if inactive:
+            numbers = ", ".join(map(str, inactive))
+            text = f"NVLink {numbers} inactive."
+            present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
+    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))
+
+
+SOURCE = "nvidia-smi-text"
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
+    """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
+
+    Error messages of nvidia-smi may come before, after or instead of the output. If the output only lists links, the
+    faults of error messages have a health snapshot of their own.
+    """
+    text = text_of(body)
+    stated_faults = find_failures(SOURCE, text)
+    if is_full_query(text):
+        return _full_query(text, stated_faults)
+    if is_table(text):
+        outputs, at = read_table(text)
+        # The links can be listed below the table.
+        links = read_links(SOURCE, text) if is_links(text) else ()
+        return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
+    if is_links(text):
+        return (*(failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text))
+    if is_list(text):
+        return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
+    if has_failure(text):
+        return failures(SOURCE, text)
+    raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
+
+
+def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
+    found = read_full_query(text)
+    complete = found.complete and not stated_faults
+    snapshot = gpu_snapshot(SOURCE, found.outputs, found.at, complete=complete, stated_faults=stated_faults)
+    if not found.missing:
+        return Decoded((snapshot,))
+    # The query of one GPU (`-i`) counts all attached GPUs too, so this is no error.
+    listed = f"{len(found.outputs)} of {len(found.outputs) + found.missing} attached GPUs"
+    return Decoded((snapshot,), notes=(f"the output lists {listed}; nothing is known about the others",))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is probably text output or an error message of nvidia-smi, not XML or CSV."""
+    text = text_of(body)
+    if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
+        return False
+    return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or has_failure(text)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="nvidia-smi -q, its table, nvidia-smi -L, nvlink -s and -e, and its error messages",
+    example="Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it",
+    recognize=recognize,
+    decode=decode,
+)
+
+
+_LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| {1,4}(\d{1,3}) [^|\n]{1,80}\| {1,4}([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) [^|\n]{1,30}"
+    r"\|([^|\n]{1,40})\|",
+    re.MULTILINE,
+)
+_CELLS = re.compile(r"^\| ?(\S{1,8}) +(\S{1,8}) +(\S{1,8}) +([^|\n]{1,40})\|", re.MULTILINE)
+_CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}", re.MULTILINE)
+
+
+def is_list(text: str) -> bool:
+    """Return whether a text is the list of GPUs that `nvidia-smi -L` prints."""
+    return _LISTED.search(text) is not None
+
+
+def is_table(text: str) -> bool:
+    """Return whether a text is the table that `nvidia-smi` prints without options, or a part of it."""
+    return _ROW.search(text) is not None
+
+
+def read_list(text: str) -> Iterator[GpuOutput]:
+    """Yield the GPUs that `nvidia-smi -L` lists. They have no health fields."""
+    for found in _LISTED.finditer(text):
+        yield GpuOutput({}, gpu_component("", found[2], "", index_of(found[1])))
+
+
+def read_table(text: str) -> tuple[Iterator[GpuOutput], datetime | None]:
+    """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table.
+
+    The fields are the fan speed, temperature, power draw and uncorrected ECC errors.
+    """
+    clock = _CLOCK.search(text)
+    return _rows(text), local_time(clock[0]) if clock else None
+
+
+def _rows(text: str) -> Iterator[GpuOutput]:
+    for row in _ROW.finditer(text):
+        cells = _CELLS.search(text, row.end())
+        fields = {"ecc_errors/volatile/double_bit/total": row[3].strip()}
+        if cells is not None:
+            names = ("fan_speed", "temperature/gpu_temp")
+            fields |= dict(zip(names, cells.groups(), strict=False))
+            fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
+        yield GpuOutput(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))

@@ -1,0 +1,241 @@
+"""Decodes `nvidia-smi-xml`: `nvidia-smi -q -x`, as a health snapshot of all GPUs.
+
+The XML is parsed safely: no entities, no external files, limits on size and depth.
+
+Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13). The fields differ by GPU and driver.
+`N/A`, an absent element and `Requested functionality has been deprecated` mean unknown: neither healthy nor faulty.
+Error messages of nvidia-smi may come before, after or within the document, and can report faults. Units: as printed.
+Times: `timestamp`, the local time of the node, taken as UTC because it has no time zone. Errors: `Rejected` for input
+that is neither a complete document nor error messages of nvidia-smi. Source: nvidia-smi 418 to 595, nvsmi_device_v10 to
+v13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element, ParseError, XMLParser
+
+from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.nvidia_smi.snapshot import (
+    LOST,
+    NEEDS_RESET,
+    GpuOutput,
+    failures,
+    find_failures,
+    gpu_component,
+    gpu_snapshot,
+    has_failure,
+    local_time,
+)
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Observation
+
+SOURCE = "nvidia-smi-xml"
+_WORDS = (LOST.encode(), NEEDS_RESET.encode())
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of all GPUs in the document, with the faults of the error messages."""
+    messages = ""
+    if has_failure(text_of(body)):
+        body, messages = _without_messages(body)
+    if messages and b"<" not in body:
+        return failures(SOURCE, messages)
+    log = read_log(body, _WORDS)
+    stated_faults = find_failures(SOURCE, messages)
+    if not log.gpus and not stated_faults:
+        raise Rejected("no_framing", "the document contains no GPU")
+    complete = log.attached in {None, str(len(log.gpus))} and not stated_faults
+    outputs = (_gpu_output(gpu, index if complete else None) for index, gpu in enumerate(log.gpus))
+    at = local_time(log.timestamp)
+    return (gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
+
+
+def _without_messages(body: bytes) -> tuple[bytes, str]:
+    """Return the document without lines that are error messages, and the text of these lines.
+
+    The names of processes are ignored, because a program can choose its own name and could forge a message.
+    """
+    document: list[bytes] = []
+    messages: list[bytes] = []
+    for line in _without_irrelevant(body).split(b"\n"):
+        is_message = b"<" not in line and has_failure(text_of(line))
+        (messages if is_message else document).append(line)
+    return b"\n".join(document), text_of(b"\n".join(messages))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has the root element or the DOCTYPE of nvidia-smi."""
+    return b"<nvidia_smi_log" in body or b"DOCTYPE nvidia_smi_log" in body
+
+
+def _gpu_output(gpu: GpuLog, index: int | None) -> GpuOutput:
+    fields = gpu.fields
+    names = (fields.get("uuid", ""), fields.get("serial", ""), index)
+    component = gpu_component(gpu.address, *names)
+    if component.pci is None:
+        component = gpu_component(fields.get("pci/pci_bus_id", ""), *names)
+    return GpuOutput(fields, component, gpu.texts)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="nvidia-smi -q -x: a health snapshot of every GPU",
+    example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu>'
+    "</nvidia_smi_log>",
+    recognize=recognize,
+    decode=decode,
+)
+
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 24
+ROOT = "nvidia_smi_log"
+# Element names alone need more bytes: a denser body is an attempt to exhaust memory.
+_MIN_ELEMENT_BYTES, _SMALL = 8, 4096
+# The sections of a GPU with health fields; others are skipped.
+_SECTIONS = frozenset(
+    {
+        "clocks_event_reasons",
+        "clocks_throttle_reasons",
+        "ecc_errors",
+        "remapped_rows",
+        "retired_pages",
+        "fabric",
+        "gpu_reset_status",
+        "temperature",
+        "power_readings",
+        "gpu_power_readings",
+        "mig_devices",
+        "pci",
+    }
+)
+_COUNTS = {
+    "retired_pages/multiple_single_bit_retirement/retired_count": "retired_pages/single_bit",
+    "retired_pages/double_bit_retirement/retired_count": "retired_pages/double_bit",
+}
+_MIG = "mig_devices/mig_device/ecc_error_count/volatile_count/sram_uncorrectable"
+# Line breaks and tabs occur only between elements; removing them avoids a text node for each.
+_BREAKS = b"\t\r\n"
+_IRRELEVANT = tuple(
+    (f"<{section}>".encode(), f"</{section}>".encode())
+    for section in ("supported_clocks", "processes", "clocks", "max_clocks", "applications_clocks", "bar1_memory_usage")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLog:
+    """One GPU of the document: its address and its fields.
+
+    `texts` has all texts within the GPU element, or is empty if the caller did not need them.
+    """
+
+    address: str
+    fields: Mapping[str, str]
+    texts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SmiLog:
+    """One parsed document: its local time as printed, the number of attached GPUs, and its GPUs."""
+
+    timestamp: str
+    attached: str | None
+    gpus: tuple[GpuLog, ...]
+
+
+def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
+    """Parse an XML document of nvidia-smi.
+
+    Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has entity
+    declarations. A DOCTYPE line is accepted but not followed. To save time, the texts of the GPUs are collected only if
+    the body contains at least one of the strings in `texts`.
+    """
+    if len(body) > MAX_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
+    body = _without_irrelevant(body).translate(None, _BREAKS)
+    if b"<!ENTITY" in body:
+        raise Rejected("entity_declaration", "the document declares XML entities; nvidia-smi declares none")
+    if body.count(b"<") * _MIN_ELEMENT_BYTES > max(len(body), _SMALL):
+        raise Rejected("too_dense", "too many XML elements for the size of the document")
+    if b"<" not in body:
+        raise Rejected("no_framing", "no XML element")
+    root = _parsed(body)
+    if root.tag != ROOT:
+        raise Rejected("wrong_shape", f"wrong root element: {root.tag[:64]!r}; expected {ROOT!r}")
+    _reject_deep(root)
+    searched = any(part in body for part in texts)
+    gpus = tuple(
+        GpuLog(gpu.get("id", ""), _fields(gpu), _words(gpu) if searched else frozenset())
+        for gpu in bounded(root.iterfind("gpu"))
+    )
+    attached = root.findtext("attached_gpus")
+    return SmiLog((root.findtext("timestamp") or "").strip(), attached.strip() if attached else None, gpus)
+
+
+def _fields(gpu: Element) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for child in gpu:
+        if len(child) == 0:
+            fields[child.tag] = (child.text or "").strip()
+        elif child.tag in _SECTIONS:
+            _collect(child, child.tag, fields)
+    for path, name in _COUNTS.items():
+        if path in fields:
+            fields[name] = fields[path]
+    return fields
+
+
+def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
+    for child in element:
+        name = f"{path}/{child.tag}"
+        if len(child):
+            _collect(child, name, fields)
+        elif name == _MIG:
+            _add_mig_count(fields, (child.text or "").strip())
+        else:
+            fields[name] = (child.text or "").strip()
+
+
+def _add_mig_count(fields: dict[str, str], text: str) -> None:
+    total = "ecc_errors/volatile/mig_sram_uncorrectable"
+    if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
+        fields[total] = str(int(fields.get(total, "0")) + int(text))
+
+
+def _words(element: Element) -> frozenset[str]:
+    return frozenset(field.text.strip() for field in element.iter() if field.text)
+
+
+def _parsed(body: bytes) -> Element:
+    # The encoding is fixed: a declared encoding could hide the entities that are rejected above.
+    parser = XMLParser(encoding="utf-8")  # noqa: S314 - entities are rejected above and no files are read
+    try:
+        parser.feed(body)
+        root: Element = parser.close()
+    except (ParseError, ValueError, LookupError) as error:
+        raise Rejected("malformed_xml", str(error)[:200]) from error
+    return root
+
+
+def _without_irrelevant(body: bytes) -> bytes:
+    """Remove the large sections without health fields, so that the document is parsed faster."""
+    for opening, closing in _IRRELEVANT:
+        kept, start = [], 0
+        while (begins := body.find(opening, start)) >= 0 and (ends := body.find(closing, begins)) >= 0:
+            kept.append(body[start:begins])
+            start = ends + len(closing)
+        if start:
+            body = b"".join((*kept, body[start:]))
+    return body
+
+
+def _reject_deep(root: Element) -> None:
+    level = [root]
+    for _ in range(MAX_DEPTH):
+        level = [child for element in level for child in element if len(child)]
+        if not level:
+            return
+    raise Rejected("too_deep", f"elements are nested more than {MAX_DEPTH} levels deep")

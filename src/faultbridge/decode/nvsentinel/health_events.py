@@ -1,0 +1,461 @@
+"""Decodes `nvsentinel`: health events from JSON logs, CloudEvents and node condition messages.
+
+The catalog determines severity and action of known Xid and DCGM codes, because NVSentinel rates some harmless errors as
+fatal. The recommendation of NVSentinel becomes an attribute. It determines the action only for an error that the
+catalog does not contain.
+
+Grammar: an event alone, in a list, in `events` of a log line, or in `data` of a CloudEvent; fields that are false or
+zero are omitted. Also a Kubernetes node with conditions of NVSentinel. Times: `generatedTimestamp` as seconds and
+nanoseconds since 1970, or as RFC 3339; `lastHeartbeatTime` of a condition. Units: none. Errors: `Rejected(no_framing)`
+without a health event. Source: NVSentinel's protocol and logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import (
+    Decoder,
+    Hints,
+    attributes_of,
+    elements,
+    evidence,
+    members,
+    objects_in,
+    pci_of,
+    text,
+    truncate,
+)
+from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.fault_codes import CODES, code_of_number, expand_families
+from faultbridge.decode.frames.gpus import identifiers
+from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_name
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import (
+    NODE_COMPONENT,
+    Action,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
+
+# Reads NVSentinel's health events, and translates their error codes into fault codes.
+#
+# A field that is zero or false can be absent, because protobuf JSON omits it.
+
+_HOLDERS = ("events", "healthEvents", "health_events", "event", "HealthEvent", "healthEvent", "data", "healthevent")
+_MAX_NESTED = 6
+_UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthEvent:
+    """One health event: the result of one check on a node, about one component of the node.
+
+    `errors` are the error codes, and `action` is the recommended action, both in the terms of NVSentinel.
+    """
+
+    node: str | None
+    check: str
+    healthy: bool
+    fatal: bool
+    message: str
+    action: str
+    errors: tuple[str, ...]
+    component: Component
+    at: datetime | None
+    named: Component | None = None
+    """The device that the message of a node condition identifies, or None.
+
+    If it is set, `component` has no identifiers, so that a healthy condition, which names no device, ends the fault.
+    """
+
+
+def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
+    """Yield the health events in a JSON document. Up to six levels of other objects may contain them."""
+    if isinstance(document, list):
+        for item in document:
+            yield from health_events(item, depth + 1) if depth < _MAX_NESTED else ()
+    elif isinstance(document, dict):
+        if "checkName" in document or ("agent" in document and "componentClass" in document):
+            yield _event(document)
+            return
+        for name in _HOLDERS:
+            if depth < _MAX_NESTED and isinstance(document.get(name), dict | list):
+                yield from health_events(document[name], depth + 1)
+
+
+def entity(kind: str, value: str) -> tuple[str, str | int] | None:
+    """Return a field of `Component` and its value, from an impacted entity of an event.
+
+    `kind` is the type of the entity, and `value` its value. For example, the type `PCI` and an address give (`pci`,
+    address). The result is None for other types, and for a value that does not fit the type.
+    """
+    kind = kind.upper()
+    pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
+    if pci is not None:
+        return "pci", pci
+    if kind == "GPU_UUID" and _UUID.fullmatch(value):
+        return "uuid", value
+    if kind == "GPU" and value.isascii() and value.isdigit() and len(value) <= 3:  # noqa: PLR2004 - an index
+        return "index", int(value)
+    return ("name", value[:64]) if kind in {"NIC", "NIC_PORT", "INTERFACE"} else None
+
+
+def component_of(names: Mapping[str, Any]) -> Component:
+    """Return the component that an event is about, from the identifiers of its entities.
+
+    With a `name`, the component is a NIC. With only other identifiers, it is a GPU. Without any, it is the node.
+    """
+    if "name" in names:
+        return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
+    return Component(ComponentType.GPU, **names) if names else NODE_COMPONENT
+
+
+def _event(document: Mapping[str, Any]) -> HealthEvent:
+    found: dict[str, Any] = {}
+    for item in objects_in(document.get("entitiesImpacted")):
+        identifier = entity(text(item.get("entityType"), 32) or "", text(item.get("entityValue"), 128) or "")
+        if identifier is not None:
+            found.setdefault(*identifier)
+    # An event of class GPU without entities is about an unnamed GPU.
+    component = component_of(found)
+    if component == NODE_COMPONENT and document.get("componentClass") == "GPU":
+        component = Component(ComponentType.GPU)
+    action = document.get("recommendedAction", 0)
+    return HealthEvent(
+        node=text(document.get("nodeName"), 253),
+        check=text(document.get("checkName"), 128) or "",
+        healthy=document.get("isHealthy") is True,
+        fatal=document.get("isFatal") is True,
+        message=text(document.get("message")) or "",
+        action=str(action)[:32] if isinstance(action, str | int) else "",
+        errors=tuple(item[:128] for item in elements(document.get("errorCode"))[:16] if isinstance(item, str) and item),
+        component=component,
+        at=instant(members(document.get("generatedTimestamp")) or document.get("generatedTimestamp")),
+    )
+
+
+_XID_IN_TEXT = re.compile(r"\bXID (\d{1,5})\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d{1,5})(?:\.(\w{1,64}))?")
+_PART = re.compile(r"\b(ErrorCode|PCI|GPU_UUID|GPU|NIC):(\S{1,128})")
+_ADVICE = re.compile(r"Recommended Action=(\w{1,32})")
+_CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MULTILINE)
+
+
+def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the fault code of an error code of an event, and the NVLink unit in the error code.
+
+    - The error code is an Xid or SXid, such as `149.NETIR_LINK_EVT`. The unit is the text after the dot, or None if
+      there is no dot.
+    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. If it stands for any
+      Xid, the Xid is taken from the message of the event. The unit is None.
+    - The fault code of an unknown error is `agent.condition`.
+    """
+    number = _NUMBER.fullmatch(error)
+    if number:
+        switch = event.check.upper().startswith("SYSLOGSSXID")
+        return f"{'sxid' if switch else 'xid'}.{int(number[1])}", number[2]
+    code = mapped["errors"].get(error) or "dcgm." + error.removeprefix("DCGM_FR_").lower()
+    identifier = _XID_IN_TEXT.search(event.message)
+    if code == "dcgm.xid_error" and identifier:
+        return f"xid.{int(identifier[1])}", None
+    if code in CODES or error in mapped["errors"]:
+        return code, None
+    return "agent.condition", None
+
+
+def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
+    """Return the fault code of an event that has no error code.
+
+    The code is the first of these that exists:
+
+    - the code that the mapping `mapped` has for the check of the event
+    - the code of an Xid in the message of the event
+    - `agent.condition`
+    """
+    by_check = mapped["check_codes"].get(event.check)
+    identifier = _XID_IN_TEXT.search(event.message)
+    return str(by_check) if by_check else f"xid.{int(identifier[1])}" if identifier else "agent.condition"
+
+
+def condition_events(text: str) -> Iterator[HealthEvent]:
+    """Yield an unhealthy event for each error in the message of a node condition.
+
+    The message has the form `ErrorCode:79 PCI:... ;ErrorCode:...`. If the text also states that the condition is False,
+    which means healthy, nothing is yielded.
+    """
+    found = _CONDITION.search(text)
+    if found and found[2] == "False":
+        return
+    for part in text.split("ErrorCode:")[1:]:
+        names: dict[str, Any] = {}
+        # The quoted kernel line repeats the device in another format; the first value of each field is used.
+        fields = dict(reversed(_PART.findall("ErrorCode:" + part[:4096])))
+        for kind, value in fields.items():
+            identifier = entity(kind, value)
+            if identifier is not None:
+                names.setdefault(*identifier)
+        advice = _ADVICE.search(part[:4096])
+        yield HealthEvent(
+            node=None,
+            check=found[1] if found else "",
+            healthy=False,
+            fatal=False,
+            message=part[:4096].strip(),
+            action=advice[1] if advice else "",
+            errors=(fields["ErrorCode"].rstrip(";,"),) if "ErrorCode" in fields else (),
+            component=component_of(names),
+            at=None,
+        )
+
+
+def diagnostic_code(number: object) -> str:
+    """Return the fault code of the DCGM error number that a preflight diagnostic reports.
+
+    The result is `agent.condition` if `number` is not an integer.
+    """
+    return code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"
+
+
+# Reads the conditions that NVSentinel writes to a Kubernetes node.
+#
+# The type of a condition is the name of the check, and status True means unhealthy. The reason is the type followed by
+# `IsNotHealthy` or `IsHealthy`. The message lists the errors. NVSentinel truncates the message, so an error can exist
+# even if the message does not contain it. The heartbeat time is the time of the last health event of the check.
+
+# The reason of a condition that NVSentinel wrote, in a document.
+IS_CHECKED = re.compile(r"\b\w{1,64}Is(?:Not)?Healthy\b")
+
+_UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.NIC)}
+
+
+def is_check(condition: Mapping[str, Any]) -> bool:
+    """Return whether a node condition is the result of a check by NVSentinel.
+
+    The reason of such a condition is its type followed by `IsNotHealthy` or `IsHealthy`.
+    """
+    kind, reason = condition.get("type"), condition.get("reason")
+    return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
+
+
+def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
+    """Yield events for the conditions of a node: one for each error, and several for a healthy condition.
+
+    A healthy event ends a fault only if both have the same component. A healthy condition does not identify a device.
+    The component of an unhealthy event is therefore a GPU, a NIC or the node without an identifier, so that a later
+    healthy event can end its fault. The field `named` has the device that the error identifies. A healthy condition
+    gives one event for each of these three components.
+    """
+    if node.get("kind") != "Node":
+        return
+    name = node_name(text(members(node.get("metadata")).get("name"), 253))
+    for condition in filter(is_check, objects_in(members(node.get("status")).get("conditions"))):
+        at = instant(condition.get("lastHeartbeatTime")) or instant(condition.get("lastTransitionTime"))
+        message = text(condition.get("message")) or ""
+        yield from _check_events(name, str(condition["type"])[:64], str(condition.get("status")), message, at)
+
+
+def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
+    """Yield the health events of a node that was read from text, such as `kubectl describe` or YAML.
+
+    Text lacks the heartbeat time of a condition, so the time of an event is the last transition time. Otherwise, the
+    events are those of `node_condition_events`.
+    """
+    for one in node.conditions:
+        if is_check({"type": one.type, "reason": one.reason}):
+            yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
+
+
+def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
+    """Return the events without the healthy events of each node that also has unhealthy events.
+
+    A condition does not identify its device, so a healthy check could end the fault that another check of the node
+    reports.
+    """
+    unhealthy = {event.node for event in events if not event.healthy}
+    return [event for event in events if not event.healthy or event.node not in unhealthy]
+
+
+def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
+    """Yield one health snapshot for each node, with the faults and clears of all its conditions.
+
+    In separate snapshots, a healthy check could clear a fault that another check of the node reports.
+    """
+    covers: defaultdict[str | None, dict[str, dict[Component, None]]] = defaultdict(dict)
+    present: defaultdict[str | None, list[Fault]] = defaultdict(list)
+    sources = dict[str | None, str]()
+    for one in observations:
+        sources.setdefault(one.node, one.source)
+        if isinstance(one, Fault):
+            present[one.node].append(one)
+        elif isinstance(one, Snapshot):
+            present[one.node] += one.present
+            for code, components in one.covers.items():
+                covers[one.node].setdefault(code, {}).update(dict.fromkeys(components))
+    for node, source in sources.items():
+        covered = {code: tuple(components) for code, components in covers[node].items()}
+        yield Snapshot(source, covered, tuple(present[node]), node=node)
+
+
+def _check_events(
+    node: str | None, check: str, status: str, message: str, at: datetime | None
+) -> Iterator[HealthEvent]:
+    if status == "False":
+        for component in (NODE_COMPONENT, *_UNNAMED.values()):
+            yield HealthEvent(node, check, True, False, message, "", (), component, at)
+    else:
+        for event in condition_events(message):
+            component = _UNNAMED.get(event.component.type, NODE_COMPONENT)
+            yield replace(event, check=check, node=node, at=at, component=component, named=event.component)
+
+
+SOURCE = "nvsentinel"
+_PREFLIGHT = "preflight-dcgm-diag"
+_Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[Component, None]]
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each error of the unhealthy events, and health snapshots for the healthy events.
+
+    An unhealthy event without an error code gives one fault, and so does each failed preflight diagnostic. An event
+    that occurs several times counts once.
+    """
+    mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
+    events: list[HealthEvent] = []
+    of_nodes: list[HealthEvent] = []
+    has_documents, diagnostics = False, []
+    for item in (item for _, document in objects(body_text) for item in items_of(document)):
+        has_documents = True
+        events += health_events(item)
+        of_nodes += node_condition_events(item)
+        if item.get("module") == _PREFLIGHT or "error_code" in item:
+            diagnostics.append(item)
+    if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
+        raise Rejected("no_framing", "no health event of NVSentinel")
+    if not has_documents:
+        events = list(condition_events(body_text))
+    return (
+        *_observations([*events, *without_doubtful(of_nodes)], mapped),
+        *(fault for item in diagnostics for fault in _diagnostic(item)),
+    )
+
+
+def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
+    """Yield the observations in NVSentinel's conditions of a node, with `source` as their source.
+
+    `listed` are the nodes that the decoder of `source` read from `body`. If the body is JSON, it is parsed again,
+    because it has more fields than these nodes. For other text, `listed` is used.
+    """
+    if IS_CHECKED.search(body) is None:
+        return
+    mapped = mapping("nvsentinel", hints.mappings)
+    if body.lstrip()[:1] in {"{", "["}:
+        nodes = (item for _, document in objects(body) for item in items_of(document))
+        events = [event for node in nodes for event in node_condition_events(node)]
+    else:
+        events = [event for node in listed for event in listed_condition_events(node)]
+    for one in _observations(events, mapped):
+        yield replace(one, source=source)
+
+
+def _observations(events: Sequence[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Fault | Snapshot]:
+    yield from _faults(dict.fromkeys(event for event in events if not event.healthy), mapped)
+    yield from _snapshots((event for event in events if event.healthy), mapped)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body probably has a health event or a condition message of NVSentinel.
+
+    Returns False for a complete Kubernetes node, because the source `kubernetes-node` also reads NVSentinel's
+    conditions.
+    """
+    if is_node(body) or b"LastTransitionTime" in body:
+        return False
+    events = b'"checkName"' in body and (b'"entitiesImpacted"' in body or b'"componentClass"' in body)
+    return events or b"ErrorCode:" in body[:4096] or _PREFLIGHT.encode() in body
+
+
+def _faults(events: Mapping[HealthEvent, None], mapped: Mapping[str, Any]) -> Iterator[Fault]:
+    for event in events:
+        for error in event.errors or (None,):
+            code, unit = code_of(error, event, mapped) if error else (code_without_error(event, mapped), None)
+            advised = mapped["actions"].get(event.action)
+            is_unknown = code == "agent.condition"
+            yield Fault(
+                source=SOURCE,
+                code=code,
+                component=event.component,
+                message=truncate(event.message or f"{event.check} reports {error or 'an error'}."),
+                observed_at=event.at,
+                evidence=evidence(event.message or f"{event.check}: {error or ''}"),
+                attributes=attributes_of(
+                    check_name=event.check,
+                    error_code=error,
+                    error_unit=unit,
+                    recommended_action=event.action,
+                    is_fatal="true" if event.fatal else "false",
+                    **(identifiers(event.named) if event.named else {}),
+                ),
+                severity=_severity(event) if is_unknown else None,
+                action=Action(advised) if is_unknown and advised else None,
+                node=event.node,
+            )
+
+
+def _severity(event: HealthEvent) -> Severity:
+    return Severity.ERROR if event.fatal else Severity.WARNING
+
+
+def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
+    """Yield one health snapshot for each check, node and time that has healthy events.
+
+    The snapshot clears faults of the components of these events. It clears the fault codes that the mapping `mapped`
+    lists for the check, and the code `agent.condition`.
+    """
+    recovered: _Recoveries = defaultdict(dict)
+    for event in events:
+        recovered[event.node, event.at, event.check][event.component] = None
+    for (node, at, check), components in recovered.items():
+        row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], check)), None)
+        codes = (*expand_families(row["clears"] if row else ()), "agent.condition")
+        yield Snapshot(SOURCE, dict.fromkeys(codes, tuple(components)), (), at, node=node, part=check)
+
+
+def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
+    if "error_code" not in document:
+        return
+    uuid, detail = text(document.get("gpu"), 64), text(document.get("detail")) or ""
+    yield Fault(
+        source=SOURCE,
+        code=diagnostic_code(document["error_code"]),
+        component=Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None),
+        message=truncate(detail or "DCGM diagnostic failed"),
+        observed_at=instant(document.get("timestamp")),
+        evidence=evidence(detail),
+        attributes=attributes_of(test=text(document.get("test"), 64), status=text(document.get("event"), 64)),
+    )
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="NVSentinel's health events: JSON lines of its logs, CloudEvents, a node condition's message",
+    example='{"specversion": "1.0", "type": "healthevent", "data": {"version": 1, "agent": "syslog-health-monitor", '
+    '"componentClass": "GPU", "checkName": "SysLogsXIDError", "isFatal": true, "errorCode": ["79"], '
+    '"entitiesImpacted": [{"entityType": "PCI", "entityValue": "0000:c1:00"}], '
+    '"generatedTimestamp": {"seconds": 1770091506}, "nodeName": "ip-10-0-0-7"}}',
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

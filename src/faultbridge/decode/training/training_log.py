@@ -1,0 +1,220 @@
+"""Decodes `training-log`: hangs, lost peers, CUDA errors and invalid losses of a training job.
+
+The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks do not
+print an invalid loss; instead, a field that the line usually has is absent.
+
+Grammar: lines, which may start with a rank, a time or a progress bar. The mapping `training` defines the pattern of
+each fault. Only the first 8,192 characters of a line are read. A pattern is tried at the first eight positions of its
+fixed text, each time on the 1,536 characters from that position. Times: none are read, because these logs contain
+neither year nor time zone. Units: milliseconds in some patterns. Errors: `Rejected(no_framing)` if the input contains
+no text of the mapping's `framing`. Source: PyTorch, NCCL, Megatron and Hugging Face logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import lru_cache
+from typing import Any
+
+from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.data.patterns import bounded_pattern
+from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Misconfigured, Rejected
+from faultbridge.model.faults import Component, ComponentType, CounterSample, Fault, Observation
+
+SOURCE = "training-log"
+TIMEOUT, DESYNC = "train.nccl_timeout", "train.nccl_desync"
+JOB, _GPU = Component(ComponentType.JOB), Component(ComponentType.GPU)
+_RANK = re.compile(r"\[(?:PG [^\[\]]{0,64})?Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
+_MAX_GROUPS = 64
+_WORDS = (b"ProcessGroupNCCL", b"NCCL WARN", b"lm loss", b"elapsed time per iteration", b"CUDA error: ", b"'grad_norm'")
+
+_XID_OF_KERNEL = re.compile(rb"^[^\n{]{10,128} kernel: (?:\[[ \d.]{1,20}\] )?NVRM: Xid ", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _LineGroup:
+    """All lines that report the same fault: their number, their ranks, and the first line."""
+
+    code: str
+    component: Component
+    line: str
+    details: dict[str, str]
+    count: int = 0
+    ranks: dict[str, None] = field(default_factory=dict)
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return each fault once, with the number of its lines, and a counter sample of the last iteration.
+
+    The sample is left out if no line states an iteration. At most `_MAX_GROUPS` faults are returned.
+    """
+    mapped, log_text = mapping("training", hints.mappings), text_of(body)
+    if not any(word in log_text for word in mapped["framing"]):
+        raise Rejected("no_framing", "no line of a training log")
+    patterns, progress = patterns_of(mapped["patterns"]), patterns_of(mapped["progress"])
+    groups: dict[tuple[str, ...], _LineGroup] = {}
+    values: dict[str, int | str] = {}
+    for line in _lines_of(log_text):
+        for pattern in patterns:
+            found = pattern.find(line)
+            if found is not None:
+                _add_line(groups, pattern, found, line)
+                break
+        values = next((_progress(found) for pattern in progress if (found := pattern.find(line))), values)
+    sample = (CounterSample(SOURCE, JOB, values),) if values else ()
+    return (*_faults(groups.values()), *sample)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is probably the log of a training job.
+
+    A system log with a kernel line of an Xid is not recognized.
+    """
+    return any(word in body for word in _WORDS) and _XID_OF_KERNEL.search(body) is None
+
+
+def _add_line(groups: dict[tuple[str, ...], _LineGroup], pattern: Pattern, found: re.Match[str], line: str) -> None:
+    row = pattern.row
+    details = {name: value for name, value in found.groupdict().items() if value is not None}
+    component = _GPU if row.get("component") == "gpu" else JOB
+    key = (row["code"], *(details.get(name, "") for name in ("seqnum", "optype", "peer")))
+    if key not in groups and len(groups) >= _MAX_GROUPS:
+        return
+    group = groups.setdefault(key, _LineGroup(row["code"], component, line, details))
+    group.count += 1
+    ranks = _RANK.findall(line[: found.start()][-512:])
+    if ranks:
+        group.ranks.setdefault(ranks[-1][0] or ranks[-1][1])
+
+
+def _progress(found: re.Match[str]) -> dict[str, int | str]:
+    details = found.groupdict()
+    values: dict[str, int | str] = {"iteration": int(details["iteration"])}
+    if details.get("step_ms"):
+        values["step_milliseconds"] = int(details["step_ms"])
+    if details.get("last") and details["last"] == details["iteration"]:
+        values["finished"] = 1
+    return values
+
+
+def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
+    groups = tuple(groups)
+    operations: defaultdict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        if group.code == TIMEOUT:
+            operations[group.details["seqnum"]].add(group.details["optype"])
+    behind = _behind(groups)
+    for group in groups:
+        # Different collectives with one number mean that the ranks run different programs; no device is faulty.
+        is_desync = group.code == TIMEOUT and len(operations[group.details["seqnum"]]) > 1
+        details = group.details | ({"ranks": ", ".join(list(group.ranks)[:16])} if group.ranks else {})
+        if group.code == TIMEOUT and behind and not is_desync:
+            details["rank_behind"] = behind
+        yield Fault(
+            source=SOURCE,
+            code=DESYNC if is_desync else group.code,
+            component=group.component,
+            message=truncate(group.line.strip()[-512:] if len(group.line) > 512 else group.line.strip()),  # noqa: PLR2004 - the end of a line has the error
+            evidence=evidence(group.line),
+            attributes=details,
+            count=group.count,
+        )
+
+
+def _behind(groups: Iterable[_LineGroup]) -> str | None:
+    """Return the rank that timed out in the earliest collective operation, or None.
+
+    A job numbers its collective operations, and each timeout states the number of its operation. A rank whose operation
+    has a lower number than that of another rank is behind. The result is None if fewer than two ranks timed out, or if
+    all of them timed out in the same operation.
+    """
+    by_rank: dict[str, int] = {}
+    for group in groups:
+        if group.code == TIMEOUT:
+            by_rank |= {rank: int(group.details["seqnum"]) for rank in group.ranks}
+    if len(by_rank) < 2 or len(set(by_rank.values())) < 2:  # noqa: PLR2004 - at least two ranks
+        return None
+    return min(by_rank, key=lambda rank: by_rank[rank])
+
+
+MAX_LINE = 8192
+WINDOW = 1536
+MAX_PLACES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One compiled pattern of the mapping `training`. Each match starts with the fixed text `contains`."""
+
+    contains: str
+    regex: re.Pattern[str]
+    row: Mapping[str, Any]
+
+    def find(self, line: str) -> re.Match[str] | None:
+        """Return the first match of the pattern in a line, or None.
+
+        Only the first `MAX_PLACES` places of the fixed text are tried, with `WINDOW` characters each.
+
+        The result is also None if the line lacks a phrase that the pattern needs, or has a phrase that excludes the
+        pattern.
+        """
+        position = -1
+        for _ in range(MAX_PLACES):
+            position = line.find(self.contains, position + 1)
+            if position < 0:
+                return None
+            found = self.regex.match(line, position, position + WINDOW)
+            if found and self._fits(line):
+                return found
+        return None
+
+    def _fits(self, line: str) -> bool:
+        row = self.row
+        return not any(phrase in line for phrase in row.get("lacks", ())) and all(
+            phrase in line for phrase in row.get("needs", ())
+        )
+
+
+def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
+    """Return the compiled patterns of a mapping.
+
+    Raises `Misconfigured` for a pattern that is invalid, has no fixed text (`contains`), or has an unlimited running
+    time.
+    """
+    return tuple(_pattern(row) for row in rows)
+
+
+def _pattern(row: Mapping[str, Any]) -> Pattern:
+    return Pattern(str(row["contains"]), _compiled(str(row["contains"]), str(row["pattern"])), row)
+
+
+@lru_cache(maxsize=256)
+def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
+    if not contains:
+        raise Misconfigured(f"pattern without fixed text: {pattern[:64]!r}; set `contains`")
+    return bounded_pattern(pattern)
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a log that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
+    for line in re.split(r"[\r\n]", text):
+        if line:
+            yield line[:MAX_LINE]
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="the log of a training job (PyTorch, NCCL, Megatron, Hugging Face): hangs, CUDA errors, losses",
+    example="[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
+    "milliseconds before timing out.",
+    recognize=recognize,
+    decode=decode,
+    can_be_silent=True,
+)

@@ -1,0 +1,162 @@
+"""The fault catalog: what each fault code means, what ends its faults, and what sources recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import Action, Family, Fault, Severity
+
+
+class Kind(StrEnum):
+    """Whether a fault code reports an event (`edge`: an Xid) or a state (`level`: a pending row remap)."""
+
+    EDGE = "edge"
+    LEVEL = "level"
+
+
+class Scope(StrEnum):
+    """The part of a node that a fault belongs to. The members are sorted by lifetime, shortest first.
+
+    A reboot ends the faults of the scopes `process` and `boot`.
+    """
+
+    PROCESS = "process"
+    BOOT = "boot"
+    DEVICE = "device"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What one public source recommends for a fault code, in the source's own words."""
+
+    source: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fault code of the catalog and its meaning.
+
+    - `ends_on` lists what ends the fault: a repair action (`reset_gpu`, `reboot_node`, `replace_node`), a passed
+      verification (`verified`), a health snapshot without the fault (`snapshot:<source>`), or a time without a new
+      report of it (`quiet:<seconds>`).
+    - `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in nvidia-smi is
+      stored as `xid.79`.
+    - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and code patterns
+      (`xid.*`) that such a report can mean.
+    - `conflict` is True if the sources in `recommendations` recommend different things. `reason` explains the severity
+      and action.
+    - `family` is the group of fault codes that often have a shared cause outside the node, or None.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    action: Action
+    kind: Kind = Kind.EDGE
+    scope: Scope = Scope.BOOT
+    ends_on: tuple[str, ...] = ("reboot_node", "replace_node", "verified")
+    same_as: str | None = None
+    stands_for: tuple[str, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
+    conflict: bool = False
+    reason: str = ""
+    family: Family | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All fault codes of one catalog version.
+
+    An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
+    level, the codes and code patterns that a passed verification proves fixed. `by_fault` names the verifiers whose
+    diagnostic level depends on the faults of the node (`lowest_level`).
+    """
+
+    version: str
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    coverage: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    by_fault: frozenset[str] = frozenset()
+
+    def covers(self, verifier: str, level: int, code: str) -> bool:
+        """Return whether a verification at `level` can prove that a fault of this code is fixed.
+
+        A level also proves what each lower level proves.
+        """
+        levels = self.coverage.get(verifier, {})
+        return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
+
+    def lowest_level(self, verifier: str, codes: Collection[str]) -> int | None:
+        """Return the lowest diagnostic level of a verifier that covers all these codes.
+
+        If no level covers all codes, the highest level is returned. None means that the verifier runs at its own
+        default level, because it is not in `by_fault` or has no `coverage`.
+        """
+        levels = sorted(self.coverage.get(verifier, {})) if verifier in self.by_fault else []
+        covering = (level for level in levels if all(self.covers(verifier, level, code) for code in codes))
+        return next(covering, levels[-1]) if levels else None
+
+    def row(self, code: str) -> Row:
+        """Return the catalog row of a fault code, or the default row for an unknown code."""
+        return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
+
+    def canonical(self, code: str) -> str:
+        """Return the code under which a fault is stored. Codes with the same meaning share one stored code."""
+        return self.row(code).same_as or code
+
+    def row_of(self, fault: Fault) -> Row:
+        """Return the most specific row of the catalog that describes a fault.
+
+        - Xid 74 has rows `code:finding`. The first value in the fault's attribute `findings` selects the row.
+        - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and less specific rows for the
+          severity that the driver reported, such as `code:Fatal`. The fault's attributes select the row. If the fault
+          has the attribute `exception`, only the rows for the severity are considered.
+        - Some rows have a single bit as `errorstatus`. If the fault's status has the bits of several such rows, the
+          most severe of these rows applies.
+        - If no such row exists, and for any other code, the result is the row of the code.
+        """
+        for suffixes in _row_suffixes(fault.attributes):
+            rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
+            if rows:
+                return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
+        return self.row(fault.code)
+
+    def classify(self, fault: Fault) -> Fault:
+        """Return the fault with severity and action; the catalog supplies what the source did not state."""
+        row = self.row_of(fault)
+        return fault.classified(row.severity, row.action)
+
+
+def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the suffixes after `code:` of the rows that can describe a fault, most specific first.
+
+    Each tuple contains suffixes of equal rank. `attributes` are the attributes of the fault.
+    """
+    if "findings" in attributes:
+        yield (attributes["findings"].partition(",")[0],)
+    if "unit" not in attributes:
+        return
+    if "exception" not in attributes:
+        for unit in (attributes["unit"], attributes.get("decoded_unit")):
+            yield from _unit_suffixes(unit, attributes)
+    yield (attributes.get("severity", ""),)
+
+
+def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    status = attributes.get("errorstatus", "")
+    yield (f"{unit}:{status}:{attributes.get('cause')}",)
+    yield (f"{unit}:{status}",)
+    yield tuple(f"{unit}:{bit:#010x}" for bit in _set_bits(status))
+
+
+def _set_bits(status: str) -> tuple[int, ...]:
+    try:
+        number = int(status, 16)
+    except ValueError:
+        return ()
+    return tuple(1 << position for position in range(32) if number >> position & 1)

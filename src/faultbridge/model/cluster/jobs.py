@@ -1,0 +1,209 @@
+"""Jobs: training jobs on a cluster, and the nodes on which they run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from faultbridge.model.dataclass import dataclass
+
+STALL_AFTER = timedelta(minutes=30)
+"""A job whose heartbeats stop advancing is stalled after this time, unless its start report states another time."""
+
+MAX_LOSSES, MIN_LOSSES = 32, 16
+SPIKE = 2.0
+"""A loss is a spike if it is more than this many times the median of the last ones, of at least 16."""
+
+NOT_FINITE, LOSS_SPIKE = "not_finite", "spike"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The training progress that the heartbeats of one run of a job reported.
+
+    `run` is the start time of the run. `losses` holds only finite numbers.
+    """
+
+    run: datetime
+    step: int
+    advanced_at: datetime
+    seen_at: datetime
+    losses: tuple[float, ...] = ()
+    version: int = 0
+    rollback: tuple[int, int] | None = None
+    """The lowest and the highest step reported below `step` since it was reached."""
+
+    @property
+    def last_step(self) -> int:
+        """Return the latest step that the job has reached.
+
+        While the job repeats steps after a restart from an earlier step, the result is the highest repeated step.
+        """
+        return self.rollback[1] if self.rollback else self.step
+
+    def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:
+        """Return the progress after a heartbeat, and whether the training step advanced.
+
+        A job that continues from an earlier step (a rollback) repeats steps.
+
+        - A step above the highest step of the run is an advance, and ends a rollback.
+        - Outside a rollback, a step below the highest step of the run starts a rollback. It is no advance.
+        - During a rollback, a step below the lowest step of the rollback starts a new rollback. It is no advance.
+        - During a rollback, a step above the highest step of the rollback, but below the highest step of the run, is
+          an advance.
+        - Any other step was reported before, or lies between such steps. It is no advance, because processes that hang
+          at different steps report the same steps again and again.
+        """
+        seen = replace(self, seen_at=now)
+        if step > self.step:
+            return replace(seen, step=step, advanced_at=now, rollback=None), True
+        low, high = self.rollback or (self.step, self.step)
+        if step < low:
+            return replace(seen, rollback=(step, step)), False
+        if high < step < self.step:
+            return replace(seen, rollback=(low, step), advanced_at=now), True
+        return seen, False
+
+    def is_old(self, now: datetime, stall_after: timedelta) -> bool:
+        """Return whether the last stored heartbeat is at least a quarter of `stall_after` old.
+
+        Before that time, a heartbeat without an advance of the step need not be stored.
+        """
+        return now - self.seen_at >= stall_after / 4
+
+    def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:
+        """Return whether the step has not advanced for the whole stall limit `stall_after`."""
+        return now >= self.advanced_at + stall_after
+
+
+def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
+    """Return the alarm for a training loss: `not_finite`, `spike`, or None for an ordinary loss.
+
+    `before` holds the earlier losses. `alarm` is the current alarm, or None.
+
+    - A loss that is infinite or no number is `not_finite`.
+    - Without a current alarm, a loss is a `spike` if it is above all earlier losses and above twice the absolute value
+      of their median.
+    - During an alarm, a loss is a `spike` if it is above twice the absolute value of the median.
+    - There is no `spike` with fewer than `MIN_LOSSES` earlier losses.
+    """
+    if not math.isfinite(loss):
+        return NOT_FINITE
+    from statistics import median  # a slow import, which only jobs need
+
+    is_high = len(before) >= MIN_LOSSES and loss > SPIKE * abs(median(before))
+    return LOSS_SPIKE if is_high and (alarm is not None or loss > max(before)) else None
+
+
+SUCCEEDED = "succeeded"
+OUTCOMES = (SUCCEEDED, "failed", "cancelled", "unreported")
+RESUMABLE_OUTCOMES = frozenset({"failed", "unreported"})
+LATE_FAULTS = timedelta(minutes=5)
+"""A fault that begins up to this long after a job ended may have ended it: reports of faults arrive late."""
+
+RESUME_WITHIN = timedelta(days=7)
+"""An ended job whose nodes do not return within this time is not followed any longer."""
+
+
+MAX_JOBS_OF_NODE = 16
+"""Maximum number of job ids in an event of a node. A training node usually runs one job."""
+
+STOP = "STOP"
+"""The verdict that a restart would fail in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    """The recorded verdict on a job: whether it may restart, why, and without which nodes.
+
+    `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
+    is the way in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the
+    job: `blamed`, `acquitted` (no fault did) or `not_shown`.
+    """
+
+    outlook: str
+    nodes: tuple[str, ...]
+    mechanism: str | None
+    hardware: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
+
+    - `hits` identifies the latest faults of the job's nodes that were already published for the job.
+    - `affected` maps each node of the job that had a fault of severity `error` or `fatal` to the id of its instance at
+      the first such fault.
+    - `verdict` is the latest recorded verdict.
+    - `callbacks` names the callbacks that have not been delivered since the job became resumable.
+    - `to_mark` lists the nodes whose stored job list must still be updated.
+    - `ranks` maps nodes to their global ranks, such as `0-7`, if they are known.
+    - `stalled_at` is when a running job was recorded as stalled: its step had not advanced for `stall_after`.
+    - `alarm` is the problem with the latest loss: `not_finite`, `spike`, or None.
+    """
+
+    cluster: str
+    id: str
+    nodes: tuple[str, ...]
+    started_at: datetime
+    name: str | None = None
+    ended_at: datetime | None = None
+    outcome: str | None = None
+    version: int = 0
+    hits: tuple[str, ...] = ()
+    affected: Mapping[str, str | None] = field(default_factory=dict)
+    resumable_at: datetime | None = None
+    verdict: JobVerdict | None = None
+    callbacks: tuple[str, ...] = ()
+    to_mark: tuple[str, ...] = ()
+    ranks: Mapping[str, str] = field(default_factory=dict)
+    stall_after: timedelta = STALL_AFTER
+    stalled_at: datetime | None = None
+    alarm: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the job has not ended."""
+        return self.ended_at is None
+
+    @property
+    def may_resume(self) -> bool:
+        """Return whether the job may still be reported as resumable.
+
+        The result is True if the job ended with the outcome `failed` or `unreported`, and was not reported as resumable
+        before. A job that succeeded, or that a user ended, cannot resume.
+        """
+        return self.ended_at is not None and self.resumable_at is None and self.outcome in RESUMABLE_OUTCOMES
+
+    def state_at(self, now: datetime) -> str:
+        """Return `running`, `stalled`, `ended`, `waiting` or `resumable`.
+
+        An ended job is `waiting` for seven days if it has affected nodes and may still be reported as resumable
+        (`may_resume`), unless its verdict is STOP.
+        """
+        if self.ended_at is None:
+            return "stalled" if self.stalled_at is not None else "running"
+        if self.resumable_at is not None:
+            return "resumable"
+        waits = self.may_resume and self.affected and not self.must_stop and now < self.ended_at + RESUME_WITHIN
+        return "waiting" if waits else "ended"
+
+    @property
+    def must_stop(self) -> bool:
+        """Return whether the recorded verdict is that a restart would fail in the same way."""
+        return self.verdict is not None and self.verdict.outlook == STOP
+
+    def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
+        """Return whether a fault that started at `since` can have affected the job.
+
+        If `ordered` is True, the fault is an operator's order for a node.
+
+        - A job that runs can be affected by any fault or order.
+        - A job that may still resume can be affected by a fault that started at most `LATE_FAULTS` after the job ended,
+          because monitoring can report a fault late. An order must not have started after the end of the job.
+        - No other job can be affected.
+        """
+        late = timedelta() if ordered else LATE_FAULTS
+        return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)

@@ -1,0 +1,267 @@
+"""Entries: immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
+
+A decision produces a `Draft`. The function `seal` makes the draft an `Entry` of a stream: it adds the sequence number,
+the event id, the exact JSON text of the body, and a hash over that text and the hash of the previous entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Head, NodeState
+from faultbridge.model.records import Outcome
+from faultbridge.model.times import to_text
+
+SCHEMA_VERSION = "1.0"
+MAX_REASON = 2000
+"""Maximum characters of a reason. A page contains it up to eight times, and SNS accepts 256 KB."""
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""The types of values that JSON contains unchanged and that have no parts."""
+
+
+class EntryType(StrEnum):
+    """The type of a timeline entry, which is also the EventBridge detail-type of its event."""
+
+    FAULT_DETECTED = "Node Fault Detected"
+    FAULT_UPDATED = "Node Fault Updated"
+    FAULT_CLEARED = "Node Fault Cleared"
+    NODE_STATUS = "Node Status Change"
+    CLUSTER_STATUS = "Cluster Status Change"
+    CASE_STATUS = "Case Status Change"
+    REPLACEMENT_STEP = "Node Replacement Step"
+    CLUSTER_INCIDENT = "Cluster Incident Change"
+    CLUSTER_SAFETY = "Cluster Safety Change"
+    JOB = "Job Change"
+    JOB_EXPLAINED = "Job Explained"
+    NOTE = "Node Note Recorded"
+
+
+FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, EntryType.FAULT_CLEARED})
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A timeline entry that is not committed yet: it has no sequence number and no hash.
+
+    - `data` is JSON without floats. `evidence` is raw text of at most 4 KB.
+    - `causation_id` is the id of the raw record or event that caused the entry. If it is None, `domain.causation`
+      selects the cause.
+    - `subject` is what the entry is about: the condition key, or the name of the breaker, budget, pause or hold.
+    - `job_ids` are the jobs that the entry concerns.
+    """
+
+    type: EntryType
+    occurred_at: datetime
+    data: Mapping[str, Any]
+    case_id: str | None = None
+    causation_id: str | None = None
+    evidence: str = ""
+    subject: str | None = None
+    job_ids: tuple[str, ...] = ()
+
+
+@cache
+def _namespace(stack_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_URL, stack_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The entry stream of a node, or of the cluster itself when `node` is None."""
+
+    stack_id: str
+    stack: str
+    cluster: str
+    node: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the stream name: `cluster/node`, or `cluster` for the cluster's own stream."""
+        return self.cluster if self.node is None else f"{self.cluster}/{self.node}"
+
+    def genesis(self, epoch: int) -> str:
+        """Return the hash that the first entry of an epoch uses in place of the previous entry's hash."""
+        parts = (self.stack_id, str(epoch), self.cluster, self.node or "")
+        return hashlib.sha256("/".join(parts).encode()).hexdigest()
+
+    def event_id(self, epoch: int, sequence: int) -> str:
+        """Return the id of the entry at this epoch and sequence number of the stream, as a UUIDv5."""
+        return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of an entry stream.
+
+    `body` is the event's exact JSON text without evidence. `hash` covers `body` and the hash of the previous entry.
+    """
+
+    stream: Stream
+    epoch: int
+    sequence: int
+    event_id: str
+    type: EntryType
+    severity: Severity | None
+    recorded_at: datetime
+    body: str
+    hash: str
+    evidence: str = ""
+    case_id: str | None = None
+    device: str | None = None
+    causation_id: str | None = None
+
+
+def canonical_json(value: object) -> str:
+    """Return the JSON text that is hashed: sorted keys, no spaces, unescaped UTF-8.
+
+    Raises TypeError for values outside JSON and for floats, because DynamoDB does not return floats unchanged.
+    """
+    _refuse_floats(value)
+    return _ENCODER.encode(value)
+
+
+def _refuse_floats(value: object) -> None:
+    if isinstance(value, float):
+        _refuse(value)
+    parts: Iterable[object] = ()
+    if isinstance(value, dict | Mapping):
+        parts = value.values()
+    elif isinstance(value, list | tuple):
+        parts = value
+    for part in parts:
+        if type(part) not in _PLAIN:
+            _refuse_floats(part)
+
+
+def _refuse(value: object) -> str:
+    message = f"unsupported type in an entry: {type(value).__name__}; allowed: JSON without floats"
+    raise TypeError(message)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
+
+
+def chain(previous: str, body: str) -> str:
+    """Return the hash of an entry: it covers the entry's body and the hash of the previous entry."""
+    return hashlib.sha256((previous + body).encode()).hexdigest()
+
+
+def seal(
+    stream: Stream,
+    head: Head,
+    drafts: Iterable[Draft],
+    *,
+    actor: Actor,
+    severity: Severity | None,
+    recorded_at: datetime,
+) -> tuple[tuple[Entry, ...], Head]:
+    """Return the finished entries of these drafts, in order, and the end of their stream after them.
+
+    `head` is the current end of the stream. Each entry gets the next sequence number, and a hash that covers the entry
+    and the hash of the entry before it. `severity` is the severity of all these entries, or None.
+    """
+    entries: list[Entry] = []
+    for draft in drafts:
+        entry = _seal_one(stream, head, draft, actor, severity, recorded_at)
+        entries.append(entry)
+        head = replace(head, sequence=entry.sequence, hash=entry.hash, event_id=entry.event_id)
+    return tuple(entries), head
+
+
+def _seal_one(
+    stream: Stream, head: Head, draft: Draft, actor: Actor, severity: Severity | None, recorded_at: datetime
+) -> Entry:
+    sequence = head.sequence + 1
+    event_id = stream.event_id(head.epoch, sequence)
+    metadata = {
+        "event_id": event_id,
+        "event_type": draft.type.value,
+        "schema_version": SCHEMA_VERSION,
+        "stack": stream.stack,
+        "stream": stream.name,
+        "epoch": head.epoch,
+        "sequence": sequence,
+        "previous_event_id": head.event_id,
+        "occurred_at": to_text(draft.occurred_at),
+        "recorded_at": to_text(recorded_at),
+        "cluster": stream.cluster,
+        "node": stream.node,
+        "severity": severity.value if severity else None,
+        "case_id": draft.case_id,
+        "job_ids": list(draft.job_ids),
+        "causation_id": draft.causation_id,
+        "recorded_by": actor.value,
+    }
+    body = canonical_json({"metadata": metadata, "data": _data(draft)})
+    return Entry(
+        stream=stream,
+        epoch=head.epoch,
+        sequence=sequence,
+        event_id=event_id,
+        type=draft.type,
+        severity=severity,
+        recorded_at=recorded_at,
+        body=body,
+        hash=chain(head.hash or stream.genesis(head.epoch), body),
+        evidence=draft.evidence,
+        case_id=draft.case_id,
+        device=device_of(draft.type, draft.data),
+        causation_id=draft.causation_id,
+    )
+
+
+def limited(reason: str) -> str:
+    """Return a reason for an entry, cut to `MAX_REASON` characters if it is longer."""
+    return reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 3] + "..."
+
+
+def _data(draft: Draft) -> Mapping[str, Any]:
+    if not draft.evidence:
+        return draft.data
+    return {**draft.data, "evidence_sha256": evidence_digest(draft.evidence)}
+
+
+def evidence_digest(evidence: str) -> str:
+    """Return the SHA-256 of an entry's evidence. The body contains it instead of the evidence."""
+    return hashlib.sha256(evidence.encode()).hexdigest()
+
+
+def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
+    """Return the serial number, else the UUID, of the device that a fault or case entry is about, or None.
+
+    Entries are indexed by this value. The result is None for other entries and for a device with neither.
+    """
+    if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
+        return None
+    about = data if kind in FAULT_TYPES else data.get("cause") or {}
+    component: Mapping[str, str | None] = about.get("component") or {}
+    return component.get("serial") or component.get("uuid")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A node's next state, and the draft timeline entries of the change in their order.
+
+    - `writes` are further DynamoDB writes (`storage.writes.Write`) that commit in the same transaction.
+    - `outcomes` maps the id of each raw record to its outcome. It is empty if no raw record caused the change.
+    - `remaining` holds the observations (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
+    """
+
+    state: NodeState
+    drafts: tuple[Draft, ...] = ()
+    writes: tuple[Any, ...] = ()
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    remaining: tuple[Any, ...] = ()

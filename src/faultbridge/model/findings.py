@@ -1,0 +1,124 @@
+"""Findings: signs of a gray failure, found by comparing a node's counters with those of its group."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import Component
+from faultbridge.model.times import to_text
+
+RIGHT_WITHIN = timedelta(days=7)
+"""A finding is right if a case about a hard fault of its component opens within this time after the finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
+
+    - `counters` are the names of the counters, which the source `source` reports. Their values are added up.
+    - A node is an outlier if its rise exceeds the median of its group by at least `score` robust standard deviations
+      and by at least `floor` per hour. The group must have at least `min_peers` other nodes.
+    - A finding opens if the node was an outlier in `windows` comparisons in a row.
+    - `proved_by` are the codes, with wildcards, of hard faults. Such a fault on the component of an earlier finding
+      proves the finding right.
+    """
+
+    name: str
+    source: str
+    counters: tuple[str, ...]
+    unit: str
+    floor: int
+    score: int = 6
+    min_peers: int = 8
+    windows: int = 4
+    proved_by: tuple[str, ...] = ()
+
+    def is_proved_by(self, code: str) -> bool:
+        """Return whether a later fault with the fault code `code` proves a finding of this detector right.
+
+        `*` in `proved_by` matches any text.
+        """
+        return any(fnmatchcase(code, pattern) for pattern in self.proved_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The last counter total of a detector on one node.
+
+    `streak` is how often in a row the node was an outlier. `incarnation` is the instance and the boot. Totals of
+    different incarnations are not compared, because counters restart. `parts` holds the total of each component, and is
+    stored for outliers only.
+    """
+
+    at: datetime
+    incarnation: str
+    total: int
+    streak: int = 0
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Mark(StrEnum):
+    """The judgment on a finding: `right` if the node had a defect, otherwise `wrong`."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One outlier that a detector found: the rise of the node and the median of its group, per hour.
+
+    `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
+    the id of a case. `component` is the component that caused more than half of the rise. It is None if no component
+    did, or if that is not known.
+    """
+
+    id: str
+    cluster: str
+    node: str
+    detector: str
+    opened_at: datetime
+    value: int
+    median: int
+    score: int
+    peers: int
+    ended_at: datetime | None = None
+    mark: Mark | None = None
+    marked_by: str | None = None
+    reason: str = ""
+    component: Component | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How many findings a detector had, and how many of these were marked right or wrong."""
+
+    detector: str
+    findings: int
+    right: int
+    wrong: int
+
+    @property
+    def percent(self) -> int | None:
+        """Return the percentage of the marked findings that were marked right; None if no finding is marked."""
+        marked = self.right + self.wrong
+        return round(100 * self.right / marked) if marked else None
+
+
+def precision_of(detector: str, findings: Iterable[Finding]) -> Precision:
+    """Return the recorded precision of a detector from its findings and their marks."""
+    own = [one.mark for one in findings if one.detector == detector]
+    return Precision(detector, len(own), own.count(Mark.RIGHT), own.count(Mark.WRONG))
+
+
+def finding_id(cluster: str, node: str, detector: str, opened_at: datetime) -> str:
+    """Derive the id of a finding: `f-` and 16 base32 characters."""
+    text = "/".join((cluster, node, detector, to_text(opened_at)))
+    return "f-" + base64.b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()[:16]

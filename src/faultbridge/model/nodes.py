@@ -1,0 +1,358 @@
+"""Nodes: a node's complete state, its aliases, its placement and the instance that backs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from faultbridge.model.cases import FAILED_STEP, Case, Phase, RepairAction
+from faultbridge.model.conditions import Condition, Tombstone, component_key, worst_severity
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.faults import Component, ComponentType, Family, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Probation:
+    """One repaired fault of a node that is in service again.
+
+    `case_id` is the case that was closed with `repair_action`. `instance` is the number of the node's instance after
+    the repair. The probation applies to that instance until `until`.
+    """
+
+    case_id: str
+    code: str
+    component: Component
+    repair_action: RepairAction
+    instance: int
+    until: datetime
+    family: Family | None = None
+
+    def is_relapse(self, condition: Condition) -> bool:
+        """Return whether a condition has the code, the family or the device of the repaired fault.
+
+        The device is not compared after a replacement of the instance, because the new instance has another device,
+        even if it has the same PCI address. It is also not compared if the repaired fault was about the node itself.
+        """
+        if condition.code == self.code or (self.family is not None and condition.family is self.family):
+            return True
+        shared = self.repair_action is RepairAction.REPLACE_NODE or self.component.type is ComponentType.NODE
+        return not shared and component_key(condition.component) == component_key(self.component)
+
+
+VOLUME_TAG = "faultbridge:volume"
+"""The tag of volumes that a repair may detach; a policy names its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovingVolume:
+    """A volume that a repair detaches from `instance_id` and attaches to the node's next instance.
+
+    If the old instance returns to service, the volume is attached to that instance again. `device` is None if the
+    provider selects the device name.
+    """
+
+    volume_id: str
+    zone: str
+    instance_id: str
+    device: str | None = None
+
+
+def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
+    """Return a hint for operators about the volumes of an instance that another controller terminated.
+
+    The hint is added to the reason of a case. An operator must then attach the remaining volumes to the next instance.
+    `names` are the values of the volume tag that the policy names. `recorded` are the volumes that a repair recorded.
+    If there are recorded volumes, the hint is empty, because the repair attaches them. Without `names`, no volume is
+    moved, and the hint is empty too.
+    """
+    if not names or recorded:
+        return ""
+    return f"; its volumes with the tag {VOLUME_TAG} ({', '.join(names)}) were not recorded: attach those that remain"
+
+
+class NodeKey(NamedTuple):
+    """The identity of a node: cluster name and node name."""
+
+    cluster: str
+    node: str
+
+    @property
+    def stream(self) -> str:
+        """Return the name of the node's entry stream, `cluster/node`."""
+        return f"{self.cluster}/{self.node}"
+
+
+class Isolation(StrEnum):
+    """Whether the orchestrator keeps new work off a node; isolation is independent of repair.
+
+    `not_applicable`: the node is out of service. Its provider keeps jobs off it, or its cluster has no orchestrator.
+    """
+
+    NONE = "none"
+    REQUESTED = "requested"
+    CONFIRMED = "confirmed"
+    NOT_APPLICABLE = "not_applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """The instance and the boot that back a node from `since` until `gone_since`, each numbered from 1."""
+
+    instance: int
+    boot: int
+    instance_id: str | None
+    boot_id: str | None
+    since: datetime
+    gone_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of an entry stream: the last sequence, hash and event id of the current epoch.
+
+    `version` is the version of the table item of the node or cluster that owns the stream.
+    """
+
+    version: int = 0
+    epoch: int = 1
+    sequence: int = 0
+    hash: str = ""
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a node is (its group, instance type and failure domains), and its other names.
+
+    `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
+    instance. `aliases`, and `slot` (the provider's id of the node), stay the same. `named_after` is the id of the last
+    instance whose host name was the node's name. It is None if there was no such instance.
+    """
+
+    group: str | None = None
+    instance_type: str | None = None
+    domain: str | None = None
+    aliases: tuple[str, ...] = ()
+    domains: Mapping[str, str] = field(default_factory=dict)
+    host_names: tuple[str, ...] = ()
+    slot: str | None = None
+    named_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An exclusion of a node from repairs (the node is ignored), with the period and the reason.
+
+    `by` is an operator's ARN, or `label` for a tag of the instance or a label of the Kubernetes node `kubernetes_node`.
+    """
+
+    by: str
+    since: datetime
+    until: datetime | None = None
+    reason: str = ""
+    kubernetes_node: str | None = None
+
+
+class CaseEvent(NamedTuple):
+    """The event id of a case's latest entry, which the case's next entry names as its cause."""
+
+    case_id: str
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """The complete state of one node, which is the input of every decision about it.
+
+    Conditions: `conditions` is keyed by `condition_key`. `tombstones` (times of ended conditions), `evicted` and
+    `floor` keep a late observation from opening an ended condition again (`fold.attribution`). `snapshots` maps
+    each reporter to its last health snapshot, and `noted` each daily note to its last day (`fold.daily_notes`).
+    `damped` maps a source and a fault code to the time until which claims of the source with the code are only notes
+    (`fold.claims`).
+
+    Case: `case` is the latest case, live or closed; a node has at most one live case. If a fault may not open a case
+    now, for example because the node is ignored, it may open one at `case_deferred_until`.
+
+    Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
+    notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
+    the failed calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
+    `discouraged` is set while the orchestrator prefers other nodes, because the node waits for a permit.
+    `permitted_at` is when the isolation budget of the cluster permitted the isolation; None if it needed no permit.
+
+    Causation: the last entry of the latest case (`case_event`) and of the last status change (`status_event`).
+
+    `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
+    devices that were recorded for the current instance. `shard` is the cluster's shard that stores the rows of the
+    node. `jobs` are the ids of the jobs that run on the node. `moving_volumes` are detached and not yet attached again.
+    """
+
+    key: NodeKey
+    head: Head = Head()
+    status: NodeStatus | None = None
+    shard: int = 0
+    placement: Placement = Placement()
+    incarnation: Incarnation | None = None
+    former_instances: tuple[str, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
+    floor: datetime | None = None
+    evicted: Mapping[str, datetime] = field(default_factory=dict)
+    snapshots: Mapping[str, datetime] = field(default_factory=dict)
+    noted: Mapping[str, str] = field(default_factory=dict)
+    damped: Mapping[str, datetime] = field(default_factory=dict)
+    devices: tuple[Component, ...] = ()
+    case: Case | None = None
+    isolation: Isolation = Isolation.NONE
+    isolation_since: datetime | None = None
+    isolation_overdue: bool = False
+    isolation_tries: int = 0
+    isolation_again_at: datetime | None = None
+    permitted_at: datetime | None = None
+    discouraged: bool = False
+    orchestrator_lost_at: datetime | None = None
+    unverified: bool = False
+    ignored: Ignored | None = None
+    case_deferred_until: datetime | None = None
+    due_at: datetime | None = None
+    case_event: CaseEvent | None = None
+    status_event: str | None = None
+    probations: tuple[Probation, ...] = ()
+    custody: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    moving_volumes: tuple[MovingVolume, ...] = ()
+
+    @property
+    def registered(self) -> bool:
+        """Return whether the node was registered, by an operator or by the inventory."""
+        return self.status is not None
+
+    @property
+    def live_case(self) -> Case | None:
+        """Return the node's case that is not closed, or None."""
+        case = self.case
+        return case if case is not None and case.status.live else None
+
+    @property
+    def failed_step_at(self) -> datetime | None:
+        """Return when the step started that failed the last repair attempt, or None. Verifications do not count."""
+        case = self.live_case
+        if case and case.attempt and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot:
+            return case.attempt.since
+        return case.marks.get(FAILED_STEP) if case else None
+
+    @property
+    def severity(self) -> Severity | None:
+        """Return the worst severity of the active conditions, or None if there is none."""
+        return worst_severity(self.active())
+
+    def active(self) -> Iterator[Condition]:
+        """Return the conditions that at least one reporter asserts."""
+        return (condition for condition in self.conditions.values() if condition.active)
+
+
+class Alias(NamedTuple):
+    """A further name of a node, such as an instance id or a host name.
+
+    Aliases of the kind `instance` are unique in the installation, and aliases of the kind `name` in their cluster.
+    """
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRow:
+    """The node that an alias refers to, and the period in which the alias is valid."""
+
+    key: NodeKey
+    instance_id: str | None
+    valid_from: datetime
+    valid_to: datetime | None = None
+
+
+class DomainKind(StrEnum):
+    """Kinds of failure domains: resources that several instances share and lose together. Narrowest first.
+
+    `network_node` is the switch nearest to the instance, `network_node_2` the next switch above it, and so on.
+    Operators declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`.
+    `intake` is Faultbridge's own path from the queue of raw records to the table.
+    """
+
+    CHASSIS = "chassis"
+    ULTRASERVER = "ultraserver"
+    RACK = "rack"
+    NETWORK_NODE = "network_node"
+    POWER = "power"
+    NETWORK_NODE_2 = "network_node_2"
+    NETWORK_NODE_3 = "network_node_3"
+    NETWORK_NODE_4 = "network_node_4"
+    ZONE = "zone"
+    CAPACITY_BLOCK = "capacity_block"
+    PLACEMENT_GROUP = "placement_group"
+    FILE_SYSTEM = "file_system"
+    SUBNET = "subnet"
+    IMAGE = "image"
+    CLUSTER = "cluster"
+    INTAKE = "intake"
+
+
+NETWORK_LAYERS = (
+    DomainKind.NETWORK_NODE,
+    DomainKind.NETWORK_NODE_2,
+    DomainKind.NETWORK_NODE_3,
+    DomainKind.NETWORK_NODE_4,
+)
+"""The layers of switches above an instance, the nearest first."""
+
+
+def narrowest(domains: Mapping[str, str]) -> str | None:
+    """Return the narrowest failure domain that is known, or None if no domain is known."""
+    return next((domains[kind] for kind in DomainKind if domains.get(kind)), None)
+
+
+# Repeated repairs: whether a repair follows a failed attempt, and which faults the new instance has.
+#
+# A cause that the node shares with its neighbors, such as a dead switch, also makes the verification of a healthy
+# instance fail. A repeated repair therefore also waits for an incident in its failure domains even if the node has no
+# fault of the incident's family.
+
+_TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
+"""The phases that an attempt reaches only if it acts on the instance or verifies it."""
+
+
+def is_repeated(state: NodeState) -> bool:
+    """Return whether the next repair of a node follows a failed attempt of its case.
+
+    An attempt counts if it reached its intent or its verification.
+
+    Returns False for a canceled case, because its node is only verified. Returns False if the node's old instance is
+    already released, because the repair then only waits for the successor.
+    """
+    case = state.live_case
+    if case is None or case.cancelled or state.status is NodeStatus.PROVISIONING:
+        return False
+    return not _TRIED.isdisjoint(case.marks)
+
+
+def is_replaced(state: NodeState) -> bool:
+    """Return whether the live case replaced the instance, and the new instance is in its first boot."""
+    case, incarnation = state.live_case, state.incarnation
+    if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
+        return False
+    first_boot = incarnation.instance > 1 and incarnation.boot == 1  # another boot is still the same instance
+    return first_boot and incarnation.since >= case.opened_at
+
+
+def is_former(state: NodeState, condition: Condition) -> bool:
+    """Return whether a condition was last observed on an instance that the live case has replaced."""
+    since = state.incarnation.since if state.incarnation else None
+    return is_replaced(state) and since is not None and condition.last_at <= since
+
+
+def is_faulty(state: NodeState) -> bool:
+    """Return whether an active condition of the node's current instance requires a case."""
+    return any(one.action.opens_case and not is_former(state, one) for one in state.active())

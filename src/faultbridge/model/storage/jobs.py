@@ -1,0 +1,212 @@
+"""Job items: a training job, its row while Faultbridge follows it, and links to its timeline entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.model.cluster.jobs import STALL_AFTER, Job, JobVerdict, Progress
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.storage import items
+from faultbridge.model.storage.keys import shard_partition
+from faultbridge.model.storage.writes import Absent, Delete, Equals, Key, Put, Update, Work, Write
+from faultbridge.model.times import from_text, to_text
+
+JOB = "JOB#"
+
+FOLLOWED = "FOLLOWED#"
+"""The prefix of the rows of followed jobs; `FollowedJob` states which jobs Faultbridge follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedJob:
+    """The row of a followed job.
+
+    Faultbridge follows a job while it runs, may become resumable, has callbacks to deliver, or has nodes whose stored
+    job list must still be updated. `is_marked` is True if all these lists are updated.
+
+    From the row alone, it can be decided whether a node's fault concerns the job.
+    """
+
+    id: str
+    nodes: frozenset[str]
+    affected: frozenset[str]
+    callbacks: tuple[str, ...]
+    is_marked: bool
+    ended_at: datetime | None
+    version: int
+
+
+LAST_LINK = ":"
+"""A sort key after every link of a job (they start with a time) and before the job's own item."""
+
+
+def job_key(cluster: str, job_id: str) -> Key:
+    """Return the table key of a training job."""
+    return Key(job_partition(cluster, job_id), "JOB")
+
+
+def followed_job_key(cluster: str, job_id: str) -> Key:
+    """Return the table key of a job's row in the list of followed jobs (`FollowedJob`)."""
+    return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
+
+
+def followed_partition(cluster: str) -> str:
+    """Return the partition with a cluster's followed jobs, which is the partition of its first shard."""
+    return shard_partition(cluster, 0)
+
+
+def job_partition(cluster: str, job_id: str) -> str:
+    """Return the table partition of a job and of the links to its timeline entries."""
+    return f"{JOB}{cluster}#{job_id}"
+
+
+def job_of(partition: str) -> tuple[str, str]:
+    """Return the cluster and the job id from the name of a job's partition."""
+    _, cluster, job_id = partition.split("#", 2)
+    return cluster, job_id
+
+
+def progress_key(cluster: str, job_id: str) -> Key:
+    """Return the table key of the item with a job's training progress."""
+    return Key(job_partition(cluster, job_id), "PROGRESS")
+
+
+def progress_write(job: Job, before: Progress | None, after: Progress, due_at: datetime | None, now: datetime) -> Write:
+    """Return the write of a job's progress and its timer.
+
+    `before` is the stored progress that the caller has read, which may be of an earlier run of the job, or None. The
+    write fails if the stored progress has changed since. The timer is due at `due_at`; with None, there is no timer.
+    """
+    row = {
+        "version": before.version + 1 if before else 1,
+        "run": to_text(after.run),
+        "step": after.step,
+        "advanced_at": to_text(after.advanced_at),
+        "seen_at": to_text(after.seen_at),
+        "losses": [repr(one) for one in after.losses],
+        "rollback": list(after.rollback) if after.rollback else None,
+    }
+    timer = Work.TIMER.row(job.cluster, 0, job.id, to_text(due_at)) if due_at else {}
+    unchanged = Equals("version", before.version) if before else Absent()
+    return Put(items.item(progress_key(job.cluster, job.id), now, row | timer), when=unchanged)
+
+
+def without_timer(key: Key, version: int) -> Write:
+    """Return the write that removes the timer of a job's progress; it fails if the progress changed."""
+    return Update(key, remove=(("gsi4pk",), ("gsi4sk",)), when=Equals("version", version))
+
+
+def read_progress(row: Mapping[str, Any]) -> Progress:
+    """Return the training progress that a table item stores."""
+    times = (from_text(row[name]) for name in ("run", "advanced_at", "seen_at"))
+    run, advanced_at, seen_at = times
+    losses = tuple(float(one) for one in row["losses"])
+    low, high = row.get("rollback") or (None, None)
+    rollback = (int(low), int(high)) if low is not None and high is not None else None
+    return Progress(run, int(row["step"]), advanced_at, seen_at, losses, int(row["version"]), rollback)
+
+
+def job_link(cluster: str, job_id: str, position: str) -> Key:
+    """Return the table key of the link from a job to one of its timeline entries.
+
+    `position` is the sort key, which starts with the time of the entry, so that the links are in the order of time.
+    """
+    return Key(job_partition(cluster, job_id), position)
+
+
+def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
+    """Return the writes that store a job and add, update or remove its row in the list of followed jobs.
+
+    The writes fail if the stored version of the job is not that of `before`. With None as `before`, they fail if the
+    job is already stored.
+    """
+    unchanged = Equals("version", before.version) if before else Absent()
+    stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
+    followed = followed_job_key(job.cluster, job.id)
+    if not job.runs and not job.may_resume and not job.callbacks and not job.to_mark:
+        return stored, Delete(followed)
+    row = {
+        "job_id": job.id,
+        "nodes": list(job.nodes),
+        "affected": sorted(job.affected),
+        "callbacks": list(job.callbacks),
+        "is_marked": not job.to_mark,
+        "ended_at": _text(job.ended_at),
+        "version": job.version,
+    }
+    return stored, Put(items.item(followed, now, row))
+
+
+def unfollow(cluster: str, followed: FollowedJob) -> Write:
+    """Return the write that removes a job from the list of followed jobs.
+
+    The write fails if the job's row has changed since the caller read `followed`.
+    """
+    return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
+
+
+def read_job(row: Mapping[str, Any]) -> Job:
+    """Return the training job that a table item stores."""
+    ended_at = row["ended_at"]
+    return Job(
+        cluster=row["cluster"],
+        id=row["job_id"],
+        nodes=tuple(row["nodes"]),
+        started_at=from_text(row["started_at"]),
+        name=row["name"],
+        ended_at=from_text(ended_at) if ended_at else None,
+        outcome=row["outcome"],
+        version=int(row["version"]),
+        hits=tuple(row["hits"]),
+        affected=dict(row["affected"]),
+        resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
+        verdict=_verdict(row["verdict"]) if row.get("verdict") else None,
+        callbacks=tuple(row.get("callbacks", ())),
+        to_mark=tuple(row.get("to_mark", ())),
+        ranks=dict(row.get("ranks", {})),
+        stall_after=timedelta(seconds=int(row.get("stall_after", STALL_AFTER.total_seconds()))),
+        stalled_at=from_text(row["stalled_at"]) if row.get("stalled_at") else None,
+        alarm=row.get("alarm"),
+    )
+
+
+def _verdict(row: Mapping[str, Any]) -> JobVerdict:
+    return JobVerdict(row["outlook"], tuple(row["nodes"]), row["mechanism"], row["hardware"])
+
+
+def read_followed(row: Mapping[str, Any]) -> FollowedJob:
+    """Return a followed job from its row in the list of followed jobs."""
+    ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
+    nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
+    version = int(row["version"])
+    return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), is_marked, ended_at, version)
+
+
+def _attributes(job: Job) -> dict[str, Any]:
+    return {
+        "cluster": job.cluster,
+        "job_id": job.id,
+        "name": job.name,
+        "nodes": list(job.nodes),
+        "started_at": to_text(job.started_at),
+        "ended_at": _text(job.ended_at),
+        "outcome": job.outcome,
+        "version": job.version,
+        "hits": list(job.hits),
+        "affected": dict(job.affected),
+        "resumable_at": _text(job.resumable_at),
+        "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
+        "callbacks": list(job.callbacks),
+        "to_mark": list(job.to_mark),
+        "ranks": dict(job.ranks),
+        "stall_after": int(job.stall_after.total_seconds()),
+        "stalled_at": _text(job.stalled_at),
+        "alarm": job.alarm,
+    }
+
+
+def _text(at: datetime | None) -> str | None:
+    return to_text(at) if at else None

@@ -1,0 +1,288 @@
+"""Projections: rows that follow from a node's state or new entries, written in the same transaction.
+
+The rows of unhealthy nodes, requested isolations, queued cases and held cases, and the case item follow the node's
+state. Index rows lead from a job or a device to the entries about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cluster.vacancies import vacant_since
+from faultbridge.model.conditions import Condition, last_end
+from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.entries import Draft, Entry
+from faultbridge.model.faults import Severity
+from faultbridge.model.isolation import in_service, is_joining, left_at, losses, needs_isolation, needs_permit
+from faultbridge.model.nodes import Isolation, NodeState, is_faulty, is_repeated
+from faultbridge.model.storage import devices, items, jobs, keys
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.jobs import FOLLOWED
+from faultbridge.model.storage.writes import Delete, Item, Key, Put, Update, Write
+from faultbridge.model.times import to_text
+
+UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FALSE_CLAIMS = "BAD#", "ADMISSION#", "HELD#", "CORDON#", "FALSE#"
+WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED, FALSE_CLAIMS}), "I"
+"""The prefixes of rows of waiting work. They sort before all other rows, so one query reads them."""
+REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
+"""Attributes of a fault that name the remote object it is about, the most exact first."""
+_WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
+
+
+def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
+    """Return the writes that update the rows derived from a node's state after a change of the state.
+
+    If the change frees a repair slot of the cluster or changes its number of unverified nodes, one write updates the
+    cluster's controls.
+    """
+    writes: list[Write] = []
+    if after.case is not None and after.case != before.case:
+        writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
+    writes += _row_writes(unhealthy_row(before, now), unhealthy_row(after, now))
+    writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
+    writes += _row_writes(queue_row(before, now), queue_row(after, now))
+    writes += _row_writes(_held_row(before, now), _held_row(after, now))
+    writes += _row_writes(_false_claims_row(before, now), _false_claims_row(after, now))
+    writes += control_writes(before, after)
+    return tuple(writes)
+
+
+def derived_rows(state: NodeState, now: datetime) -> tuple[Item, ...]:
+    """Return the rows that a node's state requires, except the item of its case."""
+    writes = projection_writes(NodeState(state.key), state, now)
+    rows = (write.item for write in writes if isinstance(write, Put))
+    return tuple(row for row in rows if row["sk"] != "CASE")
+
+
+def _row_writes(old: Item | None, new: Item | None) -> list[Write]:
+    writes: list[Write] = []
+    if old is not None and (new is None or _key(old) != _key(new)):
+        writes.append(Delete(_key(old)))
+    if new is not None and (old is None or _content(old) != _content(new)):
+        writes.append(Put(new))
+    return writes
+
+
+def _key(row: Item) -> Key:
+    return Key(str(row["pk"]), str(row["sk"]))
+
+
+def _content(row: Item) -> Item:
+    return {name: value for name, value in row.items() if name != "updated_at"}
+
+
+def unhealthy_row(state: NodeState, now: datetime) -> Item | None:
+    """Return the row of a registered node that is neither healthy nor retired; None for any other node."""
+    if state.status in _WITHOUT_ROW:
+        return None
+    case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
+    ended, left = last_end(state.active(), state.tombstones.values()), left_at(state)
+    vacant = vacant_since(state)
+    return items.compact_item(
+        keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
+        now,
+        {
+            "node": state.key.node,
+            "status": state.status.value if state.status else None,
+            "severity": severity.value if severity else None,
+            "group": state.placement.group,
+            "domain": state.placement.domain,
+            "domains": dict(state.placement.domains),
+            "families": _families(state),
+            "case": case.id if case else None,
+            "opened": to_text(case.opened_at) if case else None,
+            "event": state.status_event,
+            "unverified": state.unverified,
+            "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
+            "incident": _incident(state),
+            "ended": to_text(ended) if ended else None,
+            "failed_step": to_text(failed_step) if failed_step else None,
+            "repeated": _repeated(state),
+            "awaits_correlation": case is not None and case.awaits_correlation,
+            "code": case.code if case else None,
+            "sources": _sources(state, case) if case else (),
+            "not_drained": _not_drained(state, case) if case else None,
+            "isolated": state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
+            "needs_permit": state.ignored is None and needs_isolation(state, ordered=False) and needs_permit(state),
+            "joining": is_joining(state),
+            "left_at": to_text(left) if left else None,
+            "vacant": to_text(vacant) if vacant else None,
+        },
+    )
+
+
+def _sources(state: NodeState, case: Case) -> list[str]:
+    """Return the sources that report the fault of the case."""
+    return sorted({source for one in state.active() if one.code == case.code for source in one.sources})
+
+
+def _not_drained(state: NodeState, case: Case) -> str | None:
+    """Return the fault code of a lost node that may not be drained, because too many were drained for it, else None."""
+    waits = case.waiting_for is WaitingFor.ISOLATION_BUDGET and not in_service(state)
+    return first_loss(state, case) if waits else None
+
+
+def _incident(state: NodeState) -> str | None:
+    """Return the id of the cluster incident that explains why a node is unhealthy, or None.
+
+    It is the incident of the live case while the case waits for this incident, and afterwards while the case is only
+    verified. The incident does not explain a case that is repaired after the wait, or an active condition of the
+    current instance that requires a case: the result is None, so that a failed repair ends the trial of a breaker.
+    """
+    case = state.live_case
+    if case is None or case.incident is None:
+        return None
+    verified = case.repair_action is RepairAction.VERIFY and not is_faulty(state)
+    return case.incident if case.status is CaseStatus.ABSORBED or verified else None
+
+
+def _repeated(state: NodeState) -> bool:
+    """Return whether the node's case waits for a repair that follows a failed one."""
+    case = state.live_case
+    waits = case is not None and case.attempts and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
+    return bool(waits) and is_repeated(state)
+
+
+def _isolation_row(state: NodeState, now: datetime) -> Item | None:
+    # A node in service can be cordoned or discouraged while its work runs; this ends with its fault.
+    cordoned = in_service(state) and (state.isolation is Isolation.CONFIRMED or state.discouraged)
+    if not (cordoned or state.isolation is Isolation.REQUESTED) or state.status in {None, NodeStatus.RETIRED}:
+        return None
+    key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
+    return items.item(key, now, {"node": state.key.node})
+
+
+def _false_claims_row(state: NodeState, now: datetime) -> Item | None:
+    if not state.damped or state.status in {None, NodeStatus.RETIRED}:
+        return None
+    key = keys.false_claims(state.key.cluster, state.shard, state.key.node)
+    return items.item(key, now, {"node": state.key.node, "until": dump(state.damped)})
+
+
+def _families(state: NodeState) -> Item:
+    """Return a summary of the node's active conditions of each fault family, by the name of the family.
+
+    `code` and `since` are those of the condition that started last, and `first` is the start of the oldest condition.
+    `subject` is the remote object, such as a switch, of the latest condition that names one, or None.
+    """
+    latest: dict[str, Condition] = {}
+    first: dict[str, str] = {}
+    subjects: dict[str, str] = {}
+    for condition in sorted(state.active(), key=lambda one: (one.since, one.code)):
+        if condition.family is not None:
+            latest[condition.family.value] = condition
+            first.setdefault(condition.family.value, to_text(condition.since))
+            if remote := _remote(condition):
+                subjects[condition.family.value] = remote
+    return {
+        name: {"since": to_text(one.since), "first": first[name], "code": one.code, "subject": subjects.get(name)}
+        for name, one in latest.items()
+    }
+
+
+def _remote(condition: Condition) -> str | None:
+    return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
+
+
+def _held_row(state: NodeState, now: datetime) -> Item | None:
+    case = state.live_case
+    if case is None or case.status is not CaseStatus.ABSORBED:
+        return None
+    key = stored_incidents.held_case(state.key.cluster, state.shard, case.id)
+    opened = to_text(case.opened_at)
+    return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
+
+
+def queue_row(state: NodeState, now: datetime) -> Item | None:
+    """Return the row of a node's queued case, which `read_queued` reads; None if its case is not queued."""
+    case = state.live_case
+    if case is None or case.status is not CaseStatus.QUEUED:
+        return None
+    # A case that waited for an incident keeps its place: the oldest is released first.
+    was_held = CaseStatus.ABSORBED.value in case.marks
+    since = case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
+    return items.compact_item(
+        keys.queue(state.key.cluster, state.shard, priority(case), since, case.id),
+        now,
+        {
+            "node": state.key.node,
+            "case": case.id,
+            "repair_action": case.repair_action.value,
+            "waiting_for": case.waiting_for.value if case.waiting_for else None,
+            "not_before": to_text(case.not_before) if case.not_before else None,
+            "rule": case.rule,
+            "domain": state.placement.domain,
+            "domains": dict(state.placement.domains),
+            "families": sorted(_families(state)),
+            "group": state.placement.group,
+            "approved": case.approved,
+            "approval_pending": case.pending_approval is not None,
+            "reason": case.reason,
+            "needs_permit": needs_permit(state),
+            "lost": first_loss(state, case),
+            "repeated": _repeated(state),
+            "opened": to_text(case.opened_at) if _repeated(state) else None,
+            "capacity_since": to_text(case.capacity_since) if case.capacity_since and not case.wait_paged else None,
+        },
+    )
+
+
+def first_loss(state: NodeState, case: Case) -> str | None:
+    """Return the fault code that ended the work of a lost node which no attempt has drained yet, else None."""
+    return next((one.code for one in losses(state)), None) if not case.attempts else None
+
+
+def priority(case: Case) -> int:
+    """Return the queue priority of a case: 0 for the worst severity, the most urgent."""
+    return len(Severity) - 1 - case.severity.rank
+
+
+def slot_release(before: NodeState, after: NodeState) -> list[Update]:
+    """Return the write that frees a case's repair slot; empty unless the change ends the case's attempt."""
+    case = before.live_case
+    if case is None or case.status is not CaseStatus.IN_PROGRESS:
+        return []
+    current = after.live_case
+    if current is not None and current.id == case.id and current.status is CaseStatus.IN_PROGRESS:
+        return []
+    control = keys.cluster_control(before.key.cluster)
+    return [Update(control, remove=(("holders", case.id),), add={"version": 1})]
+
+
+def control_writes(before: NodeState, after: NodeState) -> list[Write]:
+    """Return one write of the controls, because a transaction writes an item once; empty if nothing changes there."""
+    change = _is_unverified(after) - _is_unverified(before)
+    removed = [path for write in slot_release(before, after) for path in write.remove]
+    if before.permitted_at is not None and after.permitted_at is None:
+        removed.append(("permits", before.key.node))
+    if not change and not removed:
+        return []
+    added = {"version": 1, **({"unverified": change} if change else {})}
+    return [Update(keys.cluster_control(after.key.cluster), remove=tuple(removed), add=added)]
+
+
+def _is_unverified(state: NodeState) -> bool:
+    return state.unverified and state.status not in {None, NodeStatus.RETIRED}
+
+
+def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
+    """Return the index rows of new entries: links from a job to its entries, and the rows of devices."""
+    rows: dict[tuple[str, str], Put] = {}
+    for draft, entry in zip(drafts, entries, strict=True):
+        for row in (*_job_rows(draft.data, entry, partition, now), *devices.device_rows(draft, entry, partition, now)):
+            rows[row.key] = row
+    return tuple(rows.values())
+
+
+def _job_rows(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
+    job = data.get("job_id")
+    if not job:
+        return
+    position = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
+    entry_key = keys.entry(partition, entry.epoch, entry.sequence)
+    row = {"entry_pk": entry_key.pk, "entry_sk": entry_key.sk}
+    yield Put(items.item(jobs.job_link(entry.stream.cluster, str(job), position), now, row))

@@ -1,0 +1,211 @@
+"""The collector of one Kubernetes cluster: follows nodes, their events and optionally pods."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from faultbridge.model.errors import FaultbridgeError
+from faultbridge.model.log import log_cause
+from faultbridge.model.retry import Retry
+from faultbridge.node.agent.delivery.outbox import Outbox, Spool
+from faultbridge.node.agent.delivery.sender import Sender, ServiceClock, Transport, send_until
+from faultbridge.node.agent.delivery.transport import aws_transport
+from faultbridge.node.agent.host import AgentClock, SystemClock
+from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.node.collector.handlers import EventHandler, NodeHandler, RecordStore, SentStates
+from faultbridge.node.collector.jobs import JobHandler
+from faultbridge.record.ports import ObjectKind, ObjectWatch, VersionExpired
+
+BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
+
+
+class Handler(Protocol):
+    """Receives the listed and changed objects of a follower.
+
+    A method raises Transient if it must receive the same object again later.
+    """
+
+    def handle(self, found: Mapping[str, Any], /) -> None:
+        """Receive an object that was listed or has changed, and store records about it for sending."""
+        ...
+
+    def remove(self, found: Mapping[str, Any], /) -> None:
+        """Receive an object that was deleted, and update the records and the stored state."""
+        ...
+
+    def begin_list(self) -> None:
+        """Prepare to receive all objects again. The follower then calls `handle` for each existing object."""
+        ...
+
+    def end_list(self) -> None:
+        """Process the end of a list: objects for which `handle` was not called since `begin_list` are gone."""
+        ...
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows one kind of object until `stopping` is set.
+
+    `version` is the resource version after which the next watch starts: the version of the last list or change that the
+    handler received. A lost connection therefore loses no change. If the API no longer has all changes after this
+    version (HTTP status 410), all objects are listed again. `follow` sets `listed` after the first complete list.
+    `backoff` determines the pauses after failures.
+    """
+
+    kind: ObjectKind
+    watch: ObjectWatch
+    handler: Handler
+    stopping: threading.Event
+    backoff: Retry = BACKOFF
+    wait: Callable[[float], object] | None = None
+    version: str | None = None
+    listed: threading.Event = field(default_factory=threading.Event)
+    _failures: int = 0
+
+    def run(self) -> None:
+        """List the objects and watch their changes until `stopping` is set.
+
+        After a FaultbridgeError, the error is logged, and the list or watch is retried after a random pause. The
+        maximum pause grows with each failure in a row, up to one minute by default.
+        """
+        while not self.stopping.is_set():
+            try:
+                self.follow()
+            except FaultbridgeError as error:
+                self._pause_after(error)
+
+    def follow(self) -> None:
+        """List the objects if no version is stored, then pass changes to the handler until the watch ends."""
+        if self.version is None:
+            self.version = self.list_all()
+            self.listed.set()
+        for change in self.watch.changes(self.kind, self.version):
+            if self.stopping.is_set():
+                return
+            if change.object is not None and change.deleted:
+                self.handler.remove(change.object)
+            elif change.object is not None:
+                self.handler.handle(change.object)
+            self.version, self._failures = change.version, 0
+
+    def list_all(self) -> str:
+        """Pass all objects to the handler; return the resource version after which a watch continues."""
+        self.handler.begin_list()
+        version = ""
+        for page in self.watch.pages(self.kind):
+            for found in page.objects:
+                self.handler.handle(found)
+            version = page.version
+        self.handler.end_list()
+        return version
+
+    def _pause_after(self, error: FaultbridgeError) -> None:
+        self._failures += 1
+        if isinstance(error, VersionExpired):
+            self.version = None
+        pause = self.backoff.pause_after(self._failures)
+        decision = "list_again" if self.version is None else "watch_again"
+        log_cause(decision, reason=str(error), level=logging.WARNING, kind=self.kind, seconds=round(pause, 1))
+        (self.wait or self.stopping.wait)(pause)
+
+
+SHUTDOWN_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Collector:
+    """Sends records about the nodes, node events and optionally pods of one Kubernetes cluster.
+
+    One thread for each kind of object follows the objects and stores the records. The thread that calls `run` sends the
+    records.
+    """
+
+    followers: tuple[Follower, ...]
+    sender: Sender
+    clock: AgentClock
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _error: Exception | None = None
+    _logged_error: str = ""
+
+    def run(self) -> None:
+        """Run until `stopping` is set, then send the stored records for at most about 10 seconds.
+
+        If an error ended a follower, this error is raised at the end.
+        """
+        for follower in self.followers:
+            threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
+        self.sender.run(self.stopping, after_each=self._log_failure)
+        self._send_all(SHUTDOWN_SECONDS)
+        log_cause("collector_stopped", reason=str(self._error or "a signal"), waiting=self.sender.outbox.waiting)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Stop the collector, so that `run` ends. A signal handler may call this method."""
+        self.stopping.set()
+        self.sender.outbox.new_records.set()
+
+    def run_once(self, seconds: float) -> str | None:
+        """List all objects once, then send their records for at most about `seconds`.
+
+        Returns why records could not be sent, or None if all records were sent.
+        """
+        for follower in self.followers:
+            follower.list_all()
+        return self._send_all(seconds)
+
+    def _send_all(self, seconds: float) -> str | None:
+        return send_until(self.clock.monotonic() + seconds, self.sender)
+
+    def _follow(self, follower: Follower) -> None:
+        # A failed follower must end the process: the supervisor restarts the process, not one thread.
+        try:
+            follower.run()
+        except Exception as error:  # noqa: BLE001 - raised again by `run` in the main thread
+            self._error = error
+            self.stop()
+
+    def _log_failure(self) -> None:
+        error = self.sender.last_error
+        if error and error != self._logged_error:
+            waiting = self.sender.outbox.waiting
+            log_cause("records_not_sent", reason=error, level=logging.WARNING, waiting=waiting)
+        self._logged_error = error
+
+
+def build_collector(
+    settings: AgentSettings,
+    watch: ObjectWatch,
+    transport: Transport | None = None,
+    clock: AgentClock | None = None,
+    *,
+    jobs: bool = False,
+) -> Collector:
+    """Build the collector of one cluster, which reads Kubernetes objects from `watch` and sends records.
+
+    - `settings`: agent settings, of which the collector uses only the cluster, queue, bucket, region, and folder and
+      size of the spool
+    - `transport`: where the collector sends records; None means AWS
+    - `clock`: None means the system clock
+    - `jobs`: whether the collector also follows pods, and reports the training jobs that they belong to
+    """
+    clock = clock or SystemClock()
+    transport = transport or aws_transport(settings, ServiceClock(clock), _log_credentials)
+    outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
+    store = RecordStore(settings.cluster, settings.bucket is not None, outbox, clock)
+    stopping = threading.Event()
+    followers: tuple[Follower, ...] = (
+        Follower(ObjectKind.NODE, watch, NodeHandler(store, SentStates(clock.monotonic)), stopping),
+        Follower(ObjectKind.NODE_EVENT, watch, EventHandler(store), stopping),
+    )
+    if jobs:
+        followers += (Follower(ObjectKind.POD, watch, JobHandler(store), stopping),)
+    return Collector(followers, Sender(outbox, transport, clock, None), clock, stopping)
+
+
+def _log_credentials(reason: str) -> None:
+    log_cause("credentials_not_refreshed", reason=reason, level=logging.WARNING)

@@ -1,0 +1,53 @@
+"""Write: delivers published entries to the archive. Each line contains the stored text of one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
+from faultbridge.record.ports.objects import ArchiveSink
+
+
+class _ObjectWriter(Protocol):
+    def put(self, key: str, body: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSink:
+    """An `ArchiveSink` for stacks without a Firehose delivery stream.
+
+    It writes the archive objects itself.
+    """
+
+    objects: _ObjectWriter
+
+    def put(self, lines: Sequence[ArchiveLine]) -> None:
+        """Write one object for each cluster and day of the lines.
+
+        A repeated call with the same lines writes the same objects again.
+        """
+        groups: dict[tuple[str, str], list[ArchiveLine]] = {}
+        for line in lines:
+            groups.setdefault((line.cluster, line.day), []).append(line)
+        for (cluster, day), group in groups.items():
+            body = pack(group)
+            self.objects.put(object_key(cluster, day, body), body)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteArchive:
+    """Sends published entries to the archive. If an entry is lost on the way, the daily seal adds it."""
+
+    sink: ArchiveSink
+
+    def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
+        """Send entries, given as table items, to the archive, and return the number of entries.
+
+        Raises `Transient` if the archive did not accept all entries.
+        """
+        lines = [line_of(entry) for entry in entries]
+        if lines:
+            self.sink.put(lines)
+        return len(lines)

@@ -1,0 +1,185 @@
+"""Cluster reads: shares reads of a cluster's configuration, controls and work rows among services.
+
+While `ClusterReads.once` runs, services share the reads of some items of the cluster (`_shared`), such as its
+configuration, and of its work rows, such as queued cases:
+
+- Shared items and rows are at most five seconds old.
+- After a write of a shared item, the next read of this item reads all shared items again and discards the rows.
+- After a write of a row, the next query reads the rows of its shard again.
+- Rows are always read after the items, so no row is older than an item.
+- A service makes the write of its decision conditional on the version of the item that it read, or calls `forget`
+  before it decides. Otherwise, the decision could be based on an item that has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.projections import WORK_ROWS, WORK_ROWS_END
+from faultbridge.model.storage.writes import Index, Item, Key, Page, Write
+from faultbridge.record.queries import query_all
+
+if TYPE_CHECKING:
+    from faultbridge.record.ports import Clock, Table
+
+MAX_AGE = timedelta(seconds=5)
+
+
+@dataclass(slots=True)
+class _Held:
+    """The items and work rows of one cluster that were read, and when the items were read.
+
+    `shared` are the keys of the items, which are read together. The partition key of each shard of the cluster starts
+    with `shards`. `rows` maps this partition key to the work rows of the shard, by the prefix of their sort keys. The
+    empty prefix means all rows.
+    """
+
+    shared: frozenset[Key]
+    shards: str
+    read_at: datetime | None = None
+    items: dict[Key, Item | None] = field(default_factory=dict)
+    rows: dict[str, dict[str, Page]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        self.read_at, self.items = None, {}
+        self.rows.clear()
+
+
+@dataclass(slots=True)
+class ClusterReads:
+    """A `Table` that shares its reads of some items and rows among all calls in a context of `once`.
+
+    What was read is used for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other
+    items or rows, go to `table` directly.
+    """
+
+    table: Table
+    clock: Clock
+    _held: _Held | None = None
+
+    @contextmanager
+    def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
+        """Share the reads of a cluster among the calls in this context.
+
+        The registration, controls and state of the cluster are read together. If `policy` is True, the current policy
+        and the counter baselines of detectors are read with them. A context within another context makes its own reads.
+        When the inner context ends, the outer context continues with its earlier reads.
+        """
+        outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
+        try:
+            yield
+        finally:
+            self._held = outer
+
+    def forget(self) -> None:
+        """Discard what was read, so that the next reads are fresh.
+
+        Call this before a decision whose write is not conditional on the version of an item that was read.
+        """
+        if self._held is not None:
+            self._held.forget()
+
+    def get(self, key: Key) -> Item | None:
+        """Return one table item, from the shared reads if possible, or None if it does not exist."""
+        held = self._held
+        if held is None or key not in held.shared:
+            return self.table.get(key)
+        return self._items(held, frozenset((key,)))[key]
+
+    def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
+        """Return the wanted table items that exist, by key.
+
+        Within the context `once`, the items that it shares are read only once. If one of the wanted items is not
+        shared, all of them are read from the table.
+        """
+        held, wanted = self._held, tuple(wanted)
+        if held is None or not held.shared.issuperset(wanted):
+            return self.table.get_many(wanted, consistent=consistent)
+        items = self._items(held, frozenset(wanted))
+        return {key: item for key in wanted if (item := items[key]) is not None}
+
+    def query(
+        self,
+        pk: str,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        up_to: str | None = None,
+        limit: int | None = None,
+        start: str | None = None,
+        index: Index | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return one page of a partition. The parameters are those of `Table.query`.
+
+        Within `once`, a query for all rows of one kind of waiting work in a shard of the cluster (`WORK_ROWS`, such as
+        unhealthy nodes) reads the rows of all kinds. Later such queries use these rows for at most five seconds. All
+        other queries read the table.
+        """
+        held = self._held
+        is_part = after or up_to or limit or start or index or newest_first
+        if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):
+            return self.table.query(
+                pk,
+                prefix=prefix,
+                after=after,
+                up_to=up_to,
+                limit=limit,
+                start=start,
+                index=index,
+                newest_first=newest_first,
+            )
+        return self._rows(held, pk, prefix)
+
+    def write(self, write: Write) -> None:
+        """Make one conditional write, and discard the shared items and rows that it may change."""
+        self._drop((write,))
+        self.table.write(write)
+
+    def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
+        """Make several writes, all or none, and discard the shared items and rows that they may change."""
+        self._drop(writes)
+        self.table.transact(writes, token)
+
+    def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
+        """Return the shared items of a cluster.
+
+        All shared items are read again if they are older than `MAX_AGE`, or if a write discarded an item in `wanted`.
+        """
+        now = self.clock.now()
+        if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
+            held.forget()
+            found = self.table.get_many(sorted(held.shared))
+            held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
+        return held.items
+
+    def _rows(self, held: _Held, pk: str, prefix: str) -> Page:
+        self._items(held)
+        pages = held.rows.get(pk)
+        if pages is None:
+            pages = held.rows[pk] = {"": Page(tuple(query_all(self.table, pk, up_to=WORK_ROWS_END)))}
+        if prefix not in pages:
+            pages[prefix] = Page(tuple(row for row in pages[""].items if str(row["sk"]).startswith(prefix)))
+        return pages[prefix]
+
+    def _drop(self, writes: Sequence[Write]) -> None:
+        """Discard the shared items and rows that these writes may change, even if the writes fail."""
+        if (held := self._held) is None:
+            return
+        for write in writes:
+            held.items.pop(write.key, None)
+            held.rows.pop(write.key.pk, None)
+
+
+def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
+    own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
+    from faultbridge.model.storage import findings  # only services that decide read it
+
+    decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()
+    return frozenset((*own, *decided_by))

@@ -1,0 +1,190 @@
+"""Queries: reads all pages of a query, a cluster's rows in all shards, and a stream's time window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import UnknownName
+from faultbridge.model.nodes import Head, NodeKey, NodeState
+from faultbridge.model.storage import items, jobs, keys
+from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.model.storage.writes import Index, Item
+from faultbridge.model.times import to_text
+
+if TYPE_CHECKING:
+    from faultbridge.record.ports import Table
+
+SKEW = timedelta(minutes=5)
+"""Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""
+
+Found = Iterator[tuple[Item, str]]
+"""Entry items in the order of a timeline, each with its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOrder:
+    """How entries are read: from which position, how many in one request, and oldest or newest first.
+
+    Only entries after the position `after` are read; None means all entries. If `page_size` is None, the table decides
+    how many entries one request reads.
+    """
+
+    after: str | None = None
+    page_size: int | None = None
+    newest_first: bool = False
+
+
+Span = tuple[datetime | None, datetime | None]
+"""The start (inclusive) and the end (exclusive) of a time window; None means no limit on that side."""
+
+
+def cluster_config(table: Table, cluster: str) -> ClusterConfig:
+    """Return the configuration of a cluster; an unregistered cluster raises Rejected `unknown_cluster`."""
+    found = table.get(keys.cluster_config(cluster))
+    if found is None:
+        raise UnknownName("cluster", cluster)
+    return items.read_config(found)
+
+
+def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
+    """Read the rows in a cluster's shards whose sort key starts with `prefix`.
+
+    The rows are read shard by shard, in the order of their sort keys. The reads are consistent.
+    """
+    for shard in range(config.shards):
+        yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
+
+
+def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
+    """Return the rows of the registered nodes that are neither healthy nor retired.
+
+    A row contains, for example, the status and the live case of the node.
+    """
+    return tuple(shard_rows(table, config, UNHEALTHY))
+
+
+def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
+    """Return the names of a cluster's registered nodes, including retired nodes."""
+    return (str(row["sk"]).removeprefix(keys.NODE_ROW) for row in shard_rows(table, config, keys.NODE_ROW))
+
+
+def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
+    """Yield the node-list rows of a cluster's registered nodes, except retired nodes."""
+    return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
+
+
+def node_head(table: Table, key: NodeKey) -> Head:
+    """Return the end of a node's entry stream; an unregistered node raises Rejected `unknown_node`."""
+    return registered(items.read_state(key, table.get(keys.node_state(key)))).head
+
+
+def registered(state: NodeState) -> NodeState:
+    """Return the state of a registered node; any other node raises Rejected `unknown_node`."""
+    if not state.registered:
+        raise UnknownName("node", state.key.node, state.key.cluster)
+    return state
+
+
+def find_job(table: Table, cluster: str, job_id: str) -> Job | None:
+    """Return a job, or None if the table has no item of it."""
+    found = table.get(jobs.job_key(cluster, job_id))
+    return jobs.read_job(found) if found else None
+
+
+def recorded_job(table: Table, cluster: str, job_id: str) -> Job:
+    """Return a job; raises Rejected `unknown_job` if the table has no item of it."""
+    found = find_job(table, cluster, job_id)
+    if found is None:
+        raise UnknownName("job", job_id, cluster)
+    return found
+
+
+def query_all(
+    table: Table,
+    pk: str,
+    *,
+    prefix: str = "",
+    after: str | None = None,
+    up_to: str | None = None,
+    index: Index | None = None,
+    page_size: int | None = None,
+    newest_first: bool = False,
+) -> Iterator[Item]:
+    """Read all pages of a query, with at most `page_size` items per request.
+
+    A page is read only when its items are needed. `newest_first` reads in descending order of the sort key.
+    """
+    start = None
+    while True:
+        page = table.query(
+            pk,
+            prefix=prefix,
+            after=after,
+            up_to=up_to,
+            index=index,
+            start=start,
+            limit=page_size,
+            newest_first=newest_first,
+        )
+        yield from page.items
+        start = page.next
+        if start is None:
+            return
+
+
+def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
+    """Return the newest entry items of a stream in a time window, at most `limit`, oldest first.
+
+    The second value is True if the window contains more than `limit` entries. `window` is the start and the end; None
+    leaves the window open on that side. The start and the end are located by binary search over the sequence numbers.
+    """
+    since, until = window
+    after = last_before(table, pk, head, since - SKEW) if since else None
+    up_to = end_before(table, pk, head, until + SKEW) if until else None
+    if until and up_to is None:
+        return (), False
+    found = query_all(table, pk, prefix=keys.ENTRY, after=after, up_to=up_to, page_size=limit + 1, newest_first=True)
+    newest = tuple(islice(_within(found, window), limit + 1))
+    return newest[:limit][::-1], len(newest) > limit
+
+
+def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
+    since, until = (to_text(one) if one else None for one in window)
+    for item in found:
+        recorded = str(item["recorded_at"])
+        if (since is None or recorded >= since) and (until is None or recorded < until):
+            yield item
+
+
+def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
+    """Return the sort key up to which a query must read to get the entries recorded before a time.
+
+    A caller adds `SKEW` to the time, because the entries of a stream can be out of time order by this much. If no entry
+    of the current epoch was recorded before the time, the key is the end of the earlier epochs. If there is no earlier
+    epoch, the result is None.
+    """
+    found = last_before(table, pk, head, until)
+    return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
+
+
+def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
+    """Return the sort key of the last entry that was recorded before a time, by binary search.
+
+    Only the current epoch, that of `head`, is searched. The result is None if none of its entries was recorded before
+    the time. An expired entry, which is missing in the table, counts as recorded before the time.
+    """
+    low, high, instant = 0, head.sequence, to_text(since)
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = table.get(keys.entry(pk, head.epoch, middle))
+        if found is None or str(found["recorded_at"]) < instant:
+            low = middle
+        else:
+            high = middle - 1
+    return keys.entry(pk, head.epoch, low).sk if low else None

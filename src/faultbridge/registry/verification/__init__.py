@@ -1,1 +1,0 @@
-"""Verification of instances that join a cluster: verification cases, and peers for joint tests."""

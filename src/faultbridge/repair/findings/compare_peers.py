@@ -1,0 +1,377 @@
+"""Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers.
+
+A finding opens for a node whose counters rise much faster than those of its peers in several comparisons in a row. The
+finding ends when the counters rise normally, or when the node is out of service or has no recent counters. If the
+policy lets the detector act when a finding opens, the finding also starts a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.observe import observe
+from faultbridge.decide.peers import Outlier, find_outliers, main_part, rise_per_hour
+from faultbridge.model.cases import Case
+from faultbridge.model.cluster.config import shard_of
+from faultbridge.model.conditions import is_another
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.errors import Conflict
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Severity
+from faultbridge.model.findings import RIGHT_WITHIN, Baseline, Detector, Finding, finding_id, precision_of
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import findings as stored
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER, SampleSet, read_samples
+from faultbridge.model.storage.writes import Absent, Equals, Put
+from faultbridge.record.append import Append
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import node_names, query_all
+from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.findings.judgments import Judgments
+
+# Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
+#
+# The precision is the share of findings marked right among all marked findings. The policy may set a minimum precision.
+# If the policy sets none, or the detector has a lower precision or fewer than 10 marked findings, its findings are only
+# recorded.
+
+SOURCE = "peer-comparison"
+MIN_MARKED = 10
+"""Minimum number of marked findings of a detector; with fewer, its findings start no fault."""
+
+
+def fault_code(detector: str) -> str:
+    """Return the fault code of a detector's findings: `gray.` and the name of the detector."""
+    return f"gray.{detector}"
+
+
+def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
+    """Return the names of the detectors whose findings become faults.
+
+    At least 10 findings of such a detector are marked, and at least `bar` percent of the marked findings are right.
+    `bar` is the minimum precision of the policy. If it is None, the result is empty.
+    """
+    if bar is None:
+        return frozenset()
+    known = tuple(findings)
+    recorded = (precision_of(one.name, known) for one in detectors)
+    return frozenset(
+        one.detector
+        for one in recorded
+        if one.right + one.wrong >= MIN_MARKED and one.right * 100 >= bar * (one.right + one.wrong)
+    )
+
+
+def began(finding: Finding) -> Arrival:
+    """Return the observation (`Arrival`) that starts the fault of a finding."""
+    fault = Fault(
+        SOURCE,
+        fault_code(finding.detector),
+        NODE_COMPONENT,
+        f"{finding.value} an hour, the median of {finding.peers} peers is {finding.median}.",
+        observed_at=finding.opened_at,
+        attributes={"finding": finding.id},
+    )
+    return Arrival(fault, finding.opened_at, finding.id)
+
+
+def ended_faults(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
+    """Return the observation that ends the fault of a finding; empty if the node has no such active fault."""
+    code = fault_code(finding.detector)
+    if not any(one.code == code for one in state.active()):
+        return ()
+    clear = Clear(SOURCE, code, NODE_COMPONENT, "no longer above its peers", observed_at=now)
+    return (Arrival(clear, now, f"{finding.id}-ended"),)
+
+
+# Peer totals: adds up the error counters that a detector compares, for each node in service.
+#
+# The counters come from the last counter samples that the table stores.
+
+STALE = timedelta(minutes=30)
+"""Counters that no source reported for this time are not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of a detector's counters on one node.
+
+    - `group` names the node's group and instance type. The other nodes with an equal `group` are the node's peers.
+    - `now` has the sum, the time of the report, and the sum of each port or device by key (`now.parts`).
+    - `components` maps each key of `now.parts` to the component.
+    """
+
+    node: str
+    group: str
+    detector: str
+    now: Baseline
+    components: Mapping[str, Component] = field(default_factory=dict)
+
+
+def read_totals(
+    table: Table, states: Iterable[NodeState], detectors: Iterable[Detector], now: datetime
+) -> Iterator[Total]:
+    """Yield the counter sums of the nodes in service, for each detector.
+
+    A node is left out for a detector if the table stores none of the detector's counters for the current instance of
+    the node, or if these counters were reported too long ago.
+    """
+    serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
+    by_source: dict[str, list[Detector]] = {}
+    for detector in detectors:
+        by_source.setdefault(detector.source, []).append(detector)
+    for source, own in by_source.items():
+        found = table.get_many(keys.counter_samples(state.key, source) for state in serving)
+        for state in serving:
+            row = found.get(keys.counter_samples(state.key, source))
+            if row is not None:
+                yield from _totals(state, read_samples(row), own, now)
+
+
+def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector], now: datetime) -> Iterator[Total]:
+    incarnation, placement, at = state.incarnation, state.placement, _reported_at(samples, now)
+    if incarnation is None or samples.instance != incarnation.instance or at is None:
+        return
+    group = f"{placement.group or ''}/{placement.instance_type or ''}"
+    for detector in detectors:
+        parts: dict[str, int] = {}
+        for key, port in samples.ports.items():
+            counters = (port.values.get(name) for name in detector.counters)
+            counted = [value for value in counters if isinstance(value, int)]
+            if counted:
+                parts[key] = sum(counted)
+        if parts:
+            baseline = Baseline(at, f"{samples.instance}/{samples.boot}", sum(parts.values()), parts=parts)
+            components = {key: samples.ports[key].component for key in parts}
+            yield Total(state.key.node, group, detector.name, baseline, components)
+
+
+def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
+    """Return when a node's counter samples were last reported, or None if that is too long ago.
+
+    Samples without a digest (a hash of their values) are too old 30 minutes after they were stored. Samples with a
+    digest are stored again only every two hours while their values stay the same. They therefore count as reported now
+    if they were stored 30 minutes to two and a half hours ago.
+    """
+    age = now - samples.at
+    if age < STALE:
+        return samples.at
+    return now if samples.digest is not None and age < STORED_AGAIN_AFTER + STALE else None
+
+
+INTERVAL = timedelta(hours=1)
+
+
+class Comparison(NamedTuple):
+    """The result of comparing one node with its peers by one detector.
+
+    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is above its
+    peers; it is None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the
+    first comparison of a node. `component` is the component that caused more than half of the rise of an outlier, or
+    None.
+    """
+
+    baseline: Baseline
+    outlier: Outlier | None
+    compared: bool
+    component: Component | None = None
+
+
+Comparisons = Mapping[tuple[str, str], Comparison]
+"""The comparisons, by the name of the node and the name of the detector."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePeers:
+    """Compares the counters of a cluster's nodes with those of their peers, and opens and ends findings.
+
+    Each cluster is compared at most once an hour. Only nodes in service with recent counters are compared.
+    """
+
+    append: Append
+    rulebook: Rulebook
+    detectors: Sequence[Detector]
+
+    def __call__(self, cluster: str) -> int:
+        """Compare the nodes of a cluster, and return the number of findings opened.
+
+        Returns 0 without a comparison if the previous comparison is less than an hour old.
+        """
+        table, now = self.append.table, self.append.clock.now()
+        first = table.get(stored.baselines_key(cluster, 0))
+        if first is not None and now - stored.compared_at(first) < INTERVAL:
+            return 0
+        parts = table.get_many(stored.baselines_key(cluster, part) for part in range(stored.PARTS)).values()
+        before = {node: known for row in parts for node, known in stored.read_baselines(row).nodes.items()}
+        rules = rules_of(self.rulebook, cluster)
+        states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, rules.config))
+        totals = list(read_totals(table, states, self.detectors, now))
+        compared = _compare(self.detectors, totals, before)
+        if not self._store(cluster, compared, before, now):
+            return 0
+        return self._record(rules, {state.key.node: state for state in states}, compared)
+
+    def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
+        """Store the counters for the next comparison; returns False if another run stored its counters first.
+
+        The counters of the nodes are spread over several items. Item 0 is always written, because it stores the time of
+        the comparison. Another item is written only if a node in `compared` or `before` (the previous comparison)
+        belongs to this item.
+        """
+        nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
+        nodes[0] = {}
+        for (node, detector), one in compared.items():
+            nodes.setdefault(shard_of(node, stored.PARTS), {}).setdefault(node, {})[detector] = one.baseline
+        for part, held in sorted(nodes.items()):
+            try:
+                self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
+            except Conflict as conflict:
+                log_cause("peers_not_compared", reason=f"another run compares them: {conflict}", cluster=cluster)
+                return False
+        return True
+
+    def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
+        """Open, end and mark the findings of a cluster; return how many were opened.
+
+        A finding without a mark is marked as right if the case of its node proves the finding right (`_proves`).
+        """
+        rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
+        known = [stored.read_finding(row) for row in rows]
+        live = {(one.node, one.detector): one for one in known if one.ended_at is None}
+        windows = {one.name: one.windows for one in self.detectors}
+        acting = acting_detectors(self.detectors, known, rules.policy.limits.finding_precision)
+        opened = 0
+        for (node, detector), one in compared.items():
+            finding = live.get((node, detector))
+            if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:
+                self._open(rules, node, detector, one, acts=detector in acting)
+                opened += 1
+            elif finding is not None and one.compared and one.outlier is None:
+                self._end(rules, finding, "no longer above its peers", recovered=True)
+        for key in sorted(live.keys() - compared.keys()):
+            if key[0] in states:
+                self._end(rules, live[key], "no longer compared: out of service, or without counters", recovered=False)
+        by_name = {one.name: one for one in self.detectors}
+        for finding in known:
+            state, found_by = states.get(finding.node), by_name.get(finding.detector)
+            if state is None or state.case is None or found_by is None:
+                continue
+            if _proves(state, state.case, finding, found_by):
+                Judgments(self.append).mark_proved(finding, state.case.id)
+        return opened
+
+    def _open(self, rules: Rules, node: str, detector: str, compared: Comparison, *, acts: bool) -> None:
+        cluster, outlier, component = rules.config.cluster, compared.outlier, compared.component
+        if outlier is None:
+            return
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            own = (outlier.value, outlier.median, outlier.score, outlier.peers)
+            found = Finding(
+                finding_id(cluster, node, detector, now), cluster, node, detector, now, *own, component=component
+            )
+            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {_then(found, acts=acts)}"
+            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
+            written = Put(stored.finding_item(found, now), when=Absent())
+            return self._observe(state, note, written, [began(found)] if acts else [], rules, now)
+
+        self.append(NodeKey(cluster, node), revise, actor=Actor.SWEEP)
+
+    def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
+        """End a finding. If the node has `recovered`, also end the fault that was reported for the finding.
+
+        A node that left service has not recovered: without load, its counters do not rise, even if it is defective.
+        """
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
+            if row is None or stored.read_finding(row).ended_at is not None:
+                return Transition(state)
+            ended = replace(stored.read_finding(row), ended_at=now)
+            text = f"{finding.detector}: {reason}"
+            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(ended), stage="over")
+            unchanged = Equals("updated_at", str(row["updated_at"]))
+            written = Put(stored.finding_item(ended, now), when=unchanged)
+            return self._observe(state, note, written, ended_faults(ended, state, now) if recovered else (), rules, now)
+
+        self.append(NodeKey(finding.cluster, finding.node), revise, actor=Actor.SWEEP)
+
+    def _observe(
+        self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
+    ) -> Transition:
+        """Return a transition that stores a finding and an entry, and may start or end a fault of the node.
+
+        `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends the fault;
+        it is empty if no fault starts or ends.
+        """
+        if not arrivals:
+            return Transition(state, (note,), (written,))
+        observed = observe(state, arrivals, rules=rules, catalog=self.rulebook.catalog(), now=now)
+        return Transition(observed.state, (note, *observed.drafts), (written,))
+
+
+def _compare(
+    detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
+) -> Comparisons:
+    """Compare the nodes of each group by each detector; return the results by node and detector.
+
+    `before` has the counters of the previous comparison. `baseline.streak` of a result counts the comparisons in a row
+    in which the node was an outlier.
+    """
+    compared: dict[tuple[str, str], Comparison] = {}
+    for detector in detectors:
+        own = [one for one in totals if one.detector == detector.name]
+        for group in sorted({one.group for one in own}):
+            members = [one for one in own if one.group == group]
+            rises = {one.node: rise_per_hour(before.get(one.node, {}).get(detector.name), one.now) for one in members}
+            outliers = find_outliers(detector, {node: rise for node, rise in rises.items() if rise is not None})
+            for one in members:
+                last, outlier = before.get(one.node, {}).get(detector.name), outliers.get(one.node)
+                streak = (last.streak if last else 0) + 1 if outlier else 0
+                known = rises[one.node] is not None
+                baseline = replace(one.now, streak=streak, parts=one.now.parts if outlier else {})
+                component = one.components.get(main_part(last, one.now) or "") if outlier else None
+                compared[one.node, detector.name] = Comparison(baseline, outlier, known, component)
+    return compared
+
+
+def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
+    """Return whether a case proves a finding right.
+
+    The case must be about a fault of severity `error` or worse whose code the detector lists. It must open after the
+    finding, at most `RIGHT_WITHIN` later. The result is False if the finding is already marked as right or wrong, if
+    the case ever waited for an incident, if the two are about different components, or if a new instance or boot
+    started between them.
+    """
+    if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
+        return False
+    incarnation = state.incarnation
+    if finding.component is not None and is_another(finding.component, case.component, state.devices):
+        return False
+    if incarnation is not None and finding.opened_at < incarnation.since <= case.opened_at:
+        return False
+    in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN
+    return finding.mark is None and in_time and case.severity.rank >= Severity.ERROR.rank
+
+
+def _then(finding: Finding, *, acts: bool) -> str:
+    return f"reported as the fault {fault_code(finding.detector)}" if acts else "nothing is done"
+
+
+def _facts(finding: Finding) -> dict[str, object]:
+    return {
+        "finding_id": finding.id,
+        "detector": finding.detector,
+        "value": finding.value,
+        "median": finding.median,
+        "peers": finding.peers,
+    }

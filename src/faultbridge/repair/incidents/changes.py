@@ -1,0 +1,225 @@
+"""Commits changes of incidents, together with the holds that delay repairs and the entries about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, hold_of
+from faultbridge.decide.correlate.shared_causes import AffectedNode
+from faultbridge.decide.entry_builder import node_list
+from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import Severity
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import incidents as stored_incidents
+from faultbridge.model.storage.writes import Put
+from faultbridge.model.times import to_text
+from faultbridge.record.ports import Table
+from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.controls import ControlChange, Controls, control_draft
+
+
+def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
+    """Draft the entries of one change of an incident, at the time `at`, for the cluster's stream.
+
+    If the incident starts or stops delaying repairs, a second entry records this. `waiting` is the number of cases that
+    wait for the incident.
+    """
+    entry = Draft(EntryType.CLUSTER_INCIDENT, at, _data(change, at, waiting), subject=change.after.id)
+    held_before = change.before is not None and change.before.status.holds
+    if held_before is change.after.status.holds:
+        return (entry,)
+    return entry, _hold_draft(change.after, at, limits, held_before=held_before)
+
+
+def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
+    after = change.after
+    return {
+        "incident_id": after.id,
+        "change": change.kind.value,
+        "from": change.before.status.value if change.before else None,
+        "to": after.status.value,
+        "reason": after.reason,
+        "family": after.family.value,
+        "cause": {"code": after.code, "component": None, "text": _cause(after)},
+        "domain": {"type": after.domain.kind.value, "name": after.domain.name},
+        "domain_nodes": after.of,
+        "nodes": node_list(after.nodes, after.affected),
+        "doubled": change.doubled,
+        "added": node_list(change.added),
+        "removed": node_list(change.removed),
+        "absorbed_cases": waiting,
+        "opened_at": to_text(after.opened_at),
+        "operator": after.operator,
+        "phases": _phases(after, after.closed_at or at) if after.status is IncidentStatus.CLOSED else {},
+    }
+
+
+def _cause(incident: Incident) -> str:
+    about = f" about {incident.subject}" if incident.subject else ""
+    return f"{incident.code}{about} on many nodes of {incident.domain.text} at once"
+
+
+def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
+    """Return the durations of an incident's phases in milliseconds, by phase.
+
+    In the phase `open`, the incident delays repairs. The phase `expired` follows only if the incident reached its
+    maximum age before it was closed.
+    """
+    held_until = incident.expired_at or closed_at
+    phases = {"open": held_until - incident.opened_at}
+    if incident.expired_at is not None:
+        phases["expired"] = closed_at - incident.expired_at
+    return {name: length // timedelta(milliseconds=1) for name, length in phases.items()}
+
+
+def _hold_draft(incident: Incident, at: datetime, limits: CorrelationLimits, *, held_before: bool) -> Draft:
+    before, after = ("held", "released") if held_before else (None, "held")
+    return control_draft(
+        "hold",
+        before,
+        after,
+        at,
+        reason=incident.reason,
+        domain=incident.domain.name,
+        counts={"affected": incident.affected, "of": incident.of},
+        operator=incident.operator,
+        until=None if held_before else incident.opened_at + limits.max_age,
+        name=f"{incident.id}:hold",
+        incident=incident.id,
+    )
+
+
+VERIFICATION_MARGIN = timedelta(hours=1)
+"""How much longer than the policy's `verify_deadline` a verification may take until its failure is recorded."""
+
+MAX_CHANGES = 20
+"""Maximum changes of one commit; the next run makes the others. A change is at most five writes."""
+
+Decide = Callable[[Sequence[Incident], Control, datetime], Iterable[IncidentChange]]
+"""Computes changes from the incidents that are not closed, the controls and the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentChanges:
+    """Reads and commits the incidents of a cluster.
+
+    The hold of an incident prevents repairs of the affected nodes. Holds are stored in the cluster's control item. A
+    repair that is admitted while a new hold is committed therefore fails with a conflict.
+    """
+
+    table: Table
+    controls: Controls
+
+    def read(self, control: Control) -> tuple[Incident, ...]:
+        """Return the incidents of a cluster that are not closed, according to the holds in `control`."""
+        wanted = [name for name, hold in control.holds.items() if hold.ended_at is None]
+        found = self.table.get_many(stored_incidents.incident_key(control.cluster, name) for name in wanted)
+        return tuple(stored_incidents.read_incident(row) for row in found.values())
+
+    def __call__(
+        self,
+        cluster: str,
+        decide: Decide,
+        limits: CorrelationLimits,
+        *,
+        waiting: Callable[[Incident], int] = lambda _: 0,
+        severity: Severity | None = None,
+        cause: str | None = None,
+        actor: Actor = Actor.CORRELATE,
+        affected: Iterable[AffectedNode] | None = None,
+        verify_deadline: timedelta = timedelta(),
+    ) -> tuple[IncidentChange, ...]:
+        """Commit at most `MAX_CHANGES` of the changes that `decide` returns, and return the committed changes.
+
+        `waiting` counts the cases that wait for an incident. With `affected`, the faults of unhealthy nodes, a change
+        also removes holds that are not used any more (`_is_used`). Raises Conflict after 20 conflicts.
+        """
+        committed: tuple[IncidentChange, ...] = ()
+
+        def revise(control: Control, now: datetime) -> ControlChange:
+            nonlocal committed
+            incidents = self.read(control)
+            committed = tuple(decide(incidents, control, now))[:MAX_CHANGES]
+            holds = dict(control.holds)
+            if affected is not None and committed:
+                kept = max(verify_deadline + VERIFICATION_MARGIN, limits.max_age)
+                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, kept, now)}
+            holds |= {one.id: hold_of(one, limits, now) for one in (*incidents, *(one.after for one in committed))}
+            drafts = tuple(
+                draft for change in committed for draft in incident_drafts(change, now, limits, waiting(change.after))
+            )
+            writes = tuple(Put(stored_incidents.incident_item(change.after, now)) for change in committed)
+            ended = control.holds.keys() - holds.keys()
+            events = {name: event for name, event in control.events.items() if name.split(":")[0] not in ended}
+            return ControlChange(replace(control, holds=holds, events=events), drafts, severity, cause, writes)
+
+        self.controls.change(cluster, revise, actor)
+        _log(committed)
+        return committed
+
+
+def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now: datetime) -> bool:
+    """Return whether the hold of an incident is still needed.
+
+    - A hold is needed until its incident is closed, and for the time `kept` afterwards. In this time, the incident may
+      explain a failed verification that started before the close, and the cause of the incident may return.
+    - Later, the hold is needed only while a node in `affected` has a fault that the incident explains.
+    """
+    if hold.ended_at is None or now < hold.ended_at + kept:
+        return True
+    until = hold.explains_until
+    return until is not None and any(
+        one.family is hold.family and hold.domain in one.domains and one.since <= until for one in affected
+    )
+
+
+def _log(changes: Iterable[IncidentChange]) -> None:
+    for change in changes:
+        after = change.after
+        log_cause(
+            f"incident_{change.kind.value}",
+            reason=after.reason,
+            cluster=after.cluster,
+            incident=after.id,
+            domain=after.domain.text,
+            affected=after.affected,
+            of=after.of,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentOrders:
+    """Accepts operator orders about incidents, and records each order with the operator's name."""
+
+    changes: IncidentChanges
+    rulebook: Rulebook
+
+    def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
+        """Close an open or expired incident by order of an operator, and return the closed incident.
+
+        Faults that started before the close and that the incident explains open no further incident. `Correlate` then
+        releases the cases that wait for the incident, the oldest first. Raises Rejected `incident_over` if no open or
+        expired incident has this id.
+        """
+
+        def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:
+            text = f"closed by an operator{': ' if reason else ''}{reason}"
+            return [
+                IncidentChange(IncidentChangeKind.CLOSED, one, close_incident(one, now, text, operator))
+                for one in incidents
+                if one.id == incident_id
+            ]
+
+        limits = rules_of(self.rulebook, cluster).policy.incidents
+        closed = self.changes(cluster, decide, limits, actor=Actor.CLI)
+        if not closed:
+            raise Rejected("incident_over", f"no open incident: {incident_id}; run 'faultbridge incident list'")
+        return closed[0].after

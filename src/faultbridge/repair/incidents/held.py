@@ -1,0 +1,147 @@
+"""Makes cases wait for the end of an open incident that affects their node, then releases them.
+
+Each node is changed in its own transaction. The error `Transient` ends a run, and the next run does the rest. After any
+other error, the node is logged and skipped, and the next run tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
+from faultbridge.decide.correlate.held_cases import absorb, release
+from faultbridge.model.causation import moved_by
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.cluster.state import Control
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage.projections import HELD
+from faultbridge.model.storage.writes import Item
+from faultbridge.model.times import from_text
+from faultbridge.record.append import Append, Revise
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import shard_rows
+
+MAX_CASES = 200
+"""Maximum cases that one run absorbs; escalations and releases have the same maximum. The next run continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCases:
+    """Makes cases wait for an incident (`absorbed`), releases them, and escalates unexplained cases.
+
+    The cause of an entry about the start or the end of a wait is the latest event of the incident.
+    """
+
+    table: Table
+    append: Append
+
+    def rows(self, rules: Rules) -> tuple[Item, ...]:
+        """Return the index rows of the cases that wait for an incident, the oldest case first."""
+        return tuple(
+            sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
+        )
+
+    def absorb(
+        self,
+        control: Control,
+        incidents: Mapping[str, Incident],
+        rows: Mapping[str, Item],
+        explained: Mapping[str, str],
+    ) -> None:
+        """Make the cases of the nodes of open incidents wait; one run changes at most `MAX_CASES` cases.
+
+        `incidents` has the incidents that are not closed, by id. `rows` has the index rows of unhealthy nodes, by name.
+        `explained` maps nodes to incidents that explain their failed repair attempts; the cases of these nodes wait for
+        these incidents. A case that already waits for one of `incidents` is not changed.
+        """
+        holding = [incident for incident in incidents.values() if incident.status.holds]
+        found = {node: incidents[name] for node, name in explained.items() if name in incidents}
+        found |= {node: incident for incident in holding for node in incident.nodes}
+        waiting = {
+            node: incident
+            for node, incident in found.items()
+            if (row := rows.get(node)) is not None and row.get("case") and row.get("incident") not in incidents
+        }
+        for node, incident in sorted(waiting.items())[:MAX_CASES]:
+
+            def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
+                return absorb(state, incident, now)
+
+            self._append(control, node, revise, "case_absorbed", incident.id)
+
+    def escalate(
+        self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
+    ) -> None:
+        """Escalate the cases that await correlation, unless an open incident explains their fault.
+
+        A case is escalated at the earliest 10 seconds after it opened, because an incident may still explain its fault.
+        If no active fault of the node needs a case any more, the case is queued for a verification instead. One run
+        changes at most `MAX_CASES` cases. `rows` are the index rows of unhealthy nodes, as read at `now`, before the
+        incidents were updated.
+        """
+        explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
+        due = [
+            str(row["node"])
+            for row in rows
+            if row.get("awaits_correlation") and from_text(str(row["opened"])) + SETTLE <= now
+        ]
+
+        def revise(state: NodeState, at: datetime) -> Transition:
+            return continue_alone(Transition(state), at, after=SETTLE)
+
+        nodes = [node for node in due if node not in explained][:MAX_CASES]
+        for node in nodes:
+            self._append(control, node, revise, "case_escalated", "no incident")
+
+    def release(
+        self,
+        control: Control,
+        incidents: Mapping[str, Incident],
+        held: tuple[Item, ...],
+        rules: Rules,
+        explained: Mapping[str, str],
+    ) -> None:
+        """Release the waiting cases whose incident ended or does not affect their node any more.
+
+        - `held` are the index rows of the waiting cases, the oldest first. One run releases at most `MAX_CASES` of
+          them, in this order.
+        - `incidents` are the incidents of the cluster that are not closed, by id.
+        - `explained` maps nodes to incidents that explain their failed repair attempts. These nodes count as affected.
+        """
+        holding = [name for name, incident in incidents.items() if incident.status.holds]
+        affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
+        released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
+        for row in released[:MAX_CASES]:
+            reason = f"released by incident {row['incident']}"
+
+            def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
+                return release(state, rules.policy, now, reason, holding)
+
+            self._append(control, str(row["node"]), revise, "case_released", str(row["incident"]))
+
+    def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> None:
+        key, cause = NodeKey(control.cluster, node), control.events.get(incident)
+
+        def revise_for_incident(state: NodeState, now: datetime) -> Transition:
+            moved = revise(state, now)
+            return replace(moved, drafts=moved_by(moved.drafts, cause))
+
+        try:
+            appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
+        except Transient:
+            raise
+        except Exception as error:  # noqa: BLE001 - an unreadable node must not stop the other cases of the incident
+            reason = f"{type(error).__name__}: {error}"
+            log_cause(f"{decision}_failed", reason=reason, cluster=key.cluster, node=key.node, incident=incident)
+            return
+        if not appended.entries:
+            return
+        case = appended.state.case
+        log_cause(decision, reason=incident, cluster=key.cluster, node=key.node, case_id=case.id if case else None)

@@ -1,0 +1,260 @@
+"""The changes of a job that are recorded as entries, and the data of these entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decide import entry_builder
+from faultbridge.decide.entry_builder import MAX_LISTED, node_list
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.conditions import Condition, condition_key
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.errors import UnknownName
+from faultbridge.model.faults import Severity
+from faultbridge.model.storage import items, jobs, keys
+from faultbridge.model.times import from_text, to_text, truncate
+from faultbridge.record.append import Stack
+from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.record.ports import Clock, Table
+from faultbridge.record.queries import find_job
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A condition of a node that affects the jobs on it, with the node's case and instance."""
+
+    node: str
+    condition: Condition
+    case_id: str | None = None
+    instance_id: str | None = None
+
+    @property
+    def is_of_node(self) -> bool:
+        """Return whether the severity of the condition is at least `error`.
+
+        The job may then resume only when the node is usable again or retired.
+        """
+        return self.condition.severity.rank >= Severity.ERROR.rank
+
+    @property
+    def key(self) -> str:
+        """Return a key that is equal for all reports of one impact, so that a job records the impact once."""
+        one = self.condition
+        return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
+
+
+def hit_since(key: str) -> datetime:
+    """Return when the fault of an impact began, read from the key of the impact (`Impact.key`)."""
+    return from_text(key.rpartition(" ")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class RankMove:
+    """The ranks that must move to another instance, because their node was replaced or retired.
+
+    `ranks` is None if they are unknown or their text is too long. `to_instance_id` is None if the node was retired.
+    """
+
+    node: str
+    ranks: str | None
+    from_instance_id: str | None
+    to_instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
+
+    `cause` is an event id: the last status change of the affected node whose case was closed last. `moves` has one item
+    for each replaced or retired node. The ranks of other nodes keep their node and instance.
+    """
+
+    returned: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    cause: str | None = None
+    moves: tuple[RankMove, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Return the reason as text: how many nodes returned, were replaced or were retired."""
+        parts = {"returned to service": self.returned, "replaced": self.replaced, "retired": self.retired}
+        text = ", ".join(f"{len(nodes)} {name}" for name, nodes in parts.items() if nodes)
+        return f"no affected node holds the job back any longer: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackResult:
+    """The result of one callback, which is a notification that a job may resume.
+
+    `cause` is the id of the event that the callback delivers, or None if the event is no longer in the table.
+    """
+
+    name: str
+    delivered: bool
+    cause: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """A change of a job that is recorded as an entry: its name and reason.
+
+    `impact` is set if a fault affects the job, `resume` if the job may resume, and `callback` if the result of a
+    callback is recorded. All other changes have only a name and a reason.
+    """
+
+    name: str
+    reason: str
+    impact: Impact | None = None
+    resume: Resume | None = None
+    callback: CallbackResult | None = None
+
+
+def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
+    """Return the `data` of the entry that records a change of a job."""
+    return {
+        "job_id": job.id,
+        "name": job.name,
+        "change": change.name,
+        "reason": change.reason,
+        "nodes": node_list(job.nodes),
+        "started_at": to_text(job.started_at),
+        "ended_at": to_text(job.ended_at) if job.ended_at else None,
+        "outcome": job.outcome,
+        "hit": _hit(change.impact) if change.impact else None,
+        "resume": _resume(change.resume) if change.resume else None,
+        **({"callback": _callback(change.callback)} if change.callback else {}),
+    }
+
+
+def _hit(impact: Impact) -> dict[str, Any]:
+    condition = impact.condition
+    about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
+    return {"node": impact.node, "about": about}
+
+
+def _callback(callback: CallbackResult) -> dict[str, Any]:
+    return {"name": callback.name, "delivered": callback.delivered}
+
+
+def _resume(resume: Resume) -> dict[str, Any]:
+    nodes = {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
+    moves = sorted(resume.moves, key=lambda one: one.node)[:MAX_LISTED]
+    return {**nodes, "moves": [asdict(one) for one in moves]}
+
+
+UpdateJob = Callable[[Job | None, datetime], Job | None]
+"""Computes a job's next state from its stored state and the current time; None changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """The entry that records a change of a job, before it gets a sequence number in the cluster's stream."""
+
+    draft: Draft
+    actor: Actor
+    severity: Severity | None = None
+
+
+MakeEntry = Callable[[Job, datetime], JobEntry]
+"""Returns the entry for a job after its change."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWriter:
+    """Reads and changes stored jobs.
+
+    `change`, `describe` and `write` read the job, compute its next state and store it. After a conflict with another
+    writer, they repeat all three steps. `store` does not repeat them.
+    """
+
+    table: Table
+    clock: Clock
+    stack: Stack
+
+    def find(self, cluster: str, job_id: str) -> Job | None:
+        """Return a job, or None if its start was not recorded."""
+        return find_job(self.table, cluster, job_id)
+
+    def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
+        """Apply an update to a job, and record the change as an entry of type `Job Change`.
+
+        `update` gets the stored job (None if its start was not recorded) and the current time. It returns the changed
+        job, or None if nothing is to be written. The result of `change` is the job as stored. Raises Rejected
+        `unknown_job` if the job's start was not recorded and `update` returns None.
+        """
+        return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
+
+    def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
+        """Store descriptive fields of a running job, such as its name or ranks, without an entry.
+
+        `described` is a function that adds these fields to a job. A job that has ended is not changed. The result is
+        the job as stored.
+        """
+
+        def read_and_store() -> Job:
+            before = self.find(job.cluster, job.id)
+            if before is None or not before.runs:
+                return before or job
+            after = described(before)
+            return before if after == before else self.store(before, after)
+
+        if described(job) == job:
+            return job
+        return append_to_cluster(read_and_store)
+
+    def store(self, before: Job, after: Job) -> Job:
+        """Store a job without an entry, and return it. Raises Conflict if another writer changed the job."""
+        after = replace(after, version=before.version + 1)
+        self.table.transact(jobs.job_writes(after, before, truncate(self.clock.now())))
+        return after
+
+    def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
+        """Apply an update to a job and record it with an entry. Returns the job as stored.
+
+        - `update` gets the stored job, or None if the job's start was not recorded, and the current time. It returns
+          the changed job, or None if nothing is to be written.
+        - `entry` returns the entry for the changed job.
+        - After a conflict with another writer, both are called again.
+
+        Raises Rejected `unknown_job` if the job's start was not recorded and `update` returns None.
+        """
+
+        def read_and_write() -> Job:
+            before, now = self.find(cluster, job_id), truncate(self.clock.now())
+            after = update(before, now)
+            if after is None:
+                if before is None:
+                    raise UnknownName("job", job_id, cluster)
+                return before
+            after = replace(after, version=after.version + 1)
+            made = entry(after, now)
+            state = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
+            _, writes = cluster_writes(
+                self.stack, state, state, (made.draft,), actor=made.actor, severity=made.severity, now=now
+            )
+            self.table.transact([*writes, *jobs.job_writes(after, before, now)])
+            return after
+
+        return append_to_cluster(read_and_write)
+
+
+def change_entry(job: Job, change: JobChange, now: datetime) -> JobEntry:
+    """Return the entry of type `Job Change` that records a change of a job."""
+    impact, resume, callback = change.impact, change.resume, change.callback
+    at, actor, case_id, cause = job.ended_at or job.started_at, Actor.CLI, None, None
+    if impact is not None:
+        at, actor, case_id = impact.condition.last_at, Actor.CORRELATE, impact.case_id
+        cause = impact.condition.event_id
+    elif resume is not None:
+        at, actor, cause = job.resumable_at or now, Actor.SWEEP, resume.cause
+    elif callback is not None:
+        at, actor, cause = now, Actor.SWEEP, callback.cause
+    data = entry_data(job, change)
+    draft = Draft(EntryType.JOB, at, data, case_id=case_id, causation_id=cause, job_ids=(job.id,))
+    return JobEntry(draft, actor, impact.condition.severity if impact else None)

@@ -1,0 +1,85 @@
+"""Job impact: records the harmful conditions of a node on the jobs that run there or ended recently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.model.conditions import Condition
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.faults import ComponentType, Severity
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.record.append import Append
+from faultbridge.repair.jobs.changes import Impact
+from faultbridge.repair.jobs.jobs import Jobs
+
+MISSED_WITHIN = timedelta(hours=1)
+"""How long after the end of a job the sweep still checks for faults whose trigger was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobImpact:
+    """Records the harmful conditions of a node on its followed jobs, which run or ended recently.
+
+    These conditions are harmful:
+
+    - a condition of severity `warning` or worse that a job's own log reports, such as a loss that is not a number
+    - the worst of all other conditions of the node, if its severity is `error` or `fatal`
+    """
+
+    append: Append
+    jobs: Jobs
+
+    def __call__(self, key: NodeKey) -> tuple[str, ...]:
+        """Record the harmful conditions of a node once on each of its followed jobs.
+
+        Returns the ids of the followed jobs on the node; empty if the node has no harmful condition.
+        """
+        state = self.append.read(key)
+        found = tuple(_harmful(state))
+        affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
+        case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None
+        for condition in found:
+            impact = Impact(key.node, condition, case.id if case else None, instance)
+            self.jobs.record_impact(key.cluster, affected, impact)
+        return affected
+
+    def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
+        """Return those of the given nodes on which a followed job runs, or ran before it ended.
+
+        One query reads the followed jobs of the cluster.
+        """
+        busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
+        return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
+
+    def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
+        """Return the unhealthy nodes with a fault that is possibly not recorded on their jobs yet.
+
+        `unhealthy` are the index rows of unhealthy nodes. Only nodes with a fault of severity `error` or worse count:
+
+        - A node on which a job runs is always returned.
+        - A node whose job ended within the last hour is returned if no fault of the node is recorded on the job.
+        """
+        now, busy = self.jobs.clock.now(), set[str]()
+        for one in self.jobs.rows(cluster):
+            if one.ended_at is None:
+                busy |= one.nodes
+            elif now < one.ended_at + MISSED_WITHIN:
+                busy |= one.nodes - one.affected
+        failed = (
+            row for row in unhealthy if row.get("severity") and Severity(row["severity"]).rank >= Severity.ERROR.rank
+        )
+        return tuple(NodeKey(cluster, str(row["node"])) for row in failed if row["node"] in busy)
+
+
+def _harmful(state: NodeState) -> Iterator[Condition]:
+    of_node = []
+    for one in state.active():
+        if one.component.type is not ComponentType.JOB:
+            of_node.append(one)
+        elif one.severity.rank >= Severity.WARNING.rank:
+            yield one
+    worst = max(of_node, key=lambda one: (one.severity.rank, one.last_at), default=None)
+    if worst is not None and worst.severity.rank >= Severity.ERROR.rank:
+        yield worst

@@ -1,0 +1,355 @@
+"""Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
+
+The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. One item stores the
+job. Another item, its index row, lists the nodes of the job as long as the sweep must check the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+
+from faultbridge.model.cluster.jobs import MAX_JOBS_OF_NODE, OUTCOMES, Job
+from faultbridge.model.cluster.ranks import MAX_RANKS, rank_text, ranks_of
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Conflict, Rejected, UnknownName
+from faultbridge.model.isolation import ORDERED
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import Alias, NodeKey, NodeState
+from faultbridge.model.storage import items, jobs, keys
+from faultbridge.model.storage.jobs import FollowedJob, read_job
+from faultbridge.model.storage.writes import Check, Equals, Write
+from faultbridge.model.times import to_text, truncate
+from faultbridge.record.append import MAX_TRIES, Append
+from faultbridge.record.ports import Clock, Table
+from faultbridge.record.queries import cluster_config, query_all, recorded_job
+from faultbridge.repair.jobs.changes import Impact, JobChange, JobWriter, Resume
+
+# Job nodes: stores the ids of running jobs in the states of their nodes.
+#
+# Therefore, an event of a node can name the jobs on the node without a read of the jobs. The nodes of a job are updated
+# after the job's start or end is recorded. The sweep completes an interrupted update.
+
+NODES_PER_TRANSACTION = 24
+
+
+@dataclass(frozen=True, slots=True)
+class MarkNodes:
+    """Stores the id of a running job in the states of its nodes, and removes the id after the job's end."""
+
+    append: Append
+    writer: JobWriter
+
+    def __call__(self, cluster: str, job_id: str) -> Job | None:
+        """Update those nodes of a job that are not updated yet, and return the job as stored afterwards.
+
+        Returns None for an unknown job. After 20 conflicts with other writers, the next sweep continues.
+        """
+        marked, version, job = set[str](), None, self.writer.find(cluster, job_id)
+        for _ in range(MAX_TRIES):
+            if job is None or not job.to_mark:
+                return job
+            if job.version != version:
+                marked, version = set[str](), job.version
+            try:
+                return self._mark(job, marked)
+            except Conflict as conflict:
+                log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
+                self.append.pause(self.append.random.uniform(0, 0.2))
+                job = self.writer.find(cluster, job_id)
+        return job
+
+    def _mark(self, job: Job, marked: set[str]) -> Job:
+        left = [node for node in job.to_mark if node not in marked]
+        for first in range(0, len(left), NODES_PER_TRANSACTION):
+            group = left[first : first + NODES_PER_TRANSACTION]
+            self._mark_group(job, group)
+            marked.update(group)
+        return self.writer.store(job, replace(job, to_mark=()))
+
+    def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
+        now = truncate(self.append.clock.now())
+        writes: list[Write] = []
+        for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
+            after = replace(before, jobs=jobs_after(before, job))
+            if before.registered and after != before:
+                transition = Transition(after, ())
+                _, added = self.append.prepare(before, transition, actor=Actor.CLI, now=now)
+                writes += added
+        if writes:
+            unchanged = Check(jobs.job_key(job.cluster, job.id), Equals("version", job.version))
+            self.append.commit([unchanged, *writes])
+
+
+def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
+    """Return the ids of a node's jobs after `job` started or ended.
+
+    A node has at most 16 ids. The id of a further job is not added.
+    """
+    if not job.runs or state.key.node not in job.nodes:
+        return tuple(one for one in state.jobs if one != job.id)
+    return state.jobs if job.id in state.jobs else (*state.jobs, job.id)[:MAX_JOBS_OF_NODE]
+
+
+MAX_NODES = 5000
+
+
+def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the node name for each name that a scheduler gave for a node.
+
+    A given name is the node name, another alias or an instance id. The result maps given names to node names. Raises
+    Rejected `unknown_cluster`, `unknown_node` for a name without a node in the cluster, and `bad_nodes` if there are no
+    names or more than 5,000.
+    """
+    cluster_config(table, cluster)  # rejects an unregistered cluster
+    if not 0 < len(names) <= MAX_NODES:
+        raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
+    aliases = {name: _alias(cluster, name) for name in names}
+    found = table.get_many(keys.alias(*alias) for alias in aliases.values())
+    nodes: dict[str, str] = {}
+    for name, alias in aliases.items():
+        row = found.get(keys.alias(*alias))
+        key = items.read_alias(row).key if row else None
+        if key is None or key.cluster != cluster:
+            raise UnknownName("node", name, cluster)
+        nodes[name] = key.node
+    return nodes
+
+
+def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
+    """Return the ranks of each node as text, such as `0-7`.
+
+    `names` maps each name that a scheduler gave for a node to the name of the node. `ranks` maps the given names to
+    ranks. Raises Rejected `bad_ranks` if a rank is malformed or given twice, if a name is no node of the job, or if
+    there are too many ranks.
+    """
+    try:
+        listed = [(names[name], rank) for name, text in ranks.items() for rank in ranks_of(text)]
+    except KeyError as error:
+        raise Rejected("bad_ranks", f"the ranks name {error.args[0]}, which is no node of the job") from error
+    except ValueError as error:
+        raise Rejected("bad_ranks", "the ranks are not numbers; allowed: such as 0-7 or 0,2,4") from error
+    if len(listed) > MAX_RANKS or len({rank for _, rank in listed}) != len(listed):
+        raise Rejected("bad_ranks", f"a rank is on two nodes, or there are more than {MAX_RANKS} ranks")
+    by_node: dict[str, list[int]] = {}
+    for node, rank in listed:
+        by_node.setdefault(node, []).append(rank)
+    return {node: rank_text(found) for node, found in by_node.items()}
+
+
+def _alias(cluster: str, name: str) -> Alias:
+    return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")
+
+
+MAX_HITS = 64
+MAX_REASON = 512
+MAX_ID_LENGTH = 128
+END_NOT_OBSERVED = "the job started again; its end was not observed"
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing.
+
+    With `marks_nodes`, a start or end also updates the ids of jobs in the states of the nodes. Otherwise the sweep does
+    this within a minute.
+    """
+
+    append: Append
+    marks_nodes: bool = True
+
+    @property
+    def table(self) -> Table:
+        """Return the table in which jobs are stored."""
+        return self.append.table
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock from which the current time is read."""
+        return self.append.clock
+
+    @property
+    def writer(self) -> JobWriter:
+        """Return the writer of job items and their entries."""
+        return JobWriter(self.table, self.clock, self.append.stack)
+
+    @property
+    def mark_nodes(self) -> MarkNodes:
+        """Return the service that stores the ids of running jobs in the states of their nodes."""
+        return MarkNodes(self.append, self.writer)
+
+    def start(
+        self,
+        cluster: str,
+        job_id: str,
+        nodes: Sequence[str],
+        *,
+        name: str | None = None,
+        at: datetime | None = None,
+        ranks: Mapping[str, str] = MappingProxyType({}),
+        stall_after: timedelta | None = None,
+        again: bool = False,
+    ) -> Job:
+        """Record that a job starts on nodes, which are given by node name, other alias or instance id.
+
+        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. An ended job starts
+        again if `at` is None or later than its last start; otherwise nothing changes. If the job already runs on these
+        nodes since `at` (or `at` is None), only the given name, ranks and stall limit are stored. If it runs on other
+        nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
+        `job_runs`. Raises `bad_job` for an invalid id, and the errors of `end`, `resolved_nodes` and `ranks_by_node`.
+        """
+        at, names = at and truncate(at), resolved_nodes(self.table, cluster, nodes)
+        placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
+        _check_id(job_id)
+        if again:
+            self._end_other_run(cluster, job_id, placed, at)
+        described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
+
+        def update(before: Job | None, now: datetime) -> Job | None:
+            started_at = at or truncate(now)
+            if before is not None and before.ended_at is None:
+                if before.nodes == placed and at in {None, before.started_at}:
+                    return None
+                since = to_text(before.started_at)
+                raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
+            if before is not None and at is not None and started_at <= before.started_at:
+                return None  # a start that was delivered again, after the end
+            return described(_new_run(before, Job(cluster, job_id, placed, started_at)))
+
+        job = self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        return self._marked(self.writer.describe(job, described) if job.runs else job)
+
+    def _end_other_run(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
+        found = self.find(cluster, job_id)
+        if found is not None and found.ended_at is None and found.nodes != nodes:
+            self.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
+
+    def end(
+        self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
+    ) -> Job:
+        """Record that a job ended, and return the job. A job that has already ended is not changed.
+
+        Raises Rejected `unknown_job` if the job's start was not recorded, `bad_outcome` for an unknown outcome, and
+        `bad_time` for an end before the start.
+        """
+        if outcome not in OUTCOMES:
+            raise Rejected("bad_outcome", f"unknown outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
+
+        def update(before: Job | None, now: datetime) -> Job | None:
+            if before is None:
+                raise UnknownName("job", job_id, cluster)
+            if before.ended_at is not None:
+                return None
+            ended_at = truncate(at or now)
+            if ended_at < before.started_at:
+                text = f"the end {to_text(ended_at)} is before the start of job {job_id}: {to_text(before.started_at)}"
+                raise Rejected("bad_time", text)
+            to_mark = tuple(sorted({*before.to_mark, *before.nodes}))
+            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark, stalled_at=None)
+
+        return self._marked(
+            self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
+        )
+
+    def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
+        """Record that a node's condition affects these jobs, once on each job.
+
+        A job keeps its first 64 conditions. After these, only the first condition of each further node is recorded.
+        A job is not changed in these cases:
+
+        - The condition was last observed before the job started.
+        - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
+        - The job ended more than five minutes before the condition began.
+        - An operator's order opened the condition, and the job ended before the order.
+        """
+        condition = impact.condition
+
+        def update(before: Job | None, _: datetime) -> Job | None:
+            if before is None or condition.last_at < before.started_at or impact.key in before.hits:
+                return None
+            if not before.takes_hit(condition.since, ordered=condition.code.startswith(ORDERED)):
+                return None
+            own = {impact.node: impact.instance_id} if impact.is_of_node else {}
+            if len(before.hits) >= MAX_HITS and own.keys() <= before.affected.keys():
+                return None  # without its key, it would be recorded again by each sweep
+            hits = (*before.hits, impact.key)[:MAX_HITS]
+            return replace(before, hits=hits, affected={**own, **before.affected})
+
+        reason = f"{impact.node}: {condition.code}, {condition.message}"
+        for job_id in job_ids:
+            self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
+
+    def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
+        """Record the change `resumable` of an ended job, unless it is recorded or the job has started again.
+
+        `callbacks` names the notifications to deliver. Returns the job as stored.
+        """
+
+        def update(before: Job | None, now: datetime) -> Job | None:
+            if before is None or not before.may_resume:
+                return None
+            return replace(before, resumable_at=now, callbacks=callbacks)
+
+        return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
+
+    def _marked(self, job: Job) -> Job:
+        if not job.to_mark or not self.marks_nodes:
+            return job
+        return self.mark_nodes(job.cluster, job.id) or job
+
+    def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
+        """Return the followed jobs of a cluster: those that run, and those that ended recently.
+
+        The jobs are read from their index rows, which a sweep has usually cached.
+        """
+        found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
+        return tuple(map(jobs.read_followed, found))
+
+    def read(self, cluster: str, rows: Iterable[FollowedJob]) -> tuple[Job, ...]:
+        """Return the complete stored jobs for index rows that the method `rows` returned."""
+        found = self.table.get_many([jobs.job_key(cluster, one.id) for one in rows])
+        return tuple(map(read_job, found.values()))
+
+    def stop_following(self, cluster: str, followed: FollowedJob) -> None:
+        """Delete the index row of an ended job, so that the sweep no longer reads the job.
+
+        If the job has changed since `followed` was read, the row is kept.
+        """
+        try:
+            self.table.write(jobs.unfollow(cluster, followed))
+        except Conflict as conflict:
+            log_cause("job_still_followed", reason=str(conflict), cluster=cluster, job_id=followed.id)
+
+    def find(self, cluster: str, job_id: str) -> Job | None:
+        """Return a job, or None if its start was not recorded."""
+        return self.writer.find(cluster, job_id)
+
+    def show(self, cluster: str, job_id: str) -> Job:
+        """Return a job. Raises Rejected `unknown_job` if its start was not recorded."""
+        return recorded_job(self.table, cluster, job_id)
+
+
+def _new_run(before: Job | None, started: Job) -> Job:
+    """Return a job at the start of a new run.
+
+    `before` is the job as stored, or None. The version of the stored job is kept, and so are the nodes whose states
+    still need an update.
+    """
+    if before is None:
+        return replace(started, to_mark=started.nodes)
+    return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))
+
+
+def _check_id(job_id: str) -> None:
+    if not 0 < len(job_id) <= MAX_ID_LENGTH:
+        raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
+
+
+def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
+    limit = job.stall_after if stall_after is None else stall_after
+    return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)

@@ -1,0 +1,141 @@
+"""Job progress: stores heartbeats of jobs, and records stalls, new progress and abnormal losses.
+
+A heartbeat of a job reports its current training step. If the step does not advance within the job's stall limit, the
+sweep records the change `stalled`, even if heartbeats still arrive. After a rollback to a checkpoint, a step counts as
+an advance if it is higher than every step since the rollback. No repair starts because of a stall.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Conflict, Rejected
+from faultbridge.model.log import log_cause
+from faultbridge.model.storage import jobs as stored
+from faultbridge.model.storage.writes import Key
+from faultbridge.model.times import to_text, truncate
+from faultbridge.repair.jobs.changes import JobChange
+from faultbridge.repair.jobs.jobs import Jobs
+
+MAX_STEP = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """Stores heartbeats of jobs, records abnormal losses, and finds the jobs whose step does not advance."""
+
+    jobs: Jobs
+
+    def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
+        """Record the training step that a job reports, and its loss if given; return the job.
+
+        To limit writes, a step that does not advance is stored at most once in a quarter of the stall limit, unless it
+        shows a rollback. Raises Rejected `unknown_job`, `job_ended`, and `bad_step` for a step out of range.
+        """
+        if not 0 <= step <= MAX_STEP:
+            raise Rejected("bad_step", f"the step is {step}; allowed: 0 to {MAX_STEP}")
+        job, now = self.jobs.show(cluster, job_id), truncate(self.jobs.clock.now())
+        if not job.runs:
+            raise Rejected("job_ended", f"job {job_id} has ended; start it with `faultbridge job start`")
+        stored_before = self._stored(job.cluster, job.id)
+        before = _of_run(stored_before, job)
+        after, advanced = before.reported(step, now) if before else (Progress(job.started_at, step, now, now), True)
+        if loss is not None:
+            job = self._judge_loss(job, after, step, loss, advanced=advanced)
+        if advanced:
+            if job.stalled_at is not None:
+                job = self._record_advance(job, step)
+            if loss is not None and math.isfinite(loss):
+                after = replace(after, losses=(*after.losses, loss)[-MAX_LOSSES:])
+        if before is None or advanced or after.rollback != before.rollback or before.is_old(now, job.stall_after):
+            self._store(job, stored_before, after)
+        return job
+
+    def check(self, key: Key) -> None:
+        """Record that a job is stalled if its step has not advanced within its stall limit.
+
+        `key` is the key of the job's timer, which is due.
+
+        - If the job is stalled, the stall is recorded and the timer is deleted.
+        - If the job runs and is not stalled, nothing is recorded and the timer stays.
+        - If the job has ended, or if the timer belongs to an earlier run, nothing is recorded and the timer is deleted.
+
+        Without stored progress of the job, nothing happens. If a heartbeat arrives meanwhile, the timer stays.
+        """
+        cluster, job_id = stored.job_of(key.pk)
+        job = self.jobs.find(cluster, job_id)
+        stored_before = self._stored(cluster, job_id)
+        if stored_before is None:
+            return
+        progress = _of_run(stored_before, job)
+        if job is not None and progress is not None:
+            if not progress.is_stalled(truncate(self.jobs.clock.now()), job.stall_after):
+                return
+            self._record_stall(job, progress)
+        try:
+            self.jobs.table.write(stored.without_timer(key, stored_before.version))
+        except Conflict as conflict:  # a heartbeat arrived meanwhile; its timer stays
+            log_cause("job_timer_kept", reason=str(conflict), cluster=cluster, job_id=job_id)
+
+    def _record_stall(self, job: Job, progress: Progress) -> None:
+        def update(before: Job | None, now: datetime) -> Job | None:
+            current = _of_run(self._stored(job.cluster, job.id), before)
+            if before is None or current is None or before.stalled_at is not None:
+                return None
+            return replace(before, stalled_at=now) if current.is_stalled(now, before.stall_after) else None
+
+        self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
+
+    def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
+        """Record that the loss becomes abnormal, or normal again; return the job.
+
+        Only the loss of a new training step can end the alarm about an abnormal loss.
+        """
+        alarm = loss_alarm(progress.losses, loss, job.alarm)
+        if alarm == job.alarm or (alarm is None and not advanced):
+            return job
+        return self._record_alarm(job, alarm, step, loss)
+
+    def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
+        def update(before: Job | None, _: datetime) -> Job | None:
+            return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)
+
+        what = "is ordinary again" if alarm is None else "is not finite" if alarm == NOT_FINITE else "rose suddenly"
+        change = JobChange("loss", f"the loss {what} at step {step}: {loss}")
+        return self.jobs.writer.change(job.cluster, job.id, update, change)
+
+    def _record_advance(self, job: Job, step: int) -> Job:
+        def update(before: Job | None, _: datetime) -> Job | None:
+            return None if before is None or before.stalled_at is None else replace(before, stalled_at=None)
+
+        change = JobChange("advanced", f"the job makes progress again: step {step}")
+        return self.jobs.writer.change(job.cluster, job.id, update, change)
+
+    def _stored(self, cluster: str, job_id: str) -> Progress | None:
+        """Return the stored progress of a job, or None. It may belong to an earlier run of the job."""
+        found = self.jobs.table.get(stored.progress_key(cluster, job_id))
+        return stored.read_progress(found) if found else None
+
+    def _store(self, job: Job, before: Progress | None, after: Progress) -> None:
+        """Store the progress of a job. If two heartbeats arrive at the same time, only one is stored."""
+        due_at = None if job.stalled_at is not None else after.advanced_at + job.stall_after
+        try:
+            self.jobs.table.write(stored.progress_write(job, before, after, due_at, truncate(self.jobs.clock.now())))
+        except Conflict as conflict:
+            log_cause("job_heartbeat_not_stored", reason=str(conflict), cluster=job.cluster, job_id=job.id)
+
+
+def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
+    if progress is None or job is None or not job.runs:
+        return None
+    return progress if progress.run == job.started_at else None
+
+
+def _stall(progress: Progress, limit: timedelta) -> str:
+    is_received = progress.seen_at > progress.advanced_at
+    how = "heartbeats still arrive" if is_received else f"the last heartbeat was at {to_text(progress.seen_at)}"
+    return f"step {progress.last_step} has not advanced for {int(limit.total_seconds())} s; {how}"

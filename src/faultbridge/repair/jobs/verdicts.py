@@ -1,0 +1,90 @@
+"""Verdicts on jobs: records why a job died and whether it may restart, as the event `Job Explained`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decide.entry_builder import MAX_LISTED, node_list
+from faultbridge.model.cluster.jobs import Job, JobVerdict
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.times import to_text
+from faultbridge.repair.jobs.changes import JobEntry, JobWriter
+
+MAX_EVIDENCE = 20
+MAX_TEXT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVerdict:
+    """Records the verdict of `faultbridge explain` on a job: why it died and whether it may restart.
+
+    Recording the same verdict again changes nothing.
+    """
+
+    writer: JobWriter
+
+    def __call__(self, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
+        """Record the verdict in a document of `faultbridge explain`, and return the job.
+
+        Raises Rejected `unknown_job` if the job's start was not recorded.
+        """
+        verdict = JobVerdict(
+            document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
+        )
+
+        def update(before: Job | None, _: datetime) -> Job | None:
+            return None if before is None or before.verdict == verdict else replace(before, verdict=verdict)
+
+        def entry(job: Job, now: datetime) -> JobEntry:
+            cases = {one["case_id"] for one in document["repairs"]}
+            draft = Draft(EntryType.JOB_EXPLAINED, now, explained_data(job, document), job_ids=(job.id,))
+            return JobEntry(replace(draft, case_id=cases.pop() if len(cases) == 1 else None), Actor.CLI)
+
+        return self.writer.write(cluster, job_id, update, entry)
+
+
+def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `data` of the entry that records a verdict.
+
+    It refers to log lines by file and line number, because their text may contain secrets. Long lists are cut.
+    """
+    hardware, causes = document["hardware"], document["causes"] if document["mechanism"] else ()
+    points = [*causes[0]["for"], *causes[0]["against"]] if causes else []
+    return {
+        "job_id": job.id,
+        "name": job.name,
+        "verdict": document["verdict"],
+        "nodes": node_list(document["nodes"]),
+        "check": node_list(document["check"]),
+        "domain": document["domain"] if document["mechanism"] else None,
+        "mechanism": document["mechanism"],
+        "summary": document["summary"],
+        "settles": document["settles"],
+        "hardware": hardware["state"],
+        "checked": node_list(hardware["checked"]),
+        "not_checked": node_list(hardware["not_checked"]),
+        "ranks": list((document["collectives"] or {}).get("ranks", ()))[:MAX_LISTED],
+        "devices": [_device(one) for one in document["devices"][:MAX_LISTED]],
+        "evidence": [_point(one) for one in points[:MAX_EVIDENCE]],
+        "cases": sorted({one["case_id"] for one in document["repairs"]})[:MAX_LISTED],
+        "started_at": to_text(job.started_at),
+        "ended_at": to_text(job.ended_at) if job.ended_at else None,
+        "failed_at": document["failed_at"],
+    }
+
+
+def _device(device: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: str(device[name])[:MAX_TEXT] if device[name] else None for name in ("pci", "uuid", "serial")}
+    return {name: device[name] for name in ("node", "rank", "index", "signal")} | texts
+
+
+def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+    signal = point["signal"] or {}
+    facts = {name: signal.get(name) for name in ("name", "trust", "node", "rank", "at", "line")}
+    file = str(signal["file"])[-MAX_TEXT:] if signal else None
+    return {"weight": point["weight"], "points": point["points"], **facts, "file": file}

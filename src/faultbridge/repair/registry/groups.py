@@ -1,0 +1,121 @@
+"""Groups: when a provider's group was first read, and which of its instances have a node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from faultbridge.decide.instance_pairing import VacantNode, may_change_instance
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.instances import Instance
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Item, Key, Put
+from faultbridge.model.times import from_text, to_text
+from faultbridge.record.ports import Clock, Table
+from faultbridge.record.queries import query_all
+from faultbridge.repair.registry.instances import GroupMember
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """Stores when an inventory sync first read each group of each cluster.
+
+    Group names are unique only within a HyperPod cluster, or within an account and region, so groups of several
+    clusters may have the same name.
+    """
+
+    table: Table
+    clock: Clock
+
+    def known_since(self, cluster: str, groups: Collection[str]) -> Mapping[str, datetime]:
+        """Return when an inventory sync first read each of these groups.
+
+        A group that was never read before is not in the result. The current time is stored for it.
+        """
+        wanted = {_known_group(cluster, group): group for group in groups}
+        stored = self.table.get_many(wanted) if wanted else {}
+        now = self.clock.now()
+        for key in wanted:
+            if key not in stored:
+                self.table.write(Put(items.item(key, now, {"known_since": to_text(now)})))
+        return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
+
+    def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
+        """Return, for each group name, the registered clusters in which a sync has read a group of this name.
+
+        If `groups` is empty, the result is empty and nothing is read from the table.
+        """
+        clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
+        wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}
+        found: dict[str, set[str]] = {group: set() for group in groups}
+        for key in self.table.get_many(wanted) if wanted else ():
+            cluster, group = wanted[key]
+            found[group].add(cluster)
+        return found
+
+
+def _known_group(cluster: str, group: str) -> Key:
+    return Key(keys.cluster_partition(cluster), f"GROUP#{group}")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of a provider: the roster rows of its nodes, and its members (instances).
+
+    The roster has one row per node. `unassigned` are the serving members without a node. `known_since` is when an
+    inventory sync first read the group, or None if the current sync reads it for the first time.
+    """
+
+    name: str
+    known_since: datetime | None
+    rows: Sequence[Item]
+    members: Mapping[str, GroupMember]
+    unassigned: Mapping[str, GroupMember]
+
+    @property
+    def present(self) -> list[Item]:
+        """Return the roster rows of the nodes whose instance is a member of the group."""
+        return [row for row in self.rows if row.get("instance") in self.members]
+
+    @property
+    def departed(self) -> list[Item]:
+        """Return the roster rows of retired nodes whose instance left the group."""
+        return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
+
+    def is_joined_by(self, instance: Instance) -> bool:
+        """Return whether an instance was launched after the group was first read.
+
+        A launch in the second of the first read counts too. Such an instance counts as new: it has run no jobs. The
+        result is False if one of the times is unknown.
+        """
+        launched, known_since = instance.launched_at, self.known_since
+        # Launch times are whole seconds.
+        return bool(launched and known_since and launched >= known_since.replace(microsecond=0))
+
+    @property
+    def missing(self) -> list[Item]:
+        """Return the roster rows of nodes without an instance that serves in the group."""
+        serving = {one for one, member in self.members.items() if member.serving}
+        return [row for row in self.rows if row.get("instance") not in serving]
+
+
+def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
+    """Return the group members that are in service but assigned to no node."""
+    return {one: member for one, member in members.items() if member.serving and one not in assigned}
+
+
+def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
+    """Return a node without a serving instance, in the form that `pair` needs to assign an instance.
+
+    `row` is the node's roster row. `gone` has the ids of instances that `Inventory.gone` returned.
+    """
+    instance = row.get("instance")
+    return VacantNode(
+        node=str(row["node"]),
+        zone=str(row["zone"]) if row.get("zone") else None,
+        slot=str(row["slot"]) if row.get("slot") else None,
+        confirmed_gone=not instance or str(instance) in gone,
+        under_repair=not may_change_instance(state),
+        gone_since=state.incarnation.gone_since if state.incarnation else None,
+    )

@@ -1,0 +1,241 @@
+"""Inventory sync: compares running instances with registered nodes, and updates the nodes.
+
+For each group of a cluster, a sync
+
+1. reads the group's members and the cluster's roster,
+2. attaches instances that another controller launched to the nodes whose instance is gone,
+3. registers the other new instances as nodes, except those that are reserved for repairs,
+4. takes out of service each node whose instance is gone without a successor, or retires the node if its group is
+   complete without it, after an update or a scale-in; escalates a node that has waited too long for a successor,
+5. updates names, failure domains and opt-outs of unchanged nodes,
+6. adds the roles of described instances to the cluster's `node_roles`.
+
+Before the first group, `provider_check` records what the provider reports about the cluster.
+
+A sync does not change the instance or status of a node while a repair controls the node. If the cluster is in mode
+`act` and its faults open cases, a new node is verified before it serves, unless it is excluded from repair. An instance
+that was launched before its group was first read may already run jobs: it is registered as serving.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from faultbridge.decide.case_moves import Rules
+from faultbridge.decide.instance_pairing import Pairing, VacantNode, pair
+from faultbridge.model.cluster.config import ClusterConfig, Mode
+from faultbridge.model.cluster.state import ProviderCondition, ProviderStatus
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Rejected
+from faultbridge.model.instances import Instance
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Item, Key
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import query_all, shard_rows
+from faultbridge.repair.registry.groups import Group, KnownGroups, unassigned_members, vacancy_of
+from faultbridge.repair.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.registration import NewNode, Registration
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.registry.retirement import RetireReplaced, is_replaced, owes_no_successor
+from faultbridge.repair.registry.roster import new_metadata, retired_row, rows_by_group
+
+MAX_DESCRIBED = 500
+"""How many instances of one group a sync describes at most; later syncs describe the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncInventory:
+    """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes.
+
+    `inventories` maps each provider name to its inventory.
+    """
+
+    table: Table
+    registration: Registration
+    replacement_detection: ReplacementDetection
+    inventories: Mapping[str, Inventory]
+    provider_check: ProviderCheck
+    retire_replaced: RetireReplaced
+    node_listing: NodeListing | None = None
+
+    def __call__(self) -> tuple[SyncResult, ...]:
+        """Synchronize the nodes of every cluster whose provider has an inventory."""
+        clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
+        found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
+        configs = [items.read_config(item) for item in found.values()]
+        return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
+
+    def sync(
+        self,
+        config: ClusterConfig,
+        only: Collection[str] | None = None,
+        reported: Sequence[ProviderCondition] = (),
+    ) -> SyncResult:
+        """Synchronize all groups of a cluster, or only those in `only`, and return what changed.
+
+        `reported` are the failed launches that provider events reported. The sync stops if the table, the orchestrator
+        or the provider's inventory cannot be read. If only the provider's own status report cannot be read, the sync
+        continues. The result contains the error in both situations.
+        """
+        result = SyncResult(config.cluster)
+        with self._source(config, result):
+            rows, status = rows_by_group(shard_rows(self.table, config, keys.NODE_ROW)), ProviderStatus()
+            with self._source(config, result):
+                status = self.provider_check(config, {one: rows[one] for one in rows if one}, reported)
+                config = self.registration.cluster(config.cluster)
+            listed = self._orchestrator_instances(config)
+            for group in self._groups(config, rows, only):
+                result.nodes += len(group.rows)
+                vacancies = self._vacancies(config, group.missing)
+                self._fill(config, group, vacancies, listed, result)
+                now = self.registration.clock.now()
+                if is_replaced(config, group, status, now):
+                    self.retire_replaced(config, group, vacancies, result)
+                elif vacancies and owes_no_successor(config, group, status, now):
+                    grace = self.replacement_detection.rulebook.policy(config).limits.update_grace
+                    self.retire_replaced(config, group, vacancies, result, now - grace)
+                self._update(config, group, listed, result)
+                for row in group.departed:
+                    self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))
+        return result
+
+    @contextmanager
+    def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
+        """Run a block of code that reads a source.
+
+        If the source cannot be read, store the error in `result` and continue after the block, so that the other
+        clusters are synchronized.
+        """
+        try:
+            yield
+        except IllegalTransition:
+            raise  # a bug, which must not look like a source that cannot be read
+        except FaultbridgeError as error:
+            log_cause("inventory_not_read", reason=str(error), level=logging.WARNING, cluster=config.cluster)
+            result.source_errors.append(str(error))
+
+    def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
+        """Return the orchestrator's description of each instance, by instance id.
+
+        An instance whose tag excludes it from repairs is included and marked as opted out, even if the orchestrator
+        does not list it. Without an EKS cluster, only these instances are included.
+        """
+        listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
+        for instance in self.inventories[config.provider].opted_out(config):
+            listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
+        return listed
+
+    def _groups(
+        self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
+    ) -> list[Group]:
+        assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
+        names = {group for group in rows if group and (only is None or group in only)}
+        known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
+        found = self.inventories[config.provider].list_members(config, names) if names else {}
+        return [
+            Group(group, known_since.get(group), rows[group], members, unassigned_members(members, assigned))
+            for group, members in sorted(found.items())
+        ]
+
+    def _fill(
+        self,
+        config: ClusterConfig,
+        group: Group,
+        vacancies: Sequence[VacantNode],
+        listed: Mapping[str, Instance],
+        result: SyncResult,
+    ) -> None:
+        missing = group.missing
+        gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
+        result.gone += gone
+        if gone:
+            reason = f"their instances do not serve in group {group.name}"
+            log_cause("nodes_gone", reason=reason, cluster=config.cluster, nodes=gone)
+        if not missing and not group.unassigned:
+            return
+        described = self._describe(config, group, group.unassigned)
+        instances = {one.instance_id: combine(one, listed.get(one.instance_id)) for one in described}
+        pairing = pair(vacancies, described)
+        result.waiting += pairing.waiting
+        self._assign(config, group, pairing, instances, result)
+        filled = {node for node, _ in pairing.assigned}
+        former = {str(row["node"]): row.get("instance") for row in missing}
+        for vacancy in vacancies:
+            if vacancy.open and former[vacancy.node] and vacancy.node not in filled:
+                self.replacement_detection.vacate(config, vacancy.node, str(former[vacancy.node]))
+
+    def _assign(
+        self,
+        config: ClusterConfig,
+        group: Group,
+        pairing: Pairing,
+        instances: Mapping[str, Instance],
+        result: SyncResult,
+    ) -> None:
+        for node, instance_id in pairing.assigned:
+            try:
+                if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):
+                    result.replaced_externally.append(node)
+            except Rejected as error:
+                _refuse(config, instance_id, error, result)
+        for instance_id in pairing.added:
+            new = NewNode.of_instance(instances[instance_id])
+            verify = self._rules_of_verification(config, group, instances[instance_id])
+            try:
+                self.registration.add_node(config.cluster, new, Actor.INVENTORY, verify=verify)
+            except Rejected as error:
+                _refuse(config, instance_id, error, result)
+            else:
+                result.added.append(new.name)
+
+    def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
+        if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
+            return None
+        return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
+
+    def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
+        if not missing:
+            return []
+        state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
+        found = self.table.get_many(state_keys.values())
+        instances = [str(row["instance"]) for row in missing if row.get("instance")]
+        gone = self.inventories[config.provider].gone(config, instances) if instances else frozenset()
+        states = {
+            node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in state_keys.items()
+        }
+        in_use = [row for row in missing if states[str(row["node"])].status is not NodeStatus.RETIRED]
+        return [vacancy_of(row, states[str(row["node"])], gone) for row in in_use]
+
+    def _update(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
+        undescribed = [str(row["instance"]) for row in group.present if row.get("described") != row.get("instance")]
+        described = self._describe(config, group, {one: group.members[one] for one in undescribed})
+        instances = {one.instance_id: one for one in described}
+        for row in group.present:
+            instance_id = str(row["instance"])
+            orchestrator, provider = listed.get(instance_id), instances.get(instance_id)
+            instance = combine(provider, orchestrator) if provider else new_metadata(row, orchestrator)
+            node = str(row["node"])
+            if instance is not None and self.replacement_detection.update_instance(config, node, instance):
+                result.updated.append(node)
+
+    def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
+        """Return descriptions of the first MAX_DESCRIBED group members, and pin their IAM roles.
+
+        Later syncs describe the other members, after the first ones have complete metadata.
+        """
+        some = dict(list(wanted.items())[:MAX_DESCRIBED])
+        described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
+        self.registration.pin_roles(config, described)
+        return described
+
+
+def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:
+    log_cause("node_refused", reason=str(error), level=logging.WARNING, cluster=config.cluster, instance_id=instance_id)
+    result.refused[instance_id] = error.reason

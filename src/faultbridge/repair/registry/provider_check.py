@@ -1,0 +1,97 @@
+"""Provider check: records what the provider reports about a whole cluster, once per sync.
+
+A condition of the provider is recorded in the cluster's stream and never starts a repair of a node. The repairs of a
+group wait while its owner updates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decide.provider_conditions import next_holds, open_conditions, target_size, update_conditions
+from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
+from faultbridge.model.cluster.state import ClusterState, ProviderCondition, ProviderStatus
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Item
+from faultbridge.model.times import truncate
+from faultbridge.record.ports import Clock
+from faultbridge.repair.cluster_status import ClusterRollup
+from faultbridge.repair.registry.instances import Inventory
+from faultbridge.repair.registry.registration import Registration, owner_conflict
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCheck:
+    """Reads what the provider reports about a cluster, and records it in the state of the cluster.
+
+    It records the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
+    the nodes in service whose instance the provider itself starts, updates or tests.
+    """
+
+    inventories: Mapping[str, Inventory]
+    rollup: ClusterRollup
+    clock: Clock
+    registration: Registration
+
+    def __call__(
+        self,
+        config: ClusterConfig,
+        rows: Mapping[str, Sequence[Item]],
+        reported: Sequence[ProviderCondition] = (),
+    ) -> ProviderStatus:
+        """Read and record the provider's status of a cluster, and return it.
+
+        `rows` are the roster rows of the cluster's nodes by group. `reported` are the failed launches that provider
+        events reported. If the provider does not respond, Transient or Misconfigured is raised and nothing changes.
+        """
+        registered = {group: len(of_group) for group, of_group in rows.items()}
+        status = self.inventories[config.provider].provider_status(config, registered)
+        conflict = owner_conflict(config, status.repair)
+        if conflict is not None:
+            status = replace(status, conditions=(*status.conditions, conflict))
+        target = target_size(config.expected, registered, status)
+        now = truncate(self.clock.now())
+        holds = self._hold_updated_groups(config, registered, status, now)
+        status = replace(status, conditions=(*status.conditions, *update_conditions(holds, status, now)))
+        occupied = self._occupied_nodes(config, rows, status)
+
+        def revise(before: ClusterState) -> ClusterState:
+            provider = open_conditions(before.provider, reported, status, now)
+            return replace(before, provider=provider, target=target, occupied=occupied)
+
+        self.rollup.report_provider(config.cluster, revise)
+        return status
+
+    def _occupied_nodes(
+        self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], status: ProviderStatus
+    ) -> dict[str, bool]:
+        """Return the nodes in service whose instance the provider itself starts, updates or tests.
+
+        The result maps the name of each node to True if the node was never verified, else to False.
+        """
+        names = sorted(
+            str(row["node"])
+            for group, reported in status.groups.items()
+            for row in rows.get(group, ())
+            if row.get("instance") in reported.occupied and not row.get("retired")
+        )
+        nodes = {keys.node_state(key): key for key in (NodeKey(config.cluster, name) for name in names)}
+        found = self.registration.table.get_many(nodes) if nodes else {}
+        states = [items.read_state(key, found.get(at)) for at, key in nodes.items()]
+        serving = [one for one in states if one.status is not None and one.status.in_service]
+        return {one.key.node: one.unverified for one in serving}
+
+    def _hold_updated_groups(
+        self, config: ClusterConfig, registered: Mapping[str, int], status: ProviderStatus, now: datetime
+    ) -> tuple[UpdateHold, ...]:
+        if not config.update_holds and not any(group.update for group in status.groups.values()):
+            return ()
+        limits = self.rollup.rulebook.policy(config).limits
+        current = self.registration.cluster(config.cluster)
+        holds = next_holds(current.update_holds, registered, status, limits, now)
+        self.registration.set_cluster(config.cluster, {"update_holds": holds})
+        return holds

@@ -1,0 +1,230 @@
+"""Replacement detection: updates a node whose instance another controller changed or removed.
+
+If faults in the cluster open cases, an instance that Faultbridge did not request is verified before the node serves
+again. Otherwise, for example in mode `observe`, no verification would run. A node in service then keeps serving and is
+marked as never verified, like a node that was registered while it served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decide import entry_builder
+from faultbridge.decide.case_moves import LABEL, Rules, due_at, start_ignoring, stop_ignoring
+from faultbridge.decide.fold.expire import end_all
+from faultbridge.decide.instance_pairing import may_change_instance, waits_for_provider
+from faultbridge.model import names
+from faultbridge.model.cases import EXTERNAL
+from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.vacancies import mark_gone
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.instances import Instance
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import (
+    Ignored,
+    Incarnation,
+    Isolation,
+    NodeKey,
+    NodeState,
+    Placement,
+    left_behind,
+    narrowest,
+)
+from faultbridge.model.storage.writes import Write
+from faultbridge.model.times import truncate
+from faultbridge.record.append import Append
+from faultbridge.record.ports import Table
+from faultbridge.record.rulebook import Rulebook
+from faultbridge.repair.registry.aliases import AliasChange, alias_writes, usable_names
+from faultbridge.repair.registry.roster import row_update
+from faultbridge.repair.registry.verification import escalate_vacant, move_node, require_verification
+
+CODE = "cloud.instance_replaced"
+MAX_FORMER_INSTANCES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementDetection:
+    """Records instance changes that a sync of the inventory found; a repeated call changes nothing."""
+
+    table: Table
+    append: Append
+    rulebook: Rulebook
+
+    def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
+        """Update the metadata of a node's instance.
+
+        Returns False, without a change, if the instance does not back the node, or if the node is retired.
+        """
+        key = NodeKey(config.cluster, node)
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            current = state.incarnation
+            if current is None or not _is_backed_by(state, instance.instance_id) or state.status is NodeStatus.RETIRED:
+                return Transition(state)
+            updated = replace(state, placement=_placement(state, instance, state.placement.domains))
+            updated, drafts = _apply_opt_out(updated, instance, now)
+            aliases = _alias_change(state, instance, current.since, former=None)
+            writes = (*alias_writes(self.table, aliases, now), row_update(updated, instance))
+            return Transition(updated, drafts, writes)
+
+        after = self.append(key, revise, actor=Actor.INVENTORY).state
+        return _is_backed_by(after, instance.instance_id) and after.status is not NodeStatus.RETIRED
+
+    def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
+        """Take a node out of service because its instance is gone without a release by Faultbridge.
+
+        Returns True if the node then has the status provisioning. The node is not changed if another instance backs the
+        node, if the node is retired, or if it has a live case. A case that only waits for the provider's repair permits
+        the change. A node that already waits for a successor is escalated to an operator after `launch_deadline`.
+        """
+        reason, rules = f"{EXTERNAL}: {instance_id} is gone", self.rulebook.rules(config)
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            under_repair = state.live_case is not None and not waits_for_provider(state)
+            current = state.incarnation
+            if current is None or not _is_backed_by(state, instance_id) or under_repair:
+                return Transition(state)
+            if state.status is NodeStatus.RETIRED:
+                return Transition(state)
+            gone = mark_gone(state, current.gone_since or now)
+            if state.status is NodeStatus.PROVISIONING:
+                since, deadline = current.gone_since, rules.policy.limits.launch_deadline
+                overdue = since is not None and now - since >= deadline
+                return escalate_vacant(gone, instance_id, rules, now) if overdue else Transition(gone)
+            draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
+            return Transition(replace(gone, status=NodeStatus.PROVISIONING), (draft,))
+
+        key = NodeKey(config.cluster, node)
+        result = self.append(key, revise, actor=Actor.INVENTORY)
+        vacated = result.state.status is NodeStatus.PROVISIONING
+        if result.entries or not vacated:
+            decision = "node_vacated" if vacated else "node_not_vacated"
+            text = reason if vacated else f"{reason}, but {_why_not_vacated(result.state, instance_id)}"
+            log_cause(decision, reason=text, cluster=config.cluster, node=node, instance_id=instance_id)
+        return vacated
+
+    def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
+        """Attach an instance, launched by another controller, to the node whose instance it replaces.
+
+        Returns False, without a change, if the inventory may not change the node's instance (`may_change_instance`).
+        Examples are a retired node, and a node that a repair controls.
+        """
+        rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            if not may_change_instance(state) or _is_backed_by(state, instance.instance_id):
+                return Transition(state)
+            former = state.incarnation.instance_id if state.incarnation else None
+            replaced = _with_instance(state, instance, now)
+            since = replaced.incarnation.since if replaced.incarnation else now
+            aliases = _alias_change(state, instance, since, former)
+            writes: tuple[Write, ...] = (
+                *alias_writes(self.table, aliases, now),
+                row_update(replaced, instance),
+            )
+            changed = _replaced(state, replaced, former, rules, now)
+            return Transition(replace(changed.state, due_at=due_at(changed.state, now)), changed.drafts, writes)
+
+        after = self.append(key, revise, actor=Actor.INVENTORY).state
+        attached = _is_backed_by(after, instance.instance_id)
+        decision = "instance_replaced_externally" if attached else "replacement_left_to_repair"
+        reason = f"the node is {after.status}" if attached else f"the node is retired or under repair ({after.status})"
+        log_cause(decision, reason=reason, cluster=config.cluster, node=node, instance_id=instance.instance_id)
+        return attached
+
+
+def _is_backed_by(state: NodeState, instance_id: str) -> bool:
+    return state.incarnation is not None and state.incarnation.instance_id == instance_id
+
+
+def _why_not_vacated(state: NodeState, instance_id: str) -> str:
+    if state.status is NodeStatus.RETIRED:
+        return "the node is retired"
+    return "a case controls the node" if _is_backed_by(state, instance_id) else "another instance backs the node"
+
+
+def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
+    former = state.incarnation
+    former_ids = (former.instance_id,) if former and former.instance_id else ()
+    since = truncate(instance.launched_at) if instance.launched_at else now
+    number = (former.instance if former else 0) + 1
+    return replace(
+        state,
+        incarnation=Incarnation(number, 1, instance.instance_id, None, since),
+        former_instances=(*state.former_instances, *former_ids)[-MAX_FORMER_INSTANCES:],
+        placement=_placement(state, instance, {}),
+        devices=(),
+        isolation=Isolation.NONE,
+        orchestrator_lost_at=None,
+        unverified=True,
+    )
+
+
+def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
+    """Return the transition of a node to a new instance; it ends the conditions of the former instance.
+
+    In a cluster in which faults open no cases (`opens_cases`), a node that serves keeps its status. Otherwise, the
+    transition requires a verification of the new instance.
+    """
+    reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
+    ended = end_all(replaced, at=now, reason=reason)
+    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
+    volumes = left_behind(rules.policy.volumes, replaced.moving_volumes) if former else ""
+    transition = Transition(ended.state, (*faults, _note(replaced, former, reason + volumes, now)))
+    if state.status is not None and state.status.in_service and not rules.config.opens_cases:
+        # The orchestrator may have cordoned the node under its name; only its uncordon ends the request.
+        return replace(transition, state=replace(transition.state, isolation=state.isolation))
+    if state.status is not NodeStatus.PROVISIONING:
+        transition = move_node(transition, NodeStatus.PROVISIONING, reason, now)
+    transition = move_node(transition, NodeStatus.VALIDATING, "a new instance was found, generation raised", now)
+    return require_verification(transition, CODE, reason, rules, now, external=True)
+
+
+def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
+    current, case = state.incarnation, state.live_case
+    facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
+    return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
+
+
+def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
+    host_names, before = usable_names(instance.names, state.key.node), state.placement
+    is_host = names.is_host_name(state.key.node, instance.names)
+    domains = {**known_domains, **instance.domains}
+    return replace(
+        before,
+        instance_type=instance.instance_type or before.instance_type,
+        domain=narrowest(domains) or before.domain,
+        domains=domains,
+        host_names=host_names,
+        aliases=tuple(name for name in before.aliases if name not in host_names),
+        slot=instance.slot or before.slot,
+        named_after=instance.instance_id if is_host else before.named_after,
+    )
+
+
+def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Return the node's state after its opt-out (tag or label) is applied, and the entries about a change.
+
+    A node that opts out is ignored by repairs. If an operator ordered that the node is ignored, nothing changes.
+    """
+    ignored = state.ignored
+    by_label = ignored is not None and ignored.by == LABEL
+    if ignored is not None and by_label and instance.opted_out:
+        # The label may have been removed while the tag stays, or the reverse.
+        return start_ignoring(state, replace(ignored, kubernetes_node=instance.opt_out_node)), ()
+    if instance.opted_out == by_label or (ignored is not None and not by_label):
+        return state, ()
+    text = "excluded from repair by its label" if instance.opted_out else "no longer excluded from repair by its label"
+    note = entry_builder.note(kind="inventory", text=text, at=now, facts={"opted_out": instance.opted_out})
+    excluded = Ignored(LABEL, now, kubernetes_node=instance.opt_out_node)
+    return start_ignoring(state, excluded) if instance.opted_out else stop_ignoring(state, now), (note,)
+
+
+def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
+    added = usable_names(instance.names, state.key.node)
+    return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

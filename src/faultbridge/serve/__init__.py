@@ -1,0 +1,13 @@
+"""Serve: the services of the Lambda functions, and how one function is wired.
+
+Read in this order:
+
+- `entrypoints`: one module a function; `functions/<verb>/handler.py` calls it.
+- `wiring`: makes the services of one function from ports and settings, each at its first use.
+- `ingest`: raw records to committed node states.
+- `gateway`: webhooks and log subscriptions onto the queue.
+- `pager`: events to pages, reminders and summaries.
+- `ops`: the sweep of each minute, the reaction to new entries, the backlog, metrics.
+- `api`: the HTTP API without its server.
+- `console`, `presentation`: the pages of the console as HTML, and what a page shows as plain data.
+"""

@@ -1,0 +1,367 @@
+"""Handlers for clusters, nodes, cases, incidents, entries, streams and rejected records.
+
+One method handles one route and returns a JSON document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+
+from faultbridge.model import names
+from faultbridge.model.cases import APPROVED, DENIED
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.entries import EntryType
+from faultbridge.model.errors import Rejected, UnknownName
+from faultbridge.model.faults import Severity
+from faultbridge.model.findings import Finding
+from faultbridge.model.nodes import NodeKey
+from faultbridge.model.offenders import Odds
+from faultbridge.model.storage import keys, rejects
+from faultbridge.record.history import DeviceHistory
+from faultbridge.record.ports import Clock
+from faultbridge.record.timeline import Timeline, TimelineQuery
+from faultbridge.record.verify import Verified, Verify
+from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
+from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.incidents.changes import IncidentOrders
+from faultbridge.repair.jobs.reports import MAX_REPORT, RecordReport
+from faultbridge.repair.registry.documents import (
+    Document,
+    case_document,
+    cluster_document,
+    entry_document,
+    finding_document,
+    incident_document,
+    node_document,
+    offender_document,
+    page_document,
+    reject_document,
+    shown_node_document,
+)
+from faultbridge.repair.registry.job_views import JobViews, job_document
+from faultbridge.repair.registry.views import CaseView, Views
+from faultbridge.serve.api.requests import (
+    DEFAULT_LIMIT,
+    MAX_LENGTH,
+    MAX_LIMIT,
+    Paging,
+    Request,
+    read_answer,
+    read_mark,
+    read_reason,
+)
+
+FINDING_ID = re.compile(r"f-[a-z2-7]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareHandlers:
+    """Handles requests about the devices and findings of one cluster."""
+
+    directory: Views
+    devices: DeviceHistory
+    judgments: Judgments
+    odds: Odds
+
+    def device_history(self, request: Request) -> Document:
+        """Show the history of a device in one cluster: its nodes, faults, repairs and verdicts, oldest first.
+
+        Raises `UnknownName` if the cluster has no event of the device.
+        """
+        request.check_parameters()
+        self.directory.cluster(request.cluster)
+        events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
+        if not events:
+            raise UnknownName("device", request.path["device"], request.cluster)
+        return {"items": [asdict(event) for event in events]}
+
+    def offenders(self, request: Request) -> Document:
+        """List pairs of a device (card) and a slot with repeated faults of severity error or worse.
+
+        The pair with the most faults is first. Faults recorded before `since` do not count.
+        """
+        request.check_parameters("since")
+        self.directory.cluster(request.cluster)
+        found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
+        return {"items": [offender_document(one) for one in found]}
+
+    def findings(self, request: Request) -> Document:
+        """List findings, oldest first. Findings that have ended are listed only with `ended=true`."""
+        request.check_parameters("ended")
+        self.directory.cluster(request.cluster)
+        found = self.judgments.list([request.cluster], ended=request.flag("ended"))
+        return {"items": [finding_document(one) for one in found]}
+
+    def finding(self, request: Request) -> Document:
+        """Show a finding of the cluster."""
+        request.check_parameters()
+        return finding_document(self._finding(request))
+
+    def mark_finding(self, request: Request) -> Document:
+        """Record whether a finding was right. The mark changes no case and replaces an earlier mark."""
+        request.check_parameters()
+        finding, given = self._finding(request), read_mark(request)
+        return finding_document(self.judgments.mark(finding.id, given.mark, request.caller.name, given.reason))
+
+    def _finding(self, request: Request) -> Finding:
+        finding_id = request.path["finding"]
+        found = self.judgments.find(request.cluster, finding_id) if FINDING_ID.fullmatch(finding_id) else None
+        if found is None:
+            raise UnknownName("finding", finding_id, request.cluster)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandlers:
+    """Handles requests about the jobs of one cluster."""
+
+    directory: Views
+    jobs: JobViews
+    record_report: RecordReport
+    paging: Paging
+    clock: Clock
+
+    def list(self, request: Request) -> Document:
+        """List the followed jobs one page at a time; with `id`, list only this job.
+
+        A followed job runs, or it ended and may still be reported as resumable. `id` also finds any other ended job.
+        """
+        request.check_parameters("id", "limit", "token")
+        self.directory.cluster(request.cluster)
+        job_id = request.text("id")
+        if job_id is not None:
+            return self.paging.page(request, "jobs", [self._document(self.jobs.job(request.cluster, job_id))], None)
+        limit, last_id = self.paging.read(request, "jobs")
+        found, more = self.jobs.page(request.cluster, last_id, limit)
+        return self.paging.page(request, "jobs", [self._document(one) for one in found], more)
+
+    def report(self, request: Request) -> Document:
+        """Record that a job started, ended or reached a step."""
+        request.check_parameters()
+        report = request.json_body(MAX_REPORT)
+        self.directory.cluster(request.cluster)
+        return self._document(self.record_report(request.cluster, report))
+
+    def show(self, request: Request) -> Document:
+        """Show one job by its id. For an id that contains `/` or `%`, use `listJobs` with `id`."""
+        request.check_parameters()
+        job_id = request.path["job"]
+        if not job_id.isprintable() or len(job_id) > MAX_LENGTH:
+            raise UnknownName("job", job_id[:MAX_LENGTH])
+        return self._document(self.jobs.job(request.cluster, job_id))
+
+    def _document(self, job: Job) -> Document:
+        return job_document(job, self.clock.now())
+
+
+MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
+MAX_VERIFIED_ENTRIES = 20_000
+CLUSTER_STREAM = "-"
+CASE_ID = re.compile(r"c-[a-z2-7]{26}")
+INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
+
+LIVE = tuple(status for status in CaseStatus if status.live)
+STATUSES = tuple(status.value for status in CaseStatus)
+TYPES = tuple(entry_type.value for entry_type in EntryType)
+SEVERITIES = tuple(severity.value for severity in Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Handles API requests, one method per route. The server has already checked the access of the caller."""
+
+    directory: Views
+    timeline: Timeline
+    verify: Verify
+    orders: CaseOrders
+    incident_orders: IncidentOrders
+    clock: Clock
+    paging: Paging
+    hardware: HardwareHandlers
+    jobs: JobHandlers
+
+    def clusters(self, request: Request) -> Document:
+        """List all clusters."""
+        request.check_parameters()
+        return {"items": [cluster_document(view) for view in self.directory.clusters()]}
+
+    def cluster(self, request: Request) -> Document:
+        """Show a cluster: its registration, its status, and what limits its repairs."""
+        request.check_parameters()
+        return cluster_document(self.directory.cluster(request.cluster))
+
+    def nodes(self, request: Request) -> Document:
+        """List the nodes of a cluster by name, one page at a time."""
+        request.check_parameters("limit", "token")
+        limit, last_node = self.paging.read(request, "nodes")
+        nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
+        more = nodes[limit - 1].key.node if len(nodes) > limit else None
+        return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
+
+    def node(self, request: Request) -> Document:
+        """Show a node. If it is in service with faults but without a case, also show why no repair starts."""
+        request.check_parameters()
+        config = self.directory.cluster(request.cluster).config
+        return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
+
+    def cases(self, request: Request) -> Document:
+        """List cases, oldest first. Without `status`, resolved and expired cases are left out.
+
+        With `limit`, at most this number of cases is listed: those that were opened last.
+        """
+        request.check_parameters("status", "limit")
+        statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
+        limit = request.integer("limit", 0, 1, MAX_LIMIT)
+        if limit:
+            views = self.directory.recent_cases(self.directory.cluster(request.cluster).config, statuses or LIVE, limit)
+        else:
+            views = self.directory.cases(request.cluster, statuses)
+        return {"items": [case_document(view, self.clock.now()) for view in views]}
+
+    def case(self, request: Request) -> Document:
+        """Show a case of the cluster, with the duration of its phases."""
+        request.check_parameters()
+        return case_document(self._case(request), self.clock.now())
+
+    def case_pages(self, request: Request) -> Document:
+        """List the pages (notifications to operators) that were sent about a case, sorted by kind."""
+        request.check_parameters()
+        return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
+
+    def incidents(self, request: Request) -> Document:
+        """List incidents, oldest first. Closed incidents are listed only with `closed=true`."""
+        request.check_parameters("closed")
+        views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
+        return {"items": [incident_document(view) for view in views]}
+
+    def incident(self, request: Request) -> Document:
+        """Show an incident of the cluster."""
+        request.check_parameters()
+        return incident_document(self.directory.incident(_incident_id(request), request.cluster))
+
+    def close_incident(self, request: Request) -> Document:
+        """Close an incident. The cases that wait for the incident are then released, oldest first."""
+        request.check_parameters()
+        found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
+        self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
+        return self.incident(request)
+
+    def entries(self, request: Request) -> Document:
+        """List timeline entries in the order of recording, one page at a time."""
+        filters = ("node", "case", "device", "job", "code", "type", "severity", "since", "until")
+        request.check_parameters(*filters, "limit", "token")
+        self.directory.cluster(request.cluster)
+        since, until = request.window()
+        node = request.text("node")
+        wanted = TimelineQuery(
+            cluster=request.cluster,
+            node=names.node_name(node) if node else None,
+            case=request.text("case"),
+            device=request.text("device"),
+            job=request.text("job"),
+            codes=request.texts("code"),
+            types=request.choices("type", TYPES),
+            severities=request.choices("severity", SEVERITIES),
+            since=since,
+            until=until,
+        )
+        scope = repr(wanted)
+        limit, position = self.paging.read(request, scope)
+        lines, more = self.timeline.page(wanted, limit, position)
+        return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
+
+    def stream(self, request: Request) -> Document:
+        """List the entries of one stream after a sequence number, for consumers that miss entries.
+
+        At most `limit` entries are listed, by default 100.
+        """
+        request.check_parameters("after", "epoch", "limit")
+        epoch, last = self._head(request)
+        after = request.integer("after", 0, 0, MAX_SEQUENCE)
+        wanted_epoch = request.integer("epoch", epoch, 1, MAX_EPOCH)
+        limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        lines = self.timeline.stream(request.cluster, _stream_node(request), (wanted_epoch, after), limit)
+        return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
+
+    def verified(self, request: Request) -> Document:
+        """Verify the hash chain of one stream.
+
+        Raises `Rejected` (`too_long`) if the current epoch of the stream has over 20,000 entries.
+        """
+        request.check_parameters()
+        if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
+            raise Rejected(
+                "too_long", f"the stream has more than {MAX_VERIFIED_ENTRIES} entries; use `faultbridge verify`"
+            )
+        node = _stream_node(request)
+        result = self.verify(request.cluster, node) if node else self.verify.cluster_stream(request.cluster)
+        return verification_document(result)
+
+    def rejected(self, request: Request) -> Document:
+        """List rejected records of a cluster (refused by ingest and stored), earliest sent first.
+
+        At most `limit` records are listed, by default 100.
+        """
+        request.check_parameters("limit")
+        self.directory.cluster(request.cluster)
+        limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        partition = keys.reject_partition(request.cluster)
+        page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
+        return {"items": [reject_document(rejects.read(found)) for found in page.items]}
+
+    def approve(self, request: Request) -> Document:
+        """Approve the repair attempt for which a case requires approval."""
+        return self._answer(request, approved=True)
+
+    def deny(self, request: Request) -> Document:
+        """Deny the repair attempt for which a case requires approval."""
+        return self._answer(request, approved=False)
+
+    def _answer(self, request: Request, *, approved: bool) -> Document:
+        request.check_parameters()
+        case_id, given = self._case(request).case.id, read_answer(request)
+        answer = self.orders.approve if approved else self.orders.deny
+        answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
+        named = {"case_id": case_id, "attempt": given.attempt, "repair_action": given.repair_action.value}
+        return {**named, "answer": APPROVED if approved else DENIED}
+
+    def _node(self, request: Request) -> NodeKey:
+        return NodeKey(request.cluster, names.node_name(request.path["node"]))
+
+    def _case(self, request: Request) -> CaseView:
+        case_id = request.path["case"]
+        view = self.directory.case(case_id) if CASE_ID.fullmatch(case_id) else None
+        if view is None or view.key.cluster != request.cluster:
+            raise UnknownName("case", case_id)
+        return view
+
+    def _head(self, request: Request) -> tuple[int, int]:
+        if _stream_node(request) is None:
+            head = self.directory.cluster(request.cluster).state.head
+        else:
+            head = self.directory.node(self._node(request)).head
+        return head.epoch, head.sequence
+
+
+Handler = Callable[[Handlers, Request], Document]
+
+
+def verification_document(verified: Verified) -> Document:
+    """Return the result of a verification of hash chains as a JSON document."""
+    return {**asdict(verified), "whole": verified.whole, "anchored": False}
+
+
+def _incident_id(request: Request) -> str:
+    incident_id = request.path["incident"]
+    if not INCIDENT_ID.fullmatch(incident_id):
+        raise UnknownName("incident", incident_id, request.cluster)
+    return incident_id
+
+
+def _stream_node(request: Request) -> str | None:
+    node = request.path["node"]
+    return None if node == CLUSTER_STREAM else names.node_name(node)

@@ -1,0 +1,124 @@
+"""Builds the OpenAPI 3.1 document of the API, docs/reference/openapi.json, from its routes and models."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from faultbridge.model.names import CLUSTER_NAME, NODE_NAME
+from faultbridge.serve.api.handlers import CASE_ID, FINDING_ID, INCIDENT_ID
+from faultbridge.serve.api.requests import ALL_CLUSTERS, MAX_LENGTH, MAX_LIMIT, OPERATOR_CLAIM, READER_CLAIM
+from faultbridge.serve.api.response_models import MODELS
+from faultbridge.serve.api.routes import ROUTES, Parameter, Route
+
+REFERENCE = "#/components/schemas/{model}"
+_PATH_SCHEMAS: dict[str, dict[str, Any]] = {
+    "cluster": {"pattern": f"^{CLUSTER_NAME.pattern}$"},
+    "node": {"pattern": f"^({NODE_NAME.pattern}|-)$", "description": "`-` selects the stream of the cluster itself."},
+    "case": {"pattern": f"^{CASE_ID.pattern}$"},
+    "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
+    "finding": {"pattern": f"^{FINDING_ID.pattern}$"},
+    "job": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "The id of the job, if it has no `/` and no `%`."},
+    "device": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Serial number or UUID."},
+}
+_SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {
+    "text": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
+    "token": {"type": "string", "minLength": 1, "maxLength": 1024},
+    "instant": {"type": "string", "format": "date-time"},
+    "integer": {"type": "integer", "minimum": 0},
+}
+_TOKEN_CLAIMS = (
+    f"The claim `{READER_CLAIM}` names the clusters that the caller may read. The claim `{OPERATOR_CLAIM}` names the "
+    "clusters that the caller may read and operate: every method except GET and HEAD requires it. Both are a list of "
+    f"names or names separated by spaces; `{ALL_CLUSTERS}` means all clusters."
+)
+_PROBLEM_DESCRIPTIONS = {
+    "400": "The request is invalid.",
+    "401": "The request has no valid credentials.",
+    "403": "The caller may not read this cluster or, in a request that changes something, may not operate it.",
+    "404": "Not found.",
+    "409": "The approval request was already answered, has expired, or does not exist; the incident is closed; "
+    "or the job runs already or has ended.",
+    "422": "The stream is too long for one request.",
+    "503": "Try again later.",
+}
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document of the API; the same code always gives the same document."""
+    _, schemas = models_json_schema([(one, "validation") for one in MODELS.values()], ref_template=REFERENCE)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Faultbridge timeline",
+            "version": "1",
+            "description": "Faults of GPU nodes and what was done about them. Pages follow the order of recording; "
+            "late entries are marked. Sort by `occurred_at` for the order of events.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {
+                "iam": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "x-amazon-apigateway-authtype": "awsSigv4",
+                },
+                "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": _TOKEN_CLAIMS},
+            },
+        },
+        "security": [{"iam": []}, {"jwt": []}],
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    summary = (getattr(route.handler, "__doc__", None) or "").strip().splitlines()[0]
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": summary,
+        "parameters": [*_path(route), *map(_query, route.parameters)],
+        "responses": {
+            "200": {"description": summary, "content": {"application/json": {"schema": _model(route.response)}}},
+            **{status: _problem(text) for status, text in _PROBLEM_DESCRIPTIONS.items()},
+        },
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": _model(route.body)}}
+        required = any(field.is_required() for field in MODELS[route.body].model_fields.values())
+        operation["requestBody"] = {"required": required, "content": content}
+    return operation
+
+
+def _path(route: Route) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)}", route.path)
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", **_PATH_SCHEMAS[name]}}
+        for name in names
+    ]
+
+
+def _query(parameter: Parameter) -> dict[str, Any]:
+    schema = dict(_SCHEMA_BY_KIND[parameter.kind])
+    if parameter.allowed:
+        schema = {"type": "string", "enum": list(parameter.allowed)}
+    if parameter.name == "limit":
+        schema |= {"minimum": 1, "maximum": MAX_LIMIT}
+    if parameter.name == "epoch":
+        schema |= {"minimum": 1, "maximum": 9999}
+    if parameter.repeatable:
+        schema = {"type": "array", "items": schema}
+    return {"name": parameter.name, "in": "query", "description": parameter.description, "schema": schema}
+
+
+def _problem(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {"application/problem+json": {"schema": _model("Problem")}}}
+
+
+def _model(name: str) -> dict[str, str]:
+    return {"$ref": REFERENCE.format(model=name)}

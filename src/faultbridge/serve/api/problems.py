@@ -1,0 +1,55 @@
+"""Converts errors to problem documents (RFC 9457) with an HTTP status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from faultbridge.model.errors import FaultbridgeError, Rejected, Transient, UnknownName
+from faultbridge.model.log import log_cause
+
+MEDIA_TYPE = "application/problem+json"
+BAD_REQUEST = HTTPStatus.BAD_REQUEST
+
+_STATUS: Mapping[str, HTTPStatus] = {
+    "unauthorised": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "unknown_route": HTTPStatus.NOT_FOUND,
+    "not_asked": HTTPStatus.CONFLICT,
+    "too_late": HTTPStatus.CONFLICT,
+    "case_over": HTTPStatus.CONFLICT,
+    "answered": HTTPStatus.CONFLICT,
+    "incident_over": HTTPStatus.CONFLICT,
+    "job_runs": HTTPStatus.CONFLICT,
+    "job_ended": HTTPStatus.CONFLICT,
+    "too_long": HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+
+def status_of(error: FaultbridgeError) -> HTTPStatus:
+    """Return the HTTP status of an error."""
+    if isinstance(error, UnknownName):
+        return HTTPStatus.NOT_FOUND
+    if isinstance(error, Rejected):
+        return _STATUS.get(error.reason, BAD_REQUEST)
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Transient) else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Return the HTTP status and the problem document of an error, without internal details.
+
+    `Rejected` means that the request was refused. The document then contains the detail of the error, and the error is
+    logged. For any other error, the detail is empty, and this function logs nothing.
+    """
+    status = status_of(error)
+    if isinstance(error, Rejected):
+        log_cause("request refused", reason=error.reason, status=status.value)
+        return status, problem(status, error.reason, error.detail)
+    reason = "try_again" if isinstance(error, Transient) else "internal"
+    return status, problem(status, reason, "")
+
+
+def problem(status: HTTPStatus, reason: str, detail: str) -> dict[str, Any]:
+    """Return a problem document; `reason` is a stable identifier of the kind of problem."""
+    return {"type": f"urn:faultbridge:{reason}", "title": status.phrase, "status": status.value, "detail": detail[:300]}

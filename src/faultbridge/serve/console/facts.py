@@ -1,0 +1,329 @@
+"""Facts: reads the documents of one web page, with a limited number of reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from faultbridge.decode.data import gpus_by_instance_type, load_catalog
+from faultbridge.model.cases import WaitingFor
+from faultbridge.model.cluster.config import ClusterConfig, failure_domains
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import CaseStatus
+from faultbridge.model.errors import Misconfigured, UnknownName
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.policy import Policy
+from faultbridge.record.cluster_reads import ClusterReads
+from faultbridge.record.ports import Clock
+from faultbridge.record.queries import unhealthy_rows
+from faultbridge.record.timeline import Line, Timeline, TimelineQuery
+from faultbridge.repair.registry.documents import (
+    case_document,
+    cluster_document,
+    entry_document,
+    incident_document,
+    node_document,
+    page_document,
+    shown_node_document,
+)
+from faultbridge.repair.registry.job_views import JobViews, job_document
+from faultbridge.repair.registry.roster import RosterNode
+from faultbridge.repair.registry.views import CaseView, ClusterView, Views
+from faultbridge.serve.presentation.case_values import CaseFacts
+from faultbridge.serve.presentation.cluster_page import ClusterFacts
+from faultbridge.serve.presentation.entry_rows import Document
+from faultbridge.serve.presentation.fleet_page import FleetFacts
+from faultbridge.serve.presentation.grid import GridNode
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    at: datetime
+    version: object
+    value: Any
+
+
+@dataclass(slots=True)
+class Kept:
+    """A cache of data about clusters. A value is used until it reaches a given age.
+
+    A name such as `roster` identifies the kind of data. The cache has at most one value for each cluster and name.
+    """
+
+    clock: Clock
+    _values: dict[tuple[str, str], _Value] = field(default_factory=dict)
+
+    def read(
+        self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
+    ) -> T:
+        """Return the cached value with this name for a cluster, or call `read` and cache the result.
+
+        The cached value is used if it is at most `age` old and was cached with an equal `version`. `version` is a value
+        that changes when the cached value is no longer correct.
+        """
+        now, key = self.clock.now(), (name, config.cluster)
+        kept = self._values.get(key)
+        if kept is None or kept.version != version or now - kept.at > age:
+            kept = self._values[key] = _Value(now, version, read(config))
+        value: T = kept.value
+        return value
+
+    def forget(self, *names: str) -> None:
+        """Remove the cached values with these names; without names, remove all values."""
+        self._values = {key: value for key, value in self._values.items() if names and key[0] not in names}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDocuments:
+    """The documents of the console page of a case.
+
+    `pages` are the notifications that were sent to operators about the case. `older` is True if the case has earlier
+    entries that were not read.
+    """
+
+    facts: CaseFacts
+    pages: tuple[Document, ...]
+    older: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDocuments:
+    """The documents of a node, job or incident page.
+
+    `document` describes the node, job or incident. `older` is True if there are earlier entries that were not read.
+    Only a node page has `case` (the last case of the node), `followed` (the number of followed jobs on the node) and
+    `jobs` (the first of these jobs, sorted by id).
+    """
+
+    document: Document
+    entries: tuple[Document, ...]
+    older: bool
+    jobs: tuple[Document, ...] = ()
+    followed: int = 0
+    case: CaseFacts | None = None
+
+
+def gpus() -> dict[str, int]:
+    """Return the number of GPUs of each instance type."""
+    return dict(gpus_by_instance_type())
+
+
+def meaning(code: str) -> str:
+    """Return the name of a fault code in the catalog; "" for an unknown code."""
+    row = load_catalog().rows.get(code)
+    return row.name if row else ""
+
+
+MAX_ENTRIES = 100
+MAX_CLUSTER_ENTRIES = 40
+MAX_CASES = 20
+MAX_JOBS = 25
+MAX_COUNTED_CASES = 500
+WEEK = timedelta(days=7)
+CLOSED_AGE = timedelta(minutes=5)
+QUARTER_HOUR = timedelta(minutes=15)
+"""Maximum age of cached node placements, GPU time lost in a week, and newest entries of an unchanged stream."""
+
+CLOSED = tuple(status for status in CaseStatus if not status.live)
+Window = tuple[datetime | None, datetime | None]
+
+
+@dataclass(slots=True)
+class Facts:
+    """Reads clusters, nodes, cases, incidents, jobs and entries for pages. It writes nothing."""
+
+    views: Views
+    timeline: Timeline
+    clock: Clock
+    policy: Callable[[ClusterConfig], Policy]
+    kept: Kept = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = Kept(self.clock)
+
+    def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
+        """Read the clusters with these names, and their nodes; None means all clusters."""
+        wanted = None if clusters is None else set(clusters)
+        found = [view for view in self.views.clusters() if wanted is None or view.config.cluster in wanted]
+        facts = []
+        for view in found:
+            rows = unhealthy_rows(self.views.table, view.config)
+            lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
+            live = sum(1 for row in rows if row.get("case"))
+            facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
+        return tuple(facts)
+
+    def _lost_in_a_week(self, config: ClusterConfig) -> int:
+        """Return the GPU-milliseconds lost by cases opened in the last week, at most the 500 opened last."""
+        now = self.clock.now()
+        recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
+        return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
+
+    def cluster(self, cluster: str, window: Window) -> ClusterFacts:
+        """Read a cluster for its page: its cases, open incidents, jobs, and the entries of its own stream.
+
+        At most 20 live and 20 closed cases (those opened last), 25 jobs, and the 40 newest entries are read.
+        """
+        now = self.clock.now()
+        with self._once(cluster) as views:
+            view = views.cluster(cluster)
+            rows = unhealthy_rows(views.table, view.config)
+            opened = sorted((row for row in rows if row.get("case")), key=lambda row: str(row["opened"]), reverse=True)
+            live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
+            incidents = views.incidents(cluster)
+            jobs = JobViews(views.table).first(cluster, MAX_JOBS)
+        known = frozenset(str(row["case"]) for row in opened)
+        closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
+        entries, older = self._entries(view, window)
+        return ClusterFacts(
+            cluster_document(view),
+            now,
+            [case_document(one, now) for one in live],
+            [case_document(one, now) for one in closed],
+            [incident_document(one) for one in incidents],
+            self._grid(view.config, rows),
+            entries,
+            older,
+            jobs.documents(now),
+            live=len(opened),
+            followed=jobs.total,
+            policy=self._limits(view.config),
+        )
+
+    def _limits(self, config: ClusterConfig) -> Policy | None:
+        """Return the policy of a cluster; None if it cannot be read, so that the rest of the page is shown."""
+        try:
+            return self.policy(config)
+        except Misconfigured:
+            return None
+
+    def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
+        def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
+            lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
+            return _documents(lines), older
+
+        if window != (None, None):
+            return read(view.config)
+        return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
+
+    def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
+        return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
+
+    def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
+        """Read a node, its followed jobs, its last case, and the newest entries of its stream in `window`."""
+        view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
+        lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
+        jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
+        entries, now = _documents(lines), self.clock.now()
+        case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
+        document = shown_node_document(state, view.config, now)
+        return StreamDocuments(document, entries, older, jobs.documents(now), jobs.total, case)
+
+    def job(self, cluster: str, job_id: str) -> StreamDocuments:
+        """Read a job and the newest timeline entries about it."""
+        self.views.cluster(cluster)
+        job = JobViews(self.views.table).job(cluster, job_id)
+        lines, older = self.timeline.of_job(cluster, job_id, MAX_ENTRIES)
+        return StreamDocuments(job_document(job, self.clock.now()), _documents(lines), older)
+
+    def case(self, cluster: str, case_id: str) -> CaseDocuments:
+        """Read a case of a cluster, its node, its newest entries, and the notifications to operators about it."""
+        view = self.views.case(case_id)
+        if view.key.cluster != cluster:
+            raise UnknownName("case", case_id)
+        lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
+        facts = self._of_case(view, self.views.cluster(cluster), self.views.node(view.key), _documents(lines))
+        return CaseDocuments(facts, tuple(page_document(one) for one in self.views.pages(case_id)), older)
+
+    def _of_case(
+        self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
+    ) -> CaseFacts:
+        case, waits = view.case, view.case.waiting_for
+        is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
+        return CaseFacts(
+            case_document(view, self.clock.now()),
+            node_document(state),
+            cluster_document(cluster),
+            [one for one in entries if one["metadata"]["case_id"] == case.id],
+            meaning(case.code),
+            self._limits(cluster.config) if is_limited else None,
+            self._failing(cluster, state.key.node) if waits is WaitingFor.BREAKER else (),
+        )
+
+    def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
+        """Return the names of the other nodes of a cluster that have a live case, sorted."""
+        rows = unhealthy_rows(self.views.table, cluster.config)
+        return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
+
+    def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
+        """Read a cluster, its newest `limit` entries in a time window, and the cases of these entries.
+
+        If the entries belong to more than 20 cases, only the 20 cases with the newest entries are read.
+        """
+        query = TimelineQuery(cluster, since=window[0], until=window[1])
+        lines, older = self.timeline.newest(query, limit)
+        entries = _documents(lines)
+        ids = [str(one["metadata"]["case_id"]) for one in reversed(entries) if one["metadata"]["case_id"]]
+        cases = tuple(self.case(cluster, one) for one in list(dict.fromkeys(ids))[:MAX_CASES])
+        return replace(self.cluster(cluster, window), entries=entries, older=older), cases
+
+    def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
+        """Read an incident, its entries, and the nodes of its failure domain.
+
+        Only the newest 100 entries of the cluster's own stream during the incident are searched for entries of the
+        incident.
+        """
+        with self._once(cluster) as views:
+            view, of = views.incident(incident_id, cluster), views.cluster(cluster)
+            rows = unhealthy_rows(views.table, of.config)
+        incident, config = view.incident, of.config
+        until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
+        lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)
+        entries = tuple(one for one in _documents(lines) if one["data"].get("incident_id") == incident_id)
+        members = {
+            one.node
+            for one in self._roster(config)
+            if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
+        }
+        nodes = tuple(one for one in self._grid(config, rows) if one.node in members)
+        return StreamDocuments(incident_document(view), entries, older), nodes
+
+    def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
+        """Return the nodes of a cluster with their status and placement.
+
+        `rows` are the rows of the unhealthy nodes; any other node gets the status `healthy`. The nodes and their
+        placements may be up to 15 minutes old.
+        """
+        unhealthy = {str(row["node"]): row for row in rows}
+        return tuple(
+            GridNode(
+                node=one.node,
+                status=str(unhealthy[one.node]["status"]) if one.node in unhealthy else "healthy",
+                group=one.group,
+                domain=one.domain,
+                instance_type=one.instance_type,
+            )
+            for one in self._roster(config)
+        )
+
+    @contextmanager
+    def _once(self, cluster: str) -> Iterator[Views]:
+        """Yield `Views` that read a cluster once and reuse the result for at most five seconds."""
+        reads = ClusterReads(self.views.table, self.clock)
+        with reads.once(cluster, policy=False):
+            yield Views(reads)
+
+    def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
+        return self.kept.read("roster", config, QUARTER_HOUR, self._nodes)
+
+    def _nodes(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
+        return tuple(one for one in self.views.roster(config) if not one.retired)
+
+
+def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:
+    return tuple(entry_document(line) for line in lines)

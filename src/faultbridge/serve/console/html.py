@@ -1,0 +1,183 @@
+"""HTML: renders templates, and escapes the values in them.
+
+Control characters and direction marks are made visible. Only the texts of the style sheet and the script are not
+escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.safe_text import visible
+from faultbridge.model.times import to_text
+from faultbridge.record.entry_text import duration_text
+
+ASSETS = Path(__file__).parent / "assets"
+STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"
+_MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A style sheet, script or icon that pages load."""
+
+    name: str
+    text: str
+
+    @property
+    def media_type(self) -> str:
+        """Return the media type of the file, for the header `Content-Type`."""
+        return _MEDIA_TYPES[Path(self.name).suffix]
+
+    @property
+    def hashed_name(self) -> str:
+        """Return the file name with a hash of the text. Browsers may cache a file of this name forever."""
+        stem, suffix = self.name.rsplit(".", 1)
+        return f"{stem}-{hashlib.sha256(self.text.encode()).hexdigest()[:12]}.{suffix}"
+
+    @property
+    def source_hash(self) -> str:
+        """Return the hash that a content security policy lists to allow this text inside a page."""
+        return f"sha256-{base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()}"
+
+
+@cache
+def asset(name: str) -> Asset:
+    """Return the style sheet, script or icon with this file name."""
+    return Asset(name, (ASSETS / name).read_text(encoding="utf-8"))
+
+
+def by_hashed_name(name: str) -> Asset | None:
+    """Return the asset with this hashed name; None if the name is unknown or of an earlier version."""
+    return next((one for one in map(asset, (STYLE, SCRIPT, ICON)) if one.hashed_name == name), None)
+
+
+TEMPLATES = Path(__file__).parent / "templates"
+BASE = "/console"
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d(?: UTC)?"
+_ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_TIME})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The addresses of pages. Each address begins with `base`.
+
+    If `base` is None, as in a report file, the addresses are empty, and names are shown without links.
+    """
+
+    base: str | None = BASE
+
+    def fleet(self) -> str:
+        """Return the address of the fleet page."""
+        return self.base or ""
+
+    def cluster(self, cluster: str, **query: str) -> str:
+        """Return the address of the page of a cluster, with query parameters."""
+        return self._path("clusters", cluster, **query)
+
+    def node(self, cluster: str, node: str, **query: str) -> str:
+        """Return the address of the page of a node, with query parameters."""
+        return self._path("clusters", cluster, "nodes", node, **query)
+
+    def case(self, cluster: str, case_id: str, **query: str) -> str:
+        """Return the address of the page of a case, with query parameters."""
+        return self._path("clusters", cluster, "cases", case_id, **query)
+
+    def incident(self, cluster: str, incident_id: str, **query: str) -> str:
+        """Return the address of the page of an incident, with query parameters."""
+        return self._path("clusters", cluster, "incidents", incident_id, **query)
+
+    def job(self, cluster: str, job_id: str, **query: str) -> str:
+        """Return the address of the page of a job, with query parameters.
+
+        The job id is a query parameter, because it may contain `/`.
+        """
+        return self._path("clusters", cluster, "jobs", id=job_id, **query)
+
+    def asset(self, name: str) -> str:
+        """Return the address of a style sheet, script or icon."""
+        return self._path("assets", asset(name).hashed_name)
+
+    def _path(self, *parts: str, **query: str) -> str:
+        if self.base is None:
+            return ""
+        path = "/".join((self.base, *(quote(part, safe="", errors="replace") for part in parts)))
+        return f"{path}?{urlencode(query, errors='replace')}" if query else path
+
+
+def render(template: str, links: Links, **values: object) -> str:
+    """Render a template with values, and return the page as text."""
+    return _environment().get_template(template).render(links=links, style=asset(STYLE), script=asset(SCRIPT), **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_show,
+    )
+    environment.filters |= {
+        "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S}",
+        "iso": to_text,
+        "parameter": lambda text: quote(text, safe="", errors="replace"),
+        "percent": lambda share: f"{100 * share:.3f}%",
+        "linked_ids": linked_ids,
+        "whole_words": whole_words,
+        "duration": lambda length: duration_text(length) if length is not None else "",
+    }
+    environment.globals["points"] = _points
+    return environment
+
+
+def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
+    """Return a sentence as HTML, with no line break in times and in ids of instances, cases and incidents.
+
+    With `links`, the ids of cases and incidents become links to their pages in `cluster`.
+    """
+    parts = _ID.split(visible(text))  # every second part is an id
+    shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
+    return Markup().join(shown)
+
+
+def whole_words(command: str) -> Markup:
+    """Return a command as HTML that is broken into lines only at spaces, so that options stay whole."""
+    return Markup(" ").join(Markup('<span class="id">{}</span>').format(word) for word in visible(command).split(" "))
+
+
+def _id(text: str, links: Links | None, cluster: str) -> Markup:
+    address = ""
+    if links is None:
+        return Markup('<span class="id">{}</span>').format(text)
+    if text.startswith("c-"):
+        address = links.case(cluster, text)
+    elif text.startswith("inc-"):
+        address = links.incident(cluster, text)
+    link = Markup('<a class="id" href="{}">{}</a>')
+    return link.format(address, text) if address else Markup('<span class="id">{}</span>').format(text)
+
+
+def _show(value: object) -> object:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return visible(value)
+
+
+def _points(corners: tuple[tuple[float, float], ...]) -> str:
+    """Return the corners of a polygon as text for an SVG drawing of 1000 by 100 units.
+
+    The corners are given as shares of width and height, measured from the lower left.
+    """
+    return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)

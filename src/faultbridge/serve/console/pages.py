@@ -1,0 +1,296 @@
+"""Pages: builds the page of each console path as HTML, its documents as JSON, or its entries as CSV."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
+from http import HTTPStatus
+
+from faultbridge.model import names
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
+from faultbridge.model.times import from_text
+from faultbridge.serve.api.handlers import CASE_ID, INCIDENT_ID
+from faultbridge.serve.api.problems import problem_of
+from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
+from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
+from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
+from faultbridge.serve.presentation.case_page import case_page
+from faultbridge.serve.presentation.cluster_page import cluster_page
+from faultbridge.serve.presentation.downloads import entries_csv
+from faultbridge.serve.presentation.entry_rows import Document, entry_rows, occurred_at
+from faultbridge.serve.presentation.fleet_page import fleet_page
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.incident_page import incident_page
+from faultbridge.serve.presentation.job_page import job_page
+from faultbridge.serve.presentation.node_page import node_page
+
+HTML, CSV, JSON = "text/html; charset=utf-8", "text/csv; charset=utf-8", "application/json"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""The content security policy: only own files, no inline script or style, no other host, no frame."""
+
+SECURITY: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+REVALIDATE = "private, no-cache"
+IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+def entity_tag(version: str) -> str:
+    """Return the weak entity tag (HTTP `ETag`) for a page.
+
+    `version` is a text that changes when the page shows another state, such as the text of the page itself.
+    """
+    return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A response: its text, its media type, its status, and how long a browser may cache it.
+
+    - If `file_name` is set, the browser saves the text as a file of this name. If it is None, the browser shows it.
+    - `tag` is the entity tag. If it is empty, the tag is derived from the text.
+    - Two texts with the same entity tag show the same state. Only durations until now may differ, such as "open for
+      2m".
+    """
+
+    text: str
+    media_type: str = HTML
+    status: HTTPStatus = HTTPStatus.OK
+    cache: str = REVALIDATE
+    file_name: str | None = None
+    tag: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """Return the HTTP headers of the response, security headers included."""
+        attachment = {"Content-Disposition": f'attachment; filename="{self.file_name}"'} if self.file_name else {}
+        return {
+            **SECURITY,
+            "Content-Type": self.media_type,
+            "Cache-Control": self.cache,
+            "ETag": self.tag or entity_tag(self.text),
+            **attachment,
+        }
+
+    def not_modified(self, if_none_match: str) -> bool:
+        """Return whether the client already has this content, so that the content need not be sent.
+
+        `if_none_match` is the request header with the entity tags of the content that the client has. The result is
+        False if the status of the response is not 200.
+        """
+        named = {one.strip() for one in if_none_match.split(",")}
+        return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named
+
+
+FORMATS = ("html", "json", "csv")
+SECONDS_LIVE, SECONDS_QUIET = 10, 60
+"""Seconds after which an open page checks for changes: the first value if the page is live, else the second."""
+
+PRESETS = (("1 hour", timedelta(hours=1)), ("24 hours", timedelta(hours=24)), ("7 days", WEEK))
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """The data of one page: a template with its values, the documents for JSON, and the entries for CSV.
+
+    `name` is the name of the JSON or CSV file, without its ending. `live` is True if the page changes often, for
+    example while a case is live.
+    """
+
+    template: str
+    values: dict[str, object]
+    documents: Mapping[str, object]
+    entries: Iterable[Document]
+    name: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Answers requests for pages of the console.
+
+    The server has already authenticated the caller. This class checks that the cluster exists and that the caller may
+    access it.
+    """
+
+    facts: Facts
+    links: Links = field(default_factory=Links)
+
+    def __call__(self, path: str, request: Request) -> Content:
+        """Return the content for a path below `/console`.
+
+        A `FaultbridgeError` becomes a page that states the reason.
+        """
+        try:
+            return self._content(path.strip("/"), request)
+        except FaultbridgeError as error:
+            return self.error(error)
+
+    def error(self, error: FaultbridgeError) -> Content:
+        """Return a page about an error, without internal details."""
+        status, document = problem_of(error)
+        text = render("error.html", self.links, title=status.phrase, problem=document)
+        return Content(text, status=status, cache="no-store")
+
+    def internal_error(self) -> Content:
+        """Return a page about an unexpected error."""
+        return self.error(Misconfigured("a bug"))
+
+    def _content(self, path: str, request: Request) -> Content:
+        if path.startswith("assets/"):
+            found = by_hashed_name(path.removeprefix("assets/"))
+            if found is None:
+                raise Rejected("unknown_route", "no such file; reload the page")
+            return Content(found.text, found.media_type, cache=IMMUTABLE)
+        for pattern, build in _ROUTES:
+            matched = pattern.fullmatch(path)
+            if matched:
+                return self._page(build, Request({**matched.groupdict()}, request.query, caller=request.caller))
+        raise Rejected("unknown_route", "no such page; start at /console")
+
+    def _page(self, build: Callable[[Pages, Request], PageData], request: Request) -> Content:
+        if "cluster" in request.path:
+            request.caller.check(names.cluster_name(request.path["cluster"]))
+        request.check_parameters("since", "until", "format", "q", "type", *(("id",) if build is Pages.job else ()))
+        wanted = (request.choices("format", FORMATS) or ("html",))[-1]
+        data = build(self, request)
+        if wanted == "json":
+            return Content(json.dumps(data.documents, indent=2), JSON, file_name=f"{data.name}.json")
+        if wanted == "csv":
+            return Content(entries_csv(entry_rows(data.entries)), CSV, file_name=f"{data.name}.csv")
+        since, until = request.window()
+        seconds = 0 if until else SECONDS_LIVE if data.live else SECONDS_QUIET
+        tag = entity_tag(self._version(data))
+        values = {"since": since, "until": until, "refresh": seconds, "version": tag, "report": False} | data.values
+        values["presets"] = [(text, self._now(()) - length) for text, length in PRESETS]
+        return Content(render(data.template, self.links, **values), tag=tag)
+
+    def _version(self, data: PageData) -> str:
+        """Return the text from which the entity tag of a page is computed.
+
+        The text changes with the documents of the page (except ages), the style sheet and the script. The text of a
+        live page also changes every minute.
+        """
+        minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
+        return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
+
+    def fleet(self, request: Request) -> PageData:
+        """Return the fleet page, with the clusters that the caller may access."""
+        allowed = request.caller.clusters
+        found = self.facts.fleet(None if allowed is None or ALL_CLUSTERS in allowed else allowed)
+        page = fleet_page(found, gpus(), self.facts.clock.now() - WEEK)
+        documents = {"clusters": [one.cluster for one in found], "gpu_hours_lost": round(page.gpu_hours_lost, 1)}
+        return PageData("fleet.html", {"page": page}, documents, (), "fleet", page.live)
+
+    def cluster(self, request: Request) -> PageData:
+        """Return the page of a cluster for a time window."""
+        window = request.window()
+        facts = self.facts.cluster(request.cluster, window)
+        page = cluster_page(facts, self._span(window, facts.entries))
+        documents = {
+            "cluster": facts.cluster,
+            "live_cases": facts.live_cases,
+            "closed_cases": facts.closed_cases,
+            "incidents": facts.incidents,
+            "jobs": facts.jobs,
+            "limits": facts.limits,
+            "entries": facts.entries,
+        }
+        return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)
+
+    def node(self, request: Request) -> PageData:
+        """Return the page of a node for a time window."""
+        window, node = request.window(), names.node_name(request.path["node"])
+        found = self.facts.node(request.cluster, node, window)
+        span = self._span(window, found.entries)
+        jobs, followed, case = found.jobs, found.followed, found.case
+        page = node_page(
+            found.document, found.entries, span, older=found.older, jobs=jobs, followed=followed, case=case
+        )
+        documents = {"node": found.document, "jobs": found.jobs, "entries": found.entries}
+        return PageData("node.html", {"page": page}, documents, found.entries, f"{request.cluster}-node", page.live)
+
+    def case(self, request: Request) -> PageData:
+        """Return the page of a case."""
+        case_id = request.path["case"]
+        if not CASE_ID.fullmatch(case_id):
+            raise UnknownName("case", case_id)
+        found = self.facts.case(request.cluster, case_id)
+        facts = found.facts
+        page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
+        documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": facts.entries}
+        return PageData("case.html", {"page": page}, documents, facts.entries, case_id, page.live)
+
+    def job(self, request: Request) -> PageData:
+        """Return the page of a job."""
+        found = self.facts.job(request.cluster, request.text("id") or "")
+        page = job_page(found.document, found.entries, self._now(found.entries), older=found.older)
+        documents = {"job": found.document, "entries": found.entries}
+        return PageData("job.html", {"page": page}, documents, found.entries, f"{request.cluster}-job", page.live)
+
+    def incident(self, request: Request) -> PageData:
+        """Return the page of an incident."""
+        incident_id = request.path["incident"]
+        if not INCIDENT_ID.fullmatch(incident_id):
+            raise UnknownName("incident", incident_id, request.cluster)
+        found, nodes = self.facts.incident(request.cluster, incident_id)
+        page = incident_page(
+            found.document,
+            nodes,
+            found.entries,
+            self._now(found.entries),
+            older=found.older,
+            meaning=meaning(found.document["code"]),
+        )
+        documents = {"incident": found.document, "entries": found.entries}
+        return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
+
+    def _now(self, entries: Iterable[Document]) -> datetime:
+        """Return the start of the current minute, or the latest recording time of `entries` if it is later.
+
+        The current time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
+        """
+        minute = self.facts.clock.now().replace(second=0, microsecond=0)
+        return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
+
+    def _span(self, window: Window, entries: Iterable[Document]) -> Span:
+        """Return the time span that a page shows for a time window.
+
+        If the window has no end, or ends in the future, the span ends now. If the window has no start, the span starts
+        at the first of `entries`, or one minute ago if there are no entries.
+        """
+        since, until = window
+        now = self._now(entries)
+        first = min((occurred_at(one) for one in entries), default=now - MINUTE)
+        return Span(since or first, min(until, now) if until else now, running=until is None or until >= now)
+
+
+def _without_ages(document: object) -> object:
+    if isinstance(document, Mapping):
+        return {name: _without_ages(value) for name, value in document.items() if name not in _AGES}
+    return [_without_ages(one) for one in document] if isinstance(document, list | tuple) else document
+
+
+_AGES = frozenset({"age_ms", "phases", "gpu_time_lost_ms"})
+_C = r"clusters/(?P<cluster>[^/]+)"
+_ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...] = (
+    (re.compile(""), Pages.fleet),
+    (re.compile(_C), Pages.cluster),
+    (re.compile(rf"{_C}/nodes/(?P<node>[^/]+)"), Pages.node),
+    (re.compile(rf"{_C}/cases/(?P<case>[^/]+)"), Pages.case),
+    (re.compile(rf"{_C}/jobs"), Pages.job),
+    (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
+)

@@ -1,0 +1,62 @@
+"""The console function: serves the read-only web console behind API Gateway."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from faultbridge.adapters.aws.telemetry import emit, logger
+from faultbridge.model.errors import FaultbridgeError
+from faultbridge.serve.api.requests import Request, read_query
+from faultbridge.serve.console.html import BASE
+from faultbridge.serve.console.pages import Content
+from faultbridge.serve.entrypoints.http_event import caller_of
+
+if TYPE_CHECKING:
+    from faultbridge.serve.wiring.installation import Installation
+
+MIN_COMPRESSED = 1_000
+
+
+def console(event: dict[str, Any], _context: object, installation: Installation) -> dict[str, Any]:
+    """Serve one page of the console, and count the request in the metrics."""
+    response = answer(event, installation)
+    emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
+    return response
+
+
+def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
+    """Return the page for one request; every error becomes an error page without a traceback."""
+    headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    content = _content(event, installation)
+    if content.not_modified(headers.get("if-none-match", "")):
+        return {"statusCode": 304, "headers": content.headers()}
+    return _response(content, compress="gzip" in headers.get("accept-encoding", ""))
+
+
+def _content(event: dict[str, Any], installation: Installation) -> Content:
+    pages = installation.console.pages
+    try:
+        query = read_query(str(event.get("rawQueryString") or ""))
+        path = unquote(str(event.get("rawPath") or "")).removeprefix(BASE)
+        return pages(path, Request({}, query, caller=caller_of(event)))
+    except FaultbridgeError as error:
+        return pages.error(error)
+    except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
+        logger().exception("a request failed")
+        return pages.internal_error()
+
+
+def _response(content: Content, *, compress: bool) -> dict[str, Any]:
+    body = content.text.encode()
+    headers = content.headers() | {"Vary": "Accept-Encoding"}
+    if compress and len(body) >= MIN_COMPRESSED:
+        body, headers = gzip.compress(body, 6, mtime=0), headers | {"Content-Encoding": "gzip"}
+    return {
+        "statusCode": content.status.value,
+        "headers": headers,
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+    }

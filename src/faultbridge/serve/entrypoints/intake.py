@@ -1,0 +1,103 @@
+"""The intake function: forwards webhook requests and CloudWatch Logs batches to the record queue."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.aws.telemetry import emit, logger
+from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.serve.api.problems import MEDIA_TYPE, problem
+from faultbridge.serve.gateway.webhooks import WebhookRequest
+
+if TYPE_CHECKING:
+    from faultbridge.serve.wiring.installation import Installation
+
+TIMESTAMP, SIGNATURE = "x-faultbridge-timestamp", "x-faultbridge-signature"
+AUTHORIZATION = "authorization"
+_STATUS: Mapping[str, HTTPStatus] = {
+    "unauthorised": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "replayed": HTTPStatus.CONFLICT,
+    "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+}
+
+
+def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+    """Forward one webhook request, or one batch of CloudWatch log events, to the record queue.
+
+    Returns the HTTP response to the webhook request. For a batch, the result contains the record id (None if the batch
+    contains no event to record), or the reason of the refusal.
+    """
+    if "awslogs" in event:
+        return _forward_logs(event, installation)
+    return _forward_webhook(event, installation)
+
+
+def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+    """Forward a batch of log events; an invalid batch is logged and dropped.
+
+    After any other error, Lambda retries the batch.
+    """
+    try:
+        record_id = installation.gateway.log_subscription(str(_members(event["awslogs"]).get("data", "")))
+    except Rejected as error:
+        logger().error("a batch of log events was refused", reason=error.reason, detail=error.detail)
+        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
+        return {"refused": error.reason}
+    emit({"IntakeTaken": int(record_id is not None), "IntakeRefused": 0}, channel="logs", record=record_id)
+    return {"record_id": record_id}
+
+
+def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+    try:
+        post = _post_of(event)
+        record_id = installation.gateway.webhooks(post)
+    except Rejected as error:
+        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=_sender(event))
+        status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)
+        return _response(status, problem(status, error.reason, error.detail), MEDIA_TYPE)
+    except FaultbridgeError as error:
+        logger().exception("a webhook request could not be forwarded", sender=_sender(event))
+        emit({"IntakeTaken": 0, "IntakeRefused": 0, "IntakeFailed": 1}, channel="webhook")
+        transient = isinstance(error, Transient)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if transient else HTTPStatus.INTERNAL_SERVER_ERROR
+        return _response(status, problem(status, "try_again" if transient else "internal", ""), MEDIA_TYPE)
+    emit({"IntakeTaken": 1, "IntakeRefused": 0}, channel="webhook", record=record_id, sender=post.sender)
+    return _response(HTTPStatus.ACCEPTED, {"record_id": record_id}, "application/json")
+
+
+def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
+    path = _members(event.get("pathParameters"))
+    headers = {str(name).lower(): str(value) for name, value in _members(event.get("headers")).items()}
+    text = event.get("body") or ""
+    try:
+        body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
+    except (binascii.Error, ValueError, TypeError, AttributeError):
+        raise Rejected("bad_body", "the body is not text or valid base64") from None
+    return WebhookRequest(
+        method=str(_members(_members(event.get("requestContext")).get("http")).get("method", "")),
+        sender=str(path.get("sender", "")),
+        source=str(path.get("source", "")),
+        body=body,
+        timestamp=headers.get(TIMESTAMP, ""),
+        signature=headers.get(SIGNATURE, ""),
+        authorization=headers.get(AUTHORIZATION, ""),
+    )
+
+
+def _sender(event: Mapping[str, Any]) -> str:
+    return str(_members(event.get("pathParameters")).get("sender", ""))[:64]
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _response(status: HTTPStatus, document: Mapping[str, Any], media_type: str) -> dict[str, Any]:
+    headers = {"Content-Type": media_type, "Cache-Control": "no-store"}
+    return {"statusCode": status.value, "headers": headers, "body": json.dumps(document)}

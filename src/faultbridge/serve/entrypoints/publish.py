@@ -1,0 +1,40 @@
+"""The publish function: sends new entries from the table stream to the bus and to the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster, logger
+from faultbridge.model.errors import FaultbridgeError
+from faultbridge.serve.entrypoints.table_stream import new_images
+from faultbridge.serve.ops.metrics import count_entries
+
+if TYPE_CHECKING:
+    from faultbridge.model.storage.writes import Item
+    from faultbridge.serve.wiring.installation import Installation
+
+
+def publish(event: Mapping[str, Any], installation: Installation) -> None:
+    """Publish and archive a batch of new entries.
+
+    Raises an error if an entry could not be published, so that Lambda retries the batch. A failure of the archive is
+    only logged, because the daily seal adds the missing entries.
+    """
+    entries = list(new_images(event))
+    published = installation.ledger.publish(entries)
+    archived = _write_archive(entries, installation)
+    for cluster, measures in count_entries(entries, installation.ports.clock.now()).items():
+        emit_for_cluster(cluster, measures.counts, measures.durations)
+        for code, counts in measures.codes.items():
+            emit_for_cluster(cluster, counts, code=code)
+    emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
+
+
+def _write_archive(entries: Sequence[Item], installation: Installation) -> int:
+    # The daily seal adds missing entries from the table, so a failed archive write must not publish the batch twice.
+    try:
+        return installation.archive.write(entries)
+    except FaultbridgeError as error:
+        logger().error("entries were not archived; the daily seal adds them from the table", failure=str(error))
+        return 0

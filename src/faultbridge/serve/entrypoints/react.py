@@ -1,0 +1,31 @@
+"""The react function: updates incidents and jobs, isolates nodes and starts repairs after new entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.aws.telemetry import emit
+from faultbridge.serve.entrypoints.table_stream import new_images
+from faultbridge.serve.ops.react import status_causes
+
+if TYPE_CHECKING:
+    from faultbridge.model.storage.writes import Item
+    from faultbridge.serve.wiring.installation import Installation
+
+
+def react(event: Mapping[str, Any], installation: Installation) -> None:
+    """Update the incidents, jobs and repairs of every node and cluster that has a new entry.
+
+    Raises an error if any of these steps failed, so that Lambda retries the batch. An entry only triggers the steps,
+    which read the current state from the table.
+    """
+    entries = list(new_images(event))
+    triggers = {(str(entry["cluster"]), _node(entry)) for entry in entries}
+    installation.ops.react(triggers, status_causes(entries))
+    emit({"Doorbells": len(triggers)})
+
+
+def _node(image: Item) -> str | None:
+    node = image.get("node")
+    return None if node is None else str(node)

@@ -1,0 +1,18 @@
+"""The replacement function: runs one step of a repair attempt. Step Functions calls the function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.aws.telemetry import emit
+
+if TYPE_CHECKING:
+    from faultbridge.serve.wiring.installation import Installation
+
+
+def replacement(event: Mapping[str, Any], installation: Installation) -> dict[str, str]:
+    """Run one step of a repair attempt, and return its outcome."""
+    result = installation.repair.step_runner(event, event.get("token"))
+    emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
+    return result

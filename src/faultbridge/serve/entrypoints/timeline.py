@@ -1,0 +1,81 @@
+"""The timeline function: serves the HTTP API for the recorded history behind API Gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+
+from faultbridge.adapters.aws.telemetry import emit, logger
+from faultbridge.model import names
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected
+from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
+from faultbridge.serve.api.requests import Request, read_query
+from faultbridge.serve.api.routes import ROUTES, Route
+from faultbridge.serve.entrypoints.http_event import body_of, caller_of
+
+if TYPE_CHECKING:
+    from faultbridge.serve.wiring.installation import Installation
+
+HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
+    """Serve one request of the HTTP API, and count it in the metrics."""
+    response = answer(event, context, installation)
+    emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
+    return response
+
+
+def answer(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
+    """Return the response to one request; every error becomes a problem document (RFC 9457).
+
+    A response never contains a traceback.
+    """
+    resolver = APIGatewayHttpResolver()
+    for route in ROUTES:
+        path = route.path.replace("{", "<").replace("}", ">")
+        resolver.route(path, method=[route.method])(_handler_of(route, event, installation))
+    unknown = Rejected("unknown_route", "no such route; see docs/reference/openapi.json")
+    resolver.not_found(lambda _error: _error_response(unknown))
+    response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
+    return response
+
+
+def _handler_of(route: Route, event: Mapping[str, Any], installation: Installation) -> Callable[..., Response[str]]:
+    def serve(**path: str) -> Response[str]:
+        try:
+            return _response(200, _call_route(route, event, path, installation))
+        except FaultbridgeError as error:
+            if not isinstance(error, Rejected):
+                logger().exception("a request failed", route=route.name)
+            return _error_response(error)
+        except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
+            logger().exception("a request failed", route=route.name)
+            return _error_response(Misconfigured("a bug"))
+
+    return serve
+
+
+def _call_route(
+    route: Route, event: Mapping[str, Any], path: Mapping[str, str], installation: Installation
+) -> Mapping[str, Any]:
+    caller = caller_of(event)
+    if route.in_cluster:
+        names.cluster_name(path["cluster"])
+    caller.check(path.get("cluster"))
+    if route.is_write:
+        caller.check_operator(path.get("cluster"))
+    query = read_query(str(event.get("rawQueryString") or ""))
+    return route.handler(installation.api.answers, Request(path, query, body_of(event), caller))
+
+
+def _error_response(error: FaultbridgeError) -> Response[str]:
+    status, document = problem_of(error)
+    return _response(status.value, document, MEDIA_TYPE)
+
+
+def _response(status: int, document: Mapping[str, Any], media_type: str = "application/json") -> Response[str]:
+    return Response(status_code=status, content_type=media_type, body=json.dumps(document), headers=dict(HEADERS))

@@ -1,0 +1,409 @@
+"""Sends the pages of one event at least once. All repetitions of a page have one key.
+
+If the table or the paging service does not respond before a page is sent, the call raises an error, and the event is
+delivered again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.decide.entry_builder import component_data, incarnation_data
+from faultbridge.model.cases import Case
+from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.events.wire import ALL_DATA
+from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import items, keys
+from faultbridge.model.times import from_text
+from faultbridge.record.entry_text import component_text
+from faultbridge.record.ports import Clock, Pager, ProviderFailure, Table
+from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
+from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState
+from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
+from faultbridge.serve.pager.rules import PageRule, rules_for
+from faultbridge.serve.pager.service_formats import message_of, shorten
+
+UNKNOWN_STATUS = "unknown"
+NO_ORCHESTRATOR = "none"
+ESCALATED = "escalated"
+MAX_NODES_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDetails:
+    """The stored case, node state and cluster registration that belong to an event.
+
+    A value is None if the event does not name it. The case and the registration are also None if they are not stored.
+    """
+
+    case: Case | None = None
+    node: NodeState | None = None
+    config: ClusterConfig | None = None
+
+
+def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, links: Links) -> Page:
+    """Return the page for an event: the texts of its rule, filled with the values of the event.
+
+    Stored details fill the values that the event does not contain.
+    """
+    metadata, data = event["metadata"], event["data"]
+    values = _TextValues(
+        _scalars(data.get("facts") or {})
+        | _scalars(data)
+        | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
+        | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
+        | _isolation_texts(stored.config)
+        | {"nodes": _nodes_text(data.get("nodes")), "no_repairs": _no_repairs_text(stored.config)}
+    )
+    cause = data.get("cause") or _cause_of(stored.case)
+    return Page(
+        key=rule.key(event),
+        state=rule.state,
+        urgency=rule.urgency,
+        headline=rule.headline.format_map(values),
+        fault=_fault_text(cause, data),
+        location=_location(metadata, data, cause.get("component"), stored.node),
+        system_action=rule.system_action.format_map(values),
+        action_required=rule.action_required.format_map(values),
+        commands=tuple(
+            one.format_map(values) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
+        ),
+        runbook=links.runbook(runbook_of(rule, data)),
+        timeline=links.timeline(metadata["cluster"], metadata.get("case_id")),
+        event_type=metadata["event_type"],
+        event_id=metadata["event_id"],
+        occurred_at=from_text(metadata["occurred_at"]),
+        code=cause.get("code"),
+        severity=data.get("severity")
+        or metadata.get("severity")
+        or (stored.case.severity.value if stored.case else None),
+        case_id=metadata.get("case_id"),
+        since=_since(data, stored.case),
+        phases=data.get("phases") or {},
+    )
+
+
+def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
+    return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
+
+
+def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
+    """Return the name of the runbook that a page links to.
+
+    For a page about an escalated case, this is the runbook for the reason why the repair failed. If the page has
+    another kind, or the reason has no runbook, this is the runbook of the rule.
+    """
+    reason = str(data.get("reason") or "").partition(":")[0]
+    has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
+    return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook
+
+
+def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
+    if config is None or config.orchestrator != NO_ORCHESTRATOR:
+        return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
+    why = "isolation is not applicable: the cluster has no orchestrator"
+    return {
+        "isolates": f"Does not isolate the node ({why})",
+        "isolated": f"out of service ({why})",
+        "meanwhile": "Keep new work off the node: nothing else does.",
+        "not_isolated": f" {why[:1].upper()}{why[1:]}, so keep new work off yourself.",
+    }
+
+
+def _no_repairs_text(config: ClusterConfig | None) -> str:
+    if config is None or config.repairs:
+        return ""
+    text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
+    follows = config.repair_owner is RepairOwner.PROVIDER
+    return f"{text} Repairs of the provider do not wait." if follows else text
+
+
+class _TextValues(dict[str, str | None]):
+    def __missing__(self, _name: str) -> str:
+        return "?"
+
+
+def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
+    if not nodes:
+        return "none"
+    shown = list(nodes["listed"])[:MAX_NODES_SHOWN]
+    more = int(nodes["count"]) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _cause_of(case: Case | None) -> dict[str, Any]:
+    return {} if case is None else {"code": case.code, "component": component_data(case.component)}
+
+
+def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    if not cause:
+        return str(data.get("reason") or "")
+    fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
+    message = str(cause.get("message") or cause.get("text") or "")
+    if message == fault or message.startswith((f"{fault}:", f"{fault} ")):
+        return message
+    return f"{fault}: {message}" if message else fault
+
+
+def _location(
+    metadata: Mapping[str, Any], data: Mapping[str, Any], component: Mapping[str, Any] | None, node: NodeState | None
+) -> Location:
+    incarnation = data.get("incarnation") or incarnation_data(node.incarnation if node else None) or {}
+    fields = component or {}
+    return Location(
+        cluster=metadata["cluster"],
+        node=metadata.get("node"),
+        instance_id=incarnation.get("instance_id"),
+        component=component_text(component),
+        serial=fields.get("serial") or _serial(fields.get("pci"), node),
+        pci=fields.get("pci"),
+    )
+
+
+def _serial(pci: str | None, node: NodeState | None) -> str | None:
+    devices = node.devices if node else ()
+    return next((device.serial for device in devices if pci and device.pci == pci), None)
+
+
+def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
+    since = data.get("detected_at") or data.get("opened_at")
+    if since:
+        return from_text(since)
+    return case.marks.get("detected", case.opened_at) if case else None
+
+
+# Reads the data of a stub from the table, without evidence and with long texts shortened.
+#
+# If an event is too large for the bus, the bus receives a stub instead: the event without its data.
+
+MAX_TEXT = 1_000
+"""Longest text in the data of a stored event, so that its page is not too large for SNS."""
+
+
+def is_stub(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the metadata is that of a stub: all data was removed from the event."""
+    return ALL_DATA in (metadata.get("truncated") or ())
+
+
+def stored_data(table: Table, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a stub's event, from the entry in the table that `metadata` identifies.
+
+    The data does not contain the evidence, and its texts have at most 1,000 characters. Raises Misconfigured if the
+    table has no such entry.
+    """
+    cluster, node = metadata["cluster"], metadata.get("node")
+    partition = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
+    stored = table.get(keys.entry(partition, int(metadata["epoch"]), int(metadata["sequence"])))
+    if stored is None or stored["event_id"] != metadata["event_id"]:
+        place = f"{metadata['stream']} {metadata['epoch']}/{metadata['sequence']}"
+        raise Misconfigured(f"no entry in the table for a stub: {place}; read it from the archive")
+    data: dict[str, Any] = _shortened(json.loads(str(stored["body"]))["data"])
+    return data
+
+
+def _shortened(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    match value:
+        case str():
+            return shorten(value, MAX_TEXT)
+        case dict():
+            return {name: _shortened(one) for name, one in value.items()}
+        case list():
+            return [_shortened(one) for one in value]
+        case _:
+            return value
+
+
+MAX_EVENT_AGE = timedelta(days=16)
+
+_TOO_LARGE = "The event is too large for the bus: its data was read from the table, and long texts were shortened."
+
+_NOT_SENT = {
+    PageOutcome.WITHHELD: "hourly limit reached; the next summary lists the page",
+    PageOutcome.POSTPONED: "the cluster is under maintenance; the page is sent after its end",
+    PageOutcome.QUIET: "the page that it resolves was not sent by itself",
+    PageOutcome.KNOWN: "the page already has this state, or was never triggered",
+    PageOutcome.REPEATED: "the event was processed before",
+    PageOutcome.OVERTAKEN: "a later event was processed",
+    PageOutcome.TOO_OLD: f"the event is older than {MAX_EVENT_AGE.days} days",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The result for one page of an event.
+
+    `recorded` is False if the page was sent, but this could not be stored in the table.
+    """
+
+    key: str
+    state: PageState
+    outcome: PageOutcome
+    recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Sends the pages that events of the bus trigger or resolve."""
+
+    table: Table
+    pager: Pager
+    clock: Clock
+    settings: PagerSettings = field(default_factory=PagerSettings)
+
+    def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
+        """Send the pages that the rules require for an event, and return the result of each page.
+
+        An event that is too large for the bus arrives without its data, which is then read from the table. An event
+        older than 16 days sends no page. If the table or the paging service fails for one page, the other pages are
+        still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered again. The
+        repetition skips the pages that were already sent and recorded.
+        """
+        event = self._complete(event)
+        recorded_at = from_text(event["metadata"]["recorded_at"])
+        if self.clock.now() - recorded_at > MAX_EVENT_AGE:
+            return tuple(_not_sent(event, rule, PageOutcome.TOO_OLD) for rule in rules_for(event))
+        delivered: list[Delivery] = []
+        failures: list[Transient | Misconfigured] = []
+        for rule in rules_for(event):
+            try:
+                delivered.append(self._deliver(event, rule))
+            except (Transient, Misconfigured) as error:
+                _log("page failed; the event is retried", event, rule, str(error), level=logging.WARNING)
+                failures.append(error)
+        if failures:
+            raise failures[-1]
+        return tuple(delivered)
+
+    @property
+    def _notifications(self) -> NotificationLog:
+        return NotificationLog(self.table, self.clock)
+
+    @property
+    def _open_pages(self) -> OpenPages:
+        return OpenPages(self.table, self.clock, self.settings.max_per_hour)
+
+    def _complete(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the event with its data; the data of a stub is read from the table.
+
+        Long texts in this data are shortened. The rules cannot match a stub, so without its data a page would be
+        missing. A stub without an entry raises Misconfigured, so that the event reaches the dead-letter queue, which
+        has an alarm.
+        """
+        metadata = event["metadata"]
+        if not is_stub(metadata):
+            return event
+        ids = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
+        log_cause("stub completed from the table", reason="the event is too large for the bus", **ids)
+        return {**event, "data": stored_data(self.table, metadata)}
+
+    def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivery:
+        start = self._notifications.start(event, rule)
+        if start.outcome is not None:
+            return _not_sent(event, rule, start.outcome)
+        stored = self._stored_details(event)
+        page = write_page(event, rule, stored, self.settings.links)
+        if is_stub(event["metadata"]):
+            page = replace(page, note=_TOO_LARGE)
+        outcome = self._decide(event, page, rule, stored.config)
+        message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
+        recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
+        if outcome is not PageOutcome.SENT:
+            return _not_sent(event, rule, outcome)
+        return Delivery(page.key, page.state, outcome, recorded=recorded)
+
+    def _decide(
+        self, event: Mapping[str, Any], page: Page, rule: PageRule, config: ClusterConfig | None
+    ) -> PageOutcome:
+        """Return SENT if a page must be sent now, or the reason not to send it.
+
+        - POSTPONED: the page triggers, and waits for the end of a maintenance of the cluster.
+        - WITHHELD: the page triggers, and the hourly limit is reached.
+        - QUIET: the page resolves a page that was never sent, because that page was postponed or withheld.
+        """
+        if page.state is PageState.TRIGGERED:
+            if self._is_postponed(event, rule, config):
+                return PageOutcome.POSTPONED
+            return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
+        opened = self._open_pages.read(page)
+        was_sent = opened is None or opened.individual or opened.possibly_sent
+        return PageOutcome.SENT if was_sent else PageOutcome.QUIET
+
+    def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
+        if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
+            return False
+        replaced = rule.replaced_key(event)
+        return replaced is None or not self._notifications.was_sent(replaced)
+
+    def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart) -> OpenPage:
+        sent = outcome is PageOutcome.SENT
+        sent_at = self.clock.now() if sent else None
+        postponed = outcome is PageOutcome.POSTPONED
+        return OpenPage(page, sent, start.possibly_sent, postponed, last_sent_at=sent_at, sent_count=int(sent))
+
+    def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
+        """Record the outcome of a page. Returns False if the page was sent but could not be recorded.
+
+        Raises Transient or Misconfigured if the page was not sent and cannot be recorded, so that the event is
+        delivered again.
+        """
+        pages = self._open_pages
+        # If no resolve is sent, the open page must still be unsent: `remind` may have sent it after a maintenance.
+        deleted = pages.delete(opened.page, if_unsent=not opened.individual)
+        write = pages.put(opened) if rule.state is PageState.TRIGGERED else deleted
+        try:
+            self._notifications.finish(event, rule, message_id, [write])
+            if rule.repeated and rule.state is PageState.TRIGGERED:
+                pages.refresh(opened.page)
+        except Conflict as conflict:
+            # A withheld page that is not recorded is in no summary, so the event must be delivered again.
+            if not opened.individual:
+                raise Transient(f"the page was not sent, and this was not recorded: {conflict}") from conflict
+            _log("page not recorded", event, rule, "a later event was recorded in the meantime")
+            return False
+        except (Transient, Misconfigured) as error:
+            # A retry would send the page a second time.
+            if not opened.individual:
+                raise
+            _log("page not recorded", event, rule, str(error), level=logging.WARNING)
+            return False
+        return True
+
+    def _stored_details(self, event: Mapping[str, Any]) -> StoredDetails:
+        metadata = event["metadata"]
+        if metadata.get("node") is None:
+            stored = self.table.get(keys.cluster_config(metadata["cluster"]))
+            return StoredDetails(config=items.read_config(stored) if stored else None)
+        node = NodeKey(metadata["cluster"], metadata["node"])
+        state_key = keys.node_state(node)
+        case_key = keys.case(metadata["case_id"]) if metadata.get("case_id") else None
+        config_key = keys.cluster_config(node.cluster)
+        found = self.table.get_many([state_key, config_key, *([case_key] if case_key else ())])
+        case, config = found.get(case_key) if case_key else None, found.get(config_key)
+        return StoredDetails(
+            items.read_case(case) if case else None,
+            items.read_state(node, found.get(state_key)),
+            items.read_config(config) if config else None,
+        )
+
+
+def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
+    _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
+    return Delivery(rule.key(event), rule.state, outcome)
+
+
+def _log(
+    decision: str, event: Mapping[str, Any], rule: PageRule, reason: str, *, level: int = logging.INFO, **ids: object
+) -> None:
+    metadata = event["metadata"]
+    place = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
+    log_cause(
+        decision, reason=reason, level=level, page_key=rule.key(event), page_state=rule.state.value, **place, **ids
+    )

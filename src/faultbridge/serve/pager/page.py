@@ -1,0 +1,127 @@
+"""The content of a page before it is rendered for a recipient, and the settings of the pager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.safe_text import visible_line
+from faultbridge.record.ports import PageUrgency
+
+
+class PageState(StrEnum):
+    """The state of a page: `triggered` while its reason exists, `resolved` afterwards."""
+
+    TRIGGERED = "triggered"
+    RESOLVED = "resolved"
+
+
+def make_visible(target: object, *names: str) -> None:
+    """Replace control characters by visible text in the named attributes of a new frozen object.
+
+    Text from a record then cannot add a forged line to a page.
+    """
+    for name in names:
+        text = getattr(target, name)
+        if text is not None:
+            object.__setattr__(target, name, visible_line(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a fault is: a node and its component, or a whole cluster."""
+
+    cluster: str
+    node: str | None = None
+    instance_id: str | None = None
+    component: str = ""
+    serial: str | None = None
+    pci: str | None = None
+
+    def __post_init__(self) -> None:
+        """Replace control characters in texts from records by visible text."""
+        make_visible(self, "component", "serial", "pci")
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryMember:
+    """One page in a summary. The page has no message of its own, because the hourly limit was reached."""
+
+    key: str
+    node: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The complete content of a page. Repetitions of a page have the same `key`.
+
+    `headline` states what happened, `system_action` what Faultbridge does, and `action_required` what the reader must
+    do. `phases` maps the phases of a closed case to their durations in milliseconds. Only summaries have `members`.
+    """
+
+    key: str
+    state: PageState
+    urgency: PageUrgency
+    headline: str
+    fault: str
+    location: Location
+    system_action: str
+    action_required: str
+    commands: tuple[str, ...]
+    runbook: str
+    timeline: str
+    event_type: str
+    event_id: str
+    occurred_at: datetime
+    code: str | None = None
+    severity: str | None = None
+    case_id: str | None = None
+    since: datetime | None = None
+    phases: Mapping[str, int] = field(default_factory=dict)
+    members: tuple[SummaryMember, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        """Replace control characters in the texts by visible text, so that each text is one line."""
+        make_visible(self, "headline", "fault", "system_action", "action_required", "code", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The base URLs of the runbooks and of the console, from which the links in pages are made.
+
+    Without a runbook URL, pages name the files of the repository. Without a console URL, pages have no console link.
+    """
+
+    runbook_url: str = ""
+    console_url: str = ""
+
+    def runbook(self, name: str) -> str:
+        """Return the URL of a runbook, or its path in the repository if no runbook URL is configured."""
+        return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
+
+    def timeline(self, cluster: str, case_id: str | None = None) -> str:
+        """Return the console URL of a case, or of the cluster if `case_id` is None.
+
+        Returns an empty string if no console URL is configured.
+        """
+        if not self.console_url:
+            return ""
+        return f"{self.console_url.rstrip('/')}/clusters/{cluster}{f'/cases/{case_id}' if case_id else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class PagerSettings:
+    """The links and limits of the pager.
+
+    `max_per_hour` limits the pages about the nodes of one cluster in a clock hour, separately for each urgency. An
+    urgent page that stays unresolved is repeated after `remind_after`.
+    """
+
+    links: Links = field(default_factory=Links)
+    max_per_hour: int = 10
+    remind_after: timedelta = timedelta(hours=4)

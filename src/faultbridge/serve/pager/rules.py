@@ -1,0 +1,405 @@
+"""All rules that decide which event triggers or resolves which page.
+
+The rules about cases are in this module. The rules about operators' orders are in `operator_rules`, and the rules about
+clusters are in `cluster_rules`.
+
+- A fatal fault that Faultbridge can repair sends a notice when its repair is queued.
+- A fault that needs an operator sends an urgent page.
+- A case has at most one open page about its status. Pages about its approval and isolation may be open too.
+- No rule is about the status of a node, because the rules about its case send the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.model.copies import replace
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.edges import Actor
+from faultbridge.model.entries import EntryType
+from faultbridge.record.ports import PageUrgency
+from faultbridge.serve.pager.page import PageState
+
+TIMELINE = "faultbridge timeline --cluster {cluster} --case {case}"
+CASE_SHOW = "faultbridge case show {case}"
+NODE_SHOW = "faultbridge node show {node} --cluster {cluster}"
+INCIDENT_SHOW = "faultbridge incident show {incident_id}"
+CLUSTER_SHOW = "faultbridge cluster show {cluster}"
+CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
+NO_ACTION = "None."
+
+Condition = Mapping[str, frozenset[str | bool | None]]
+"""Fields of `data` and their allowed values; None is the JSON null."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRule:
+    """The events that trigger or resolve one kind of page, and the texts of the page.
+
+    - `state` is `triggered` if the events trigger the page, and `resolved` if the events resolve the page.
+    - `kind` is the name of the kind of page.
+    - `when` maps fields of `data` in the event to the allowed values.
+    - `by_operator` is True if the rule applies only to events that an operator caused, and False if the rule applies
+      only to all other events. None means that the cause of an event does not matter.
+    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
+      However, the page is sent at once if an earlier page of the kind `replaces` about the same incident was sent.
+    - If `repeated` is True, each event that triggers the page sends it again. The page has the key of another page, so
+      its last state is stored in a record of its own, and that page gets its text for reminders.
+    - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), the name of each scalar field of
+      `data` and of its `facts`, and the placeholders that `compose.write_page` adds.
+    """
+
+    kind: str
+    event_type: str
+    when: Condition
+    state: PageState
+    headline: str
+    system_action: str
+    commands: tuple[str, ...]
+    runbook: str
+    action_required: str = NO_ACTION
+    urgency: PageUrgency = PageUrgency.URGENT
+    by_operator: bool | None = None
+    postponed: bool = False
+    replaces: str | None = None
+    repeated: bool = False
+
+    def applies_to(self, event: Mapping[str, Any]) -> bool:
+        """Return whether the rule applies to an event; False for an event without data."""
+        metadata, data = event["metadata"], event.get("data") or {}
+        if self.by_operator is not None and self.by_operator is not (metadata.get("recorded_by") == Actor.CLI):
+            return False
+        same_type = bool(data) and metadata["event_type"] == self.event_type
+        return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
+
+    def replaced_key(self, event: Mapping[str, Any]) -> str | None:
+        """Return the key of the earlier page that this page replaces, or None if it replaces none."""
+        return replace(self, kind=self.replaces).key(event) if self.replaces else None
+
+    def record_key(self, event: Mapping[str, Any]) -> str:
+        """Return the page key under which the last state of the page is stored."""
+        return f"{self.key(event)}:repeated" if self.repeated else self.key(event)
+
+    def key(self, event: Mapping[str, Any]) -> str:
+        """Return the page key. A trigger, its repetitions and its resolve have the same key.
+
+        The parts of the key depend on the event:
+
+        - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain,
+          source or fault code if there is one.
+        - Incident: cluster, kind of page, incident id.
+        - Any other page: case id (the stream if there is no case), kind of page.
+        """
+        metadata, data = event["metadata"], event["data"]
+        match self.event_type:
+            case EntryType.CLUSTER_SAFETY:
+                about = data.get("domain") or data.get("source") or data.get("code")
+                parts = (metadata["cluster"], str(data.get("kind")), about)
+            case EntryType.CLUSTER_INCIDENT:
+                parts = (metadata["cluster"], self.kind, data.get("incident_id"))
+            case _:
+                parts = (metadata.get("case_id") or metadata["stream"], self.kind, None)
+        return ":".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class PageKind:
+    """The data shared by all rules of one kind of page, such as name, event type, commands and runbook.
+
+    If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end. However,
+    a page that replaces a sent page of the kind `replaces` is sent at once.
+    """
+
+    name: str
+    event_type: str
+    commands: tuple[str, ...]
+    runbook: str
+    urgency: PageUrgency = PageUrgency.URGENT
+    postponed: bool = False
+    replaces: str | None = None
+    repeated: bool = False
+
+    def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
+        """Return the rule for the events that trigger this kind of page."""
+        return self._rule(PageState.TRIGGERED, when, headline, system_action, action_required)
+
+    def resolved(
+        self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
+    ) -> PageRule:
+        """Return the rule for the events that resolve this kind of page."""
+        return self._rule(PageState.RESOLVED, when, headline, system_action, action_required)
+
+    def _rule(
+        self, state: PageState, when: Condition, headline: str, system_action: str, action_required: str
+    ) -> PageRule:
+        return PageRule(
+            kind=self.name,
+            event_type=self.event_type,
+            when=when,
+            state=state,
+            headline=headline,
+            system_action=system_action,
+            commands=self.commands,
+            runbook=self.runbook,
+            action_required=action_required,
+            urgency=self.urgency,
+            postponed=self.postponed,
+            replaces=self.replaces,
+            repeated=self.repeated,
+        )
+
+
+_INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
+# During maintenance, a faulty node opens no case and sends no page; the same applies to many faulty nodes.
+_INCIDENT, _EXPIRED = (
+    PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True, replaces=replaced)
+    for name, replaced in (("incident", None), ("incident-expired", "incident"))
+)
+_GROWN = replace(_INCIDENT, urgency=PageUrgency.NOTICE, replaces="incident", repeated=True)
+_SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
+_CLAIMS = PageKind(
+    "claims", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case", PageUrgency.NOTICE
+)
+_PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
+
+CLUSTER_RULES: tuple[PageRule, ...] = (
+    _INCIDENT.triggered(
+        {"change": frozenset({"opened"})},
+        "cluster incident: {reason}",
+        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.{not_isolated}"
+        "{no_repairs}",
+        "Fix the common cause. Do not replace the nodes one by one.",
+    ),
+    _GROWN.triggered(
+        {"change": frozenset({"grown"}), "doubled": frozenset({True})},
+        "cluster incident grew: {reason}",
+        "Holds the repairs of all its nodes ({nodes}).{not_isolated}{no_repairs}",
+        "Look for a cause that all of them share. Do not replace the nodes one by one.",
+    ),
+    *(
+        kind.resolved(
+            {"change": frozenset({"expired"})},
+            "cluster incident reached its maximum age, another page follows",
+            "Continues the cases that it held, the oldest first.",
+        )
+        for kind in (_INCIDENT, _GROWN)
+    ),
+    _EXPIRED.triggered(
+        {"change": frozenset({"expired"})},
+        "cluster incident not over: {reason}",
+        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first. If "
+        "breakers hold these repairs, no further page follows.{not_isolated}{no_repairs}",
+        "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
+    ),
+    *(
+        kind.resolved(
+            {"change": frozenset({"closed"})},
+            "cluster incident closed: {reason}",
+            "Repairs the nodes that are still faulty, one by one, unless another incident holds them.{no_repairs}",
+        )
+        for kind in (_INCIDENT, _GROWN, _EXPIRED)
+    ),
+    _SAFETY.triggered(
+        # Not `held`, and not with an incident: the incident behind the change has a page of its own.
+        {
+            "to": frozenset({"open", "half_open", "used_up", "paused"}),
+            "incident_id": frozenset({None}),
+            "covered_by": frozenset({None}),
+        },
+        "repairs on hold: {kind} is {to}",
+        "Holds repairs ({reason}).",
+        "Check for one cause behind many faults before you allow repairs again.",
+    ),
+    _SAFETY.resolved(
+        {"to": frozenset({"closed", "available", "running"})},
+        "repairs continue: {kind} is {to}",
+        "Continues repairs ({reason}).",
+    ),
+    _CLAIMS.triggered(
+        {"to": frozenset({"damped"})},
+        "false claims of source {source}",
+        "Records further claims only as notes until {until}. What the nodes themselves report still counts.",
+        "Correct the alert or the mapping behind {source}.",
+    ),
+    _CLAIMS.resolved({"to": frozenset({"accepted"})}, "claims of {source} count again", "Continues ({reason})."),
+    _PROVIDER.triggered(
+        {"provider_stage": frozenset({"begun"})},
+        "provider needs an operator: {reason}",
+        "Records faults and repairs nodes as before; it does not repair a node because of this.",
+        "Fix what the provider reports. The page ends when no condition of the provider needs an operator any more.",
+    ),
+    _PROVIDER.resolved(
+        {"provider_stage": frozenset({"over"})},
+        "provider no longer needs an operator",
+        "Continues as before.",
+    ),
+)
+"""Pages about a whole cluster. The hourly limit does not apply to them."""
+
+
+# Pages about repairs that an operator stopped: a denied approval, or a node that was quarantined.
+#
+# These pages have the urgency `notice`, because an operator is already aware of the fault.
+
+_CASE, _COMMANDS = EntryType.CASE_STATUS.value, (TIMELINE, CASE_SHOW)
+_OPENED = PageKind("opened", _CASE, _COMMANDS, "stuck-case", PageUrgency.NOTICE)
+_STOPPED = PageKind("stopped", _CASE, _COMMANDS, "stuck-case", PageUrgency.NOTICE)
+_TO_ESCALATED = {"to": frozenset({"escalated"})}
+
+OPERATOR_RULES: tuple[PageRule, ...] = (
+    replace(
+        _OPENED.resolved(_TO_ESCALATED, "repair stopped by an operator", "Stops the automatic repair ({reason})."),
+        by_operator=True,
+    ),
+    replace(
+        _STOPPED.triggered(
+            _TO_ESCALATED,
+            "repair stopped by an operator",
+            "No further automatic action ({reason}). Node status: {status}.",
+            "Return (faultbridge node return {node} --cluster {cluster}) or replace the node when you can.",
+        ),
+        by_operator=True,
+    ),
+    _STOPPED.resolved(
+        {"to": frozenset({"resolved", "expired", "queued", "absorbed"})},
+        "case is {to}",
+        "The case is {to} ({reason}).",
+    ),
+)
+
+
+_RULES_CASE, _NOTE = EntryType.CASE_STATUS.value, EntryType.NOTE.value
+_CASE_COMMANDS = (TIMELINE, CASE_SHOW)
+_CLOSED = frozenset({"resolved", "expired"})
+_CASE_IS = "The case is {to} ({reason})."
+_CASE_CLOSED = "No further action: the case is {to} ({reason})."
+_INCIDENT_PAGES = "None: the incident has a page of its own."
+
+_REPAIRABLE: Condition = {
+    "severity": frozenset({"fatal"}),
+    "action": frozenset({"run_diagnostics", "reset_gpu", "reboot_node", "replace_node"}),
+}
+"""Faults that Faultbridge can repair. A fault with another action is escalated at once and needs no notice."""
+
+_RULES_OPENED = PageKind("opened", _RULES_CASE, _CASE_COMMANDS, "node-failed", PageUrgency.NOTICE)
+_ESCALATED = PageKind("escalated", _RULES_CASE, _CASE_COMMANDS, "stuck-case")
+_APPROVAL = PageKind("approval", _NOTE, _CASE_COMMANDS, "approval")
+_WAITING = PageKind("waiting", _NOTE, _CASE_COMMANDS, "reason-capacity")
+_ISOLATION = PageKind("isolation", _NOTE, (TIMELINE, NODE_SHOW), "isolation")
+
+
+def _to(*statuses: str) -> Condition:
+    return {"to": frozenset(statuses)}
+
+
+def _note(kind: str, stage: str) -> Condition:
+    return {"kind": frozenset({kind}), "stage": frozenset({stage})}
+
+
+CASE_RULES: tuple[PageRule, ...] = (
+    _RULES_OPENED.triggered(
+        # Not at `open`: a case that a cluster incident absorbs during its wait must send no page of its own.
+        {"from": frozenset({"open", "escalated", "absorbed"}), **_to("queued"), **_REPAIRABLE},
+        "node unusable, repair queued",
+        "{isolates}, runs {repair_action}, verifies the node and returns it to service, "
+        "as far as the cluster's mode allows.",
+        "{meanwhile} An urgent page follows if the repair needs you.",
+    ),
+    _RULES_OPENED.resolved({**_to(*_CLOSED), **_REPAIRABLE}, "case closed, resolution: {resolution}", _CASE_CLOSED),
+    replace(
+        _RULES_OPENED.resolved(
+            {**_to("escalated"), **_REPAIRABLE},
+            "repair stopped, an urgent page follows",
+            "Stops the automatic repair ({reason}).",
+            "None, unless you receive urgent pages.",
+        ),
+        by_operator=False,
+        runbook="stuck-case",
+    ),
+    replace(
+        _RULES_OPENED.resolved(
+            {**_to("absorbed"), **_REPAIRABLE},
+            "case absorbed by a cluster incident",
+            "Holds the repair until the incident closes ({reason}).",
+            _INCIDENT_PAGES,
+        ),
+        runbook="incident",
+    ),
+    replace(
+        _ESCALATED.triggered(
+            _to("escalated"),
+            "repair stopped, operator needed",
+            "No further automatic action ({reason}). Node status: {status}.{not_isolated}",
+            "Find the cause, fix or replace the node, then return it to service.",
+        ),
+        by_operator=False,
+    ),
+    _ESCALATED.resolved(_to(*_CLOSED), "case closed, resolution: {resolution}", _CASE_CLOSED),
+    _ESCALATED.resolved(
+        {"from": frozenset({"escalated"}), **_to("queued")},
+        "automation resumed",
+        "Continues the case: it is {to} ({reason}).",
+    ),
+    replace(
+        _ESCALATED.resolved(
+            {"from": frozenset({"escalated"}), **_to("absorbed")},
+            "case absorbed by a cluster incident",
+            "Holds the case until the incident closes ({reason}).",
+            _INCIDENT_PAGES,
+        ),
+        runbook="incident",
+    ),
+    _APPROVAL.triggered(
+        _note("approval", "begun"),
+        "approval required",
+        "Keeps the node {isolated} and waits for an answer ({text}).",
+        "Approve (faultbridge case approve {case} --repair-action {repair_action}) or deny "
+        "(faultbridge case deny {case} --repair-action {repair_action}) the repair.",
+    ),
+    _APPROVAL.resolved(
+        _note("approval", "over"), "approval no longer required", "The approval request is closed ({text})."
+    ),
+    replace(
+        _APPROVAL.resolved(_to(*_CLOSED, "escalated", "absorbed"), "approval no longer required", _CASE_IS),
+        event_type=_RULES_CASE,
+    ),
+    _WAITING.triggered(
+        _note("waiting", "overdue"),
+        "node out of service, waits for {waiting_for}",
+        "Keeps the node {isolated} and continues the repair as soon as an instance is free ({text}).",
+        "Give the group {group} an instance: a reservation, a spare, a higher quota or desired size. Or allow another "
+        "source in the policy (`capacity`).",
+    ),
+    _WAITING.resolved(_note("waiting", "over"), "node no longer waits", "Continues the repair ({text})."),
+    replace(
+        _WAITING.resolved(_to(*_CLOSED, "escalated", "absorbed"), "node no longer waits", _CASE_IS),
+        event_type=_RULES_CASE,
+    ),
+    _ISOLATION.triggered(
+        _note("isolation", "overdue"),
+        "faulty node not isolated",
+        "Retries until the orchestrator answers ({text}).",
+        "Fix the orchestrator or its permissions, or drain the node. New jobs may start on it.",
+    ),
+    _ISOLATION.resolved(
+        _note("isolation", "over"), "orchestrator responds again", "The isolation request is closed ({text})."
+    ),
+    replace(
+        _ISOLATION.resolved(_to(*_CLOSED), "isolation no longer required", _CASE_IS),
+        event_type=_RULES_CASE,
+    ),
+)
+
+RULES: tuple[PageRule, ...] = (*CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
+EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
+
+
+def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
+    """Return the rules that apply to an event; those that resolve a page precede those that trigger one.
+
+    An event can resolve one page of a case and trigger another. In this order, the first page is resolved before the
+    second page is triggered.
+    """
+    found = (rule for rule in RULES if rule.applies_to(event))
+    return iter(sorted(found, key=lambda rule: rule.state is PageState.TRIGGERED))

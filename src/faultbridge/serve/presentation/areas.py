@@ -1,0 +1,117 @@
+"""Areas: stacked area charts of a cluster's nodes by status, and of an incident's affected nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.serve.presentation.entry_rows import Document, occurred_at
+from faultbridge.serve.presentation.history import MIN_SPAN, Tick, of_type, ticks
+from faultbridge.serve.presentation.tones import NODE, Mark, Tone
+
+LAYERS = (
+    Mark("healthy", Tone.GOOD),
+    Mark("degraded", Tone.WATCH),
+    Mark("in repair", Tone.WORK),
+    Mark("out of service", Tone.BAD),
+    Mark("retired", Tone.OFF),
+)
+"""The layers from the bottom up, one for each tone of a node's status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The number of nodes in each status at the time `at`; the numbers apply until the next sample."""
+
+    at: datetime
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of a stacked area chart: its tone, its outline, and its latest number of nodes (`now`).
+
+    `points` are the corners of the outline, first along the top of the layer from left to right, then back along the
+    bottom. A corner is a pair (x, y): its distances from the left and from the bottom of the chart, each from 0 to 1.
+    """
+
+    mark: Mark
+    points: tuple[tuple[float, float], ...]
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A stacked area chart over one span of time.
+
+    `highest` is the top of the scale: the largest total number of nodes, at least 1.
+    """
+
+    start: datetime
+    end: datetime
+    highest: int
+    layers: tuple[Layer, ...]
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """At most seven labeled times on the time axis, at round values such as full hours."""
+        return ticks(self.start, self.end)
+
+
+def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+    """Return the chart of a cluster's nodes by status, from the entries up to `end`.
+
+    The result is None if none of these entries changes the status of the cluster.
+    """
+    changes = of_type(entries, "Cluster Status Change")
+    return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
+
+
+def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+    """Return the chart of an incident's affected nodes, from the entries up to `end`.
+
+    The result is None if none of these entries changes the incident.
+    """
+    changes = of_type(entries, "Cluster Incident Change")
+    samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
+    return _area(samples, start, end)
+
+
+def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | None:
+    end = max(end, start + MIN_SPAN)
+    shown = [one for one in samples if one.at <= end]
+    if not shown:
+        return None
+    highest = max(sum(one.counts.values()) for one in shown) or 1
+    layers, below = [], [0] * len(shown)
+    for shape in LAYERS:
+        own = [sum(number for name, number in one.counts.items() if _tone(name) is shape.tone) for one in shown]
+        if any(own):
+            above = [base + number for base, number in zip(below, own, strict=True)]
+            layers.append(Layer(shape, _outline(shown, below, above, (start, end), highest), own[-1]))
+            below = above
+    return Area(start, end, highest, tuple(layers))
+
+
+def _tone(name: str) -> Tone:
+    return NODE.get(name, Tone.BAD)
+
+
+def _outline(
+    samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
+) -> tuple[tuple[float, float], ...]:
+    """Return the corners of one layer, as `Layer.points` stores them.
+
+    `below` and `above` are the heights of the bottom and the top of the layer at each sample, as numbers of nodes.
+    `span` is the start and end of the time axis, `highest` the top of the scale.
+    """
+    start, end = span
+
+    def share(at: datetime) -> float:
+        return min(max((at - start) / (end - start), 0.0), 1.0)
+
+    edges = [share(one.at) for one in samples] + [1.0]
+    top = [(x, above[n] / highest) for n in range(len(samples)) for x in (edges[n], edges[n + 1])]
+    bottom = [(x, below[n] / highest) for n in range(len(samples)) for x in (edges[n], edges[n + 1])]
+    return (*top, *reversed(bottom))

@@ -1,0 +1,314 @@
+"""Cases: the content of the page of a case: answers to questions, phases, attempts and entries.
+
+Read in this order:
+
+- `serve.presentation.case_values`: the documents from which the page of a case is built. The values that these
+  sentences insert
+- `serve.presentation.case_values`, `serve.presentation.case_answers`: why the case waited, and what each attempt did
+- `serve.presentation.case_answers`: why the case was not repaired, what happens next and what to do, as sentences.
+  The questions about a case with their answers
+
+Tests: tests/presentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.times import from_text
+from faultbridge.record.entry_text import component_text, duration_text
+from faultbridge.serve.presentation.case_answers import Answer, case_answers
+from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at, step_mark
+from faultbridge.serve.presentation.history import (
+    CASE_STATUS,
+    NODE_STATUS,
+    NOTE,
+    STEP,
+    Bar,
+    Chart,
+    Lane,
+    Span,
+    attempt_lanes,
+    condition_lanes,
+    make_chart,
+    of_type,
+    status_lane,
+)
+from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, action_text, mark, words
+
+# Phases: how long a case spent on each wait and on each step of each attempt.
+#
+# The times come from the entries of the case. If the first entries are missing, one bar shows the total time of each
+# phase instead. The document of the case contains these totals.
+
+STEP_TEXTS: Mapping[str, str] = {
+    "drain": "drain",
+    "collect": "collect logs",
+    "release_instance": "release the instance",
+    "await_successor": "wait for the successor",
+    "repair_in_place": "repair in place",
+    "verify": "diagnostics",
+    "return_to_service": "return to service",
+}
+_PHASE_TEXTS: Mapping[str, str] = {
+    "admitted": "start",
+    "draining": "drain",
+    "intent": "prepare",
+    "acted": "act",
+    "awaiting": "wait for the instance",
+    "verifying": "diagnostics",
+    "closing": "return to service",
+}
+_WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A part of the time of a case; `name` states what the case did or waited for from `start` to `end`."""
+
+    name: str
+    tone: Tone
+    start: datetime
+    end: datetime
+    running: bool = False
+
+
+def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
+    """Return the lanes of a chart that shows how the time of a case was spent.
+
+    There is one lane for each kind of wait and for each repair step of an attempt, in the order of their first start.
+    Times of no length are left out. If the first entries of the case are missing, there is one lane for each phase
+    instead.
+    """
+    changes = of_type(entries, CASE_STATUS, NOTE, STEP)
+    first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
+    is_complete = first is not None and not first["data"].get("from")
+    periods = tuple(_periods(case, changes, end) if is_complete else _recorded(case, end))
+    lanes: dict[str, list[Period]] = {}
+    for one in periods:
+        if one.end > one.start:
+            lanes.setdefault(one.name, []).append(one)
+    return tuple(_lane(name, found) for name, found in lanes.items())
+
+
+def _lane(name: str, periods: Sequence[Period]) -> Lane:
+    total = sum((one.end - one.start for one in periods), timedelta())
+    times = f", {len(periods)} times" if len(periods) > 1 else ""
+    return Lane(name, tuple(map(_bar, periods)), f"{duration_text(_milliseconds(total))}{times}")
+
+
+def _bar(period: Period) -> Bar:
+    length = duration_text(_milliseconds(period.end - period.start))
+    return Bar(period.start, period.end, "", period.tone, f"{period.name}: {length}", running=period.running)
+
+
+def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
+    """Yield the periods between the changes of a case.
+
+    A wait is named after the change that starts it, and a repair step after the change that ends it.
+    """
+    name, tone, start, attempt = "", Tone.WAIT, end, 0
+    for change in changes:
+        at, data, kind = occurred_at(change), change["data"], change["metadata"]["event_type"]
+        if kind == STEP:
+            attempt = int(data.get("attempt") or attempt)
+            done = f"attempt {attempt}: {STEP_TEXTS.get(str(data.get('step')), words(data.get('step')))}"
+            yield Period(done, step_mark(data).tone, start, at)
+            name, tone, start = f"attempt {attempt}: {_current(case)}", Tone.WORK, at
+            continue
+        if kind == NOTE and not (begins_wait(change) and tone is Tone.WAIT):
+            continue
+        yield Period(name, tone, start, at)
+        attempt, start = int(data.get("attempt") or attempt), at
+        name, tone = _state(data.get("to"), change, attempt, case)
+    if case["closed_at"] is None:
+        yield Period(name, tone, start, end, running=True)
+
+
+def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
+    if status == "in_progress":
+        return f"attempt {attempt}: {_current(case)}", Tone.WORK
+    if status == "escalated":
+        return "escalated: an operator is needed", Tone.BAD
+    return f"wait: {waited_for(change)}", Tone.WAIT
+
+
+def _current(case: Document) -> str:
+    return current_phase(case) or "end"
+
+
+def current_phase(case: Document) -> str:
+    """Return what a running attempt does now, by the last phase of the case.
+
+    The result is "" if no attempt runs, or if there is no text for the phase.
+    """
+    phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
+    return _PHASE_TEXTS.get(phase, "")
+
+
+def _recorded(case: Document, end: datetime) -> Iterator[Period]:
+    """Yield one period for each phase of a case, with the length that the case's document states.
+
+    The periods follow one another without gaps, and the last one ends at `end`.
+    """
+    phases = case["phases"]
+    at = end - timedelta(milliseconds=sum(phases.values()))
+    for number, (name, milliseconds) in enumerate(phases.items(), 1):
+        until = at + timedelta(milliseconds=milliseconds)
+        tone = Tone.WAIT if name in _WAITING_PHASES else Tone.BAD if name == "escalated" else Tone.WORK
+        yield Period(words(name), tone, at, until, running=case["closed_at"] is None and number == len(phases))
+        at = until
+
+
+def _milliseconds(length: timedelta) -> int:
+    return length // timedelta(milliseconds=1)
+
+
+FINAL = frozenset({"resolved", "expired"})
+PAGE_TEXTS = {
+    "opened": "A repair is needed and runs or waits",
+    "approval": "An approval is required",
+    "stopped": "Automation stopped: an operator is needed",
+    "escalated": "The case is escalated: an operator is needed",
+    "isolation": "The node could not be isolated",
+}
+"""The subjects of pages by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPage:
+    """A page (notification to operators) about a case: its kind, its state, and when it was last sent."""
+
+    kind: str
+    state: str
+    sent_at: datetime
+
+    @property
+    def meaning(self) -> str:
+        """The subject of the page in words."""
+        return PAGE_TEXTS.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CasePage:
+    """The content that the console and the report file show about one case."""
+
+    cluster: str
+    node: str
+    case_id: str
+    status: Mark
+    severity: Mark
+    code: str
+    component: str
+    meaning: str
+    opened_at: datetime
+    closed_at: datetime | None
+    duration: str
+    facts: tuple[tuple[str, str], ...]
+    related: tuple[tuple[str, str], ...]
+    incident: str | None
+    answers: tuple[Answer, ...]
+    waits: tuple[Wait, ...]
+    phases: Chart
+    lanes: Chart
+    pages: tuple[SentPage, ...]
+    rows: tuple[EntryRow, ...]
+    older: bool
+
+    @property
+    def live(self) -> bool:
+        """Whether the case is not closed, so that it may still change."""
+        return self.closed_at is None
+
+    @property
+    def refused_because(self) -> str:
+        """Why the node was not repaired, or what delayed its repair; "" if neither applies."""
+        return next((" ".join(one.sentences) for one in self.answers if one.is_refusal), "")
+
+
+def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
+    """Return the page of a case.
+
+    `pages` are the notifications that operators got about the case. `older` states that the case has entries
+    before those in `facts`.
+    """
+    case, rows = facts.case, entry_rows(facts.entries)
+    closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
+    end = closed or max([now, *(row.at for row in rows)])
+    phases = phase_lanes(case, facts.entries, end)
+    opened = from_text(str(case["opened_at"]))
+    start = min([opened, *(bar.start for lane in phases for bar in lane.bars)])
+    sent = tuple(_sent_page(one) for one in pages)
+    status = mark(case["status"], CASE)
+    detail = case["resolution"] or case["waiting_for"]
+    return CasePage(
+        cluster=str(case["cluster"]),
+        node=str(case["node"]),
+        case_id=str(case["case_id"]),
+        status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
+        severity=mark(case["severity"], SEVERITY),
+        code=str(case["code"]),
+        component=component_text(case["component"]),
+        meaning=facts.meaning,
+        opened_at=opened,
+        closed_at=closed,
+        duration=duration_text(case["age_ms"]),
+        facts=_facts(case),
+        related=_related(case),
+        incident=case["incident"],
+        answers=case_answers(facts),
+        waits=case_waits(facts.entries),
+        phases=make_chart(start, end, phases),
+        lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),
+        pages=sent,
+        rows=rows,
+        older=older,
+    )
+
+
+def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lane, ...]:
+    conditions = () if facts.case["status"] in FINAL else facts.node["conditions"]
+    sent = tuple(
+        Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.state}") for page in pages
+    )
+    return (
+        status_lane("node", facts.entries, NODE_STATUS, NODE, span),
+        *condition_lanes(facts.entries, conditions, span),
+        status_lane("case", facts.entries, CASE_STATUS, CASE, span),
+        _wait_lane(facts, span),
+        *attempt_lanes(facts.entries),
+        Lane("pages", sent),
+    )
+
+
+def _wait_lane(facts: CaseFacts, span: Span) -> Lane:
+    bars = (
+        Bar(one.start, one.end or span.end, one.waiting_for, Tone.WAIT, one.reason, one.target, running=one.end is None)
+        for one in case_waits(facts.entries)
+    )
+    return Lane("waits for", tuple(bars))
+
+
+def _sent_page(page: Document) -> SentPage:
+    return SentPage(str(page["kind"]), str(page["page_state"]), from_text(str(page["sent_at"])))
+
+
+def _facts(case: Document) -> tuple[tuple[str, str], ...]:
+    lost = case.get("gpu_time_lost_ms")
+    rows = [
+        ("Repair action", action_text(case["repair_action"])),
+        ("Attempts", str(case["attempt"])),
+        ("Rule", f"{case['rule']} (policy {case['policy']})"),
+    ]
+    if case["code"] == "operator.quarantine":
+        rows = []  # the order decides, not the action and the rule of its code
+    return tuple(rows) if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
+
+
+def _related(case: Document) -> tuple[tuple[str, str], ...]:
+    named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
+    return tuple((text, str(found)) for text, found in named if found)

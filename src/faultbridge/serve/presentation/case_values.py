@@ -1,0 +1,233 @@
+"""Case values: the values that sentences about a case insert, such as times, names and open breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from faultbridge.model.cluster.state import BreakerScope, breaker_name, domain_of
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.policy import Policy
+from faultbridge.model.times import from_text
+from faultbridge.serve.presentation.breakers import breaker_end, breaker_limit
+from faultbridge.serve.presentation.entry_rows import Document, occurred_at
+from faultbridge.serve.presentation.history import CASE_STATUS, NOTE, of_type
+from faultbridge.serve.presentation.tones import action_text, reason_text, without_code, words
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """The documents of a case; `meaning` is the name of the fault code in the catalog.
+
+    `policy` is None unless a budget or a breaker delays the repair now. `failing` names the other nodes with a live
+    case. It is empty unless a breaker delays the repair now.
+    """
+
+    case: Document
+    node: Document
+    cluster: Document
+    entries: Sequence[Document]
+    meaning: str = ""
+    policy: Policy | None = None
+    failing: Sequence[str] = ()
+
+    @property
+    def now(self) -> datetime:
+        """The time for which the case is described: the current time of a live case, the end of a closed case."""
+        return from_text(str(self.case["opened_at"])) + timedelta(milliseconds=self.case["age_ms"])
+
+
+MAX_LISTED = 8
+
+
+class Values(dict[str, Any]):
+    """The values for the templates of sentences; a missing or empty value is shown as `-`."""
+
+    def __missing__(self, _name: str) -> str:
+        return "-"
+
+    def __getitem__(self, name: str) -> object:
+        found = super().__getitem__(name)
+        return "-" if found is None or found == "" else found
+
+
+def case_values(facts: CaseFacts) -> Values:
+    """Return the values of the placeholders in sentence templates about a case, by placeholder name."""
+    case, approval = facts.case, facts.case["approval"] or {}
+    names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
+    reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")
+    breaker_ends = _breaker_end(facts)
+    return Values(
+        {name: case[name] for name in names}
+        | {
+            "case": case["case_id"],
+            "reason": reason,
+            "detail": without_code(case["reason"]),
+            "denial": recorded.removeprefix("denied: "),
+            "incident_reason": recorded.rpartition(f"{case['incident']}: ")[2],
+            "operator": short_name(approval.get("operator")),
+            "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
+            "breaker_end": breaker_ends[0],
+            "breaker_then": breaker_ends[1],
+            "not_before": _time(case["not_before"]),
+            "next_try": _next_try(facts),
+            "answer_by": _time(approval.get("answer_by")),
+            "asked_at": _time(approval.get("asked_at")),
+            "repair_action": action_text(case["repair_action"]),
+            "action_name": case["repair_action"],
+            "mode": words(facts.cluster["mode"]),
+            "node_status": words(facts.node["status"]),
+            "slots": _slots(facts),
+        }
+    )
+
+
+def short_name(operator: object) -> str:
+    """Return the last part of an operator's name, which may be an ARN."""
+    return str(operator or "-").rpartition("/")[2]
+
+
+def open_breakers(facts: CaseFacts) -> Iterator[Document]:
+    """Yield the breakers of the cluster and of the node's failure domain that are not closed."""
+    names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node["domain"])}
+    return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
+
+
+def _breaker(breaker: Document, facts: CaseFacts) -> str:
+    domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
+    text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
+    text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
+    return f"{text} (it opens at {limit.nodes} failed nodes, if they are {limit.percent} % of all)" if limit else text
+
+
+def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
+    found = next(open_breakers(facts), None)
+    if found is None:
+        return "No breaker is open any longer.", "The next run of admission considers the case."
+    return breaker_end(found, breaker_limit(found, facts.policy), facts.now)
+
+
+def _slots(facts: CaseFacts) -> str:
+    holders = list(facts.cluster["holders"])
+    limits = facts.policy.limits if facts.policy else None
+    most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""
+    named = (
+        f" ({', '.join(map(str, holders[:MAX_LISTED]))}{', ...' if holders[MAX_LISTED:] else ''})" if holders else ""
+    )
+    return f"{len(holders)}{most}{named}"
+
+
+def _next_try(facts: CaseFacts) -> str:
+    """Return the time of the next attempt in words.
+
+    The attempt starts after the waiting period of the case. If the node's group has no EC2 capacity, the waiting period
+    of the group must be over too.
+    """
+    waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
+    later = max((from_text(str(one)) for one in waits if one), default=facts.now)
+    return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"
+
+
+def _time(text: object) -> str | None:
+    return f"{from_text(str(text)):%Y-%m-%d %H:%M} UTC" if text else None
+
+
+WAITING_TEXTS = {
+    "wait": "waiting period of the rule",
+    "admission": "the next run of admission",
+    "approval": "approval by an operator",
+    "window": "maintenance window",
+    "budget": "a free repair slot",
+    "breaker": "circuit breaker",
+    "capacity": "capacity of the provider",
+    "incident": "end of an incident",
+    "pause": "end of a pause",
+    "update": "end of an update of its group",
+    "correlation": "comparison with the faults of other nodes",
+    "isolation_budget": "room in the isolation budget",
+    "idle": "end of the work on the node",
+}
+
+
+SHORTEST = timedelta(seconds=10)
+"""Shorter waits are the normal time of processing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One wait of a case: its start, its end (None if it lasts), what the case waited for, and the reason.
+
+    `times` is the number of successive waits for the same reason that are combined in this wait.
+    """
+
+    start: datetime
+    end: datetime | None
+    waiting_for: str
+    reason: str
+    rule: str
+    target: str
+    times: int = 1
+
+    @property
+    def milliseconds(self) -> int | None:
+        """The duration of the wait in milliseconds; None while it lasts."""
+        return None if self.end is None else int((self.end - self.start).total_seconds() * 1000)
+
+
+def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
+    """Return the waits of a case, oldest first, without waits that ended after less than `SHORTEST`.
+
+    A wait begins with an entry for which `begins_wait` is True. A wait ends with the next entry that changes the case's
+    status, records what a queued case waits for (a refusal), or is about an approval. Successive waits for the same
+    reason are combined.
+    """
+    changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
+    ends = [*(occurred_at(one) for one in changes[1:]), None]
+    waits = (_wait(change, end) for change, end in zip(changes, ends, strict=False) if begins_wait(change))
+    long = [one for one in waits if one.end is None or one.end - one.start >= SHORTEST]
+    same = (list(found) for _, found in groupby(long, key=lambda one: (one.waiting_for, one.reason, one.rule)))
+    return tuple(replace(found[0], end=found[-1].end, times=len(found)) for found in same)
+
+
+def _is_boundary(entry: Document) -> bool:
+    return entry["metadata"]["event_type"] == CASE_STATUS or entry["data"].get("kind") in {"refused", "approval"}
+
+
+def begins_wait(entry: Document) -> bool:
+    """Return whether an entry begins a wait of a case.
+
+    Such an entry changes the status to one in which the case waits (open, queued, absorbed), records why a queued case
+    was not admitted (a refusal), or is about an approval.
+    """
+    data = entry["data"]
+    return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
+
+
+def _wait(entry: Document, end: datetime | None) -> Wait:
+    data, facts = entry["data"], entry["data"].get("facts") or {}
+    reason = str(data.get("text") or data.get("reason") or "")
+    return Wait(
+        start=occurred_at(entry),
+        end=end,
+        waiting_for=waited_for(entry),
+        reason=without_code(reason),
+        rule=str(data.get("rule") or facts.get("rule") or ""),
+        target=f"#e-{entry['metadata']['event_id']}",
+    )
+
+
+def waited_for(entry: Document) -> str:
+    """Return a text about what a case waits for, from the entry that begins the wait."""
+    data, facts = entry["data"], entry["data"].get("facts") or {}
+    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
+    return WAITING_TEXTS.get(waiting, waiting)
+
+
+_DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}
+
+
+def _state(data: Document) -> str:
+    return str(data.get("to") or data.get("stage"))

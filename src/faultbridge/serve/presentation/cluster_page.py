@@ -1,0 +1,256 @@
+"""Cluster page: nodes by status over time, cases, limits of repair, incidents, and repair times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.policy import Policy
+from faultbridge.model.times import from_text
+from faultbridge.record.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
+from faultbridge.serve.presentation.areas import Area, cluster_area
+from faultbridge.serve.presentation.breakers import breaker_end, breaker_limit
+from faultbridge.serve.presentation.case_answers import DONE
+from faultbridge.serve.presentation.case_page import current_phase
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.grid import GridNode, NodeGroup, node_groups
+from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.job_rows import JobRow, job_rows
+from faultbridge.serve.presentation.tones import (
+    BREAKER,
+    CASE,
+    CLUSTER,
+    INCIDENT,
+    NODE,
+    SEVERITY,
+    Mark,
+    Tone,
+    mark,
+    reason_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """One row of a list of cases."""
+
+    case_id: str
+    node: str
+    status: Mark
+    severity: Mark
+    code: str
+    component: str
+    repair_action: str
+    reason: str
+    opened_at: datetime
+    age: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """A setting, condition or number that shows whether repairs are permitted.
+
+    `note` is an explanation, such as what ends a pause of repairs.
+    """
+
+    name: str
+    mark: Mark
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTimes:
+    """How long the repaired cases took: their number, their median duration, and their phases.
+
+    Each phase has a name, its mean duration per case as text, and its share of the total time from 0 to 1.
+    """
+
+    count: int
+    median: str
+    phases: tuple[tuple[str, str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """The content of the page of a cluster."""
+
+    cluster: str
+    status: Mark
+    counts: tuple[tuple[Mark, int], ...]
+    controls: tuple[ControlRow, ...]
+    facts: tuple[tuple[str, str], ...]
+    incidents: tuple[tuple[str, Mark, str, datetime], ...]
+    area: Area | None
+    live_cases: tuple[CaseRow, ...]
+    phases: tuple[tuple[Mark, int], ...]
+    closed_cases: tuple[CaseRow, ...]
+    repair_times: RepairTimes | None
+    groups: tuple[NodeGroup, ...]
+    jobs: tuple[JobRow, ...]
+    rows: tuple[EntryRow, ...]
+    older: bool
+    unlisted_cases: int = 0
+    unlisted_jobs: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether a live case exists, so that the page changes often."""
+        return bool(self.live_cases)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The documents of a cluster page; `now` is the time at which they were read.
+
+    - `live_cases`: the most recently opened live cases. `live` is the number of all live cases; None means that
+      `live_cases` has all of them.
+    - `jobs`: the first followed jobs, sorted by id. `followed` is the number of all followed jobs.
+    - `older`: whether the shown time window has entries before those in `entries`.
+    - `policy`: the policy of the cluster; None if it cannot be read.
+    """
+
+    cluster: Document
+    now: datetime
+    live_cases: Sequence[Document]
+    closed_cases: Sequence[Document]
+    incidents: Sequence[Document]
+    nodes: Sequence[GridNode]
+    entries: Sequence[Document]
+    older: bool = False
+    jobs: Sequence[Document] = ()
+    live: int | None = None
+    followed: int = 0
+    policy: Policy | None = None
+
+    @property
+    def limits(self) -> Document | None:
+        """The numbers of repairs that the policy permits at the same time and per hour; None without a policy."""
+        limits = self.policy.limits if self.policy else None
+        return {"concurrent": limits.concurrent, "per_hour": limits.per_hour} if limits else None
+
+
+def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
+    """Return the page of a cluster for a span of time."""
+    cluster, rows = facts.cluster, entry_rows(facts.entries)
+    start = max(span.start, rows[0].at) if rows else span.start
+    live = tuple(map(_case, facts.live_cases))
+    return ClusterPage(
+        cluster=str(cluster["cluster"]),
+        status=mark(cluster["status"], CLUSTER),
+        counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster["counts"])),
+        controls=_controls(cluster, facts),
+        facts=_facts(cluster),
+        incidents=tuple(map(_incident, facts.incidents)),
+        area=cluster_area(facts.entries, start, span.end),
+        live_cases=live,
+        phases=tuple(Counter(one.status for one in live).most_common()),
+        closed_cases=tuple(map(_case, facts.closed_cases)),
+        repair_times=_repair_times(facts.closed_cases),
+        groups=node_groups(facts.nodes),
+        jobs=job_rows(facts.jobs),
+        rows=rows,
+        older=facts.older,
+        unlisted_cases=max((facts.live or 0) - len(facts.live_cases), 0),
+        unlisted_jobs=max(facts.followed - len(facts.jobs), 0),
+    )
+
+
+def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return pairs of node status and number of nodes in display order: statuses in service come first."""
+    order = list(NODE)
+    return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
+
+
+def _case(case: Document) -> CaseRow:
+    status, detail = mark(case["status"], CASE), case["resolution"] or case["waiting_for"] or current_phase(case)
+    text = f"{status.text}: {str(detail).replace('_', ' ')}" if detail else status.text
+    return CaseRow(
+        case_id=str(case["case_id"]),
+        node=str(case["node"]),
+        status=Mark(text, status.tone),
+        severity=mark(case["severity"], SEVERITY),
+        code=str(case["code"]),
+        component=component_text(case["component"]),
+        repair_action=str(case["repair_action"]).replace("_", " "),
+        reason=reason_text(case["reason"]),
+        opened_at=from_text(str(case["opened_at"])),
+        age=duration_text(case["age_ms"]),
+    )
+
+
+def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
+    domain = incident["domain"]
+    nodes = f"{incident['affected']} of {incident['domain_nodes']} nodes"
+    text = f"{incident['code']} on {nodes} of {domain['type']} {domain['name']}"
+    return str(incident["incident_id"]), mark(incident["status"], INCIDENT), text, from_text(str(incident["opened_at"]))
+
+
+def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
+    acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
+    mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
+    waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
+    listed = len(facts.live_cases)
+    which = f"Of the newest {listed} cases: waiting for" if (facts.live or 0) > listed else "Cases waiting for"
+    until = cluster["maintenance_until"]
+    return (
+        *(
+            ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD))
+            for one in cluster["provider_conditions"]
+        ),
+        ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
+        ControlRow("New repairs", Mark("paused", Tone.BAD), "Until an operator resumes them.")
+        if cluster["paused"]
+        else ControlRow("New repairs", Mark("not paused", Tone.GOOD)),
+        *((ControlRow("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
+        _budget(cluster, facts.policy),
+        *(_breaker(one, facts) for one in cluster["breakers"]),
+        *(ControlRow(f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
+    )
+
+
+def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
+    running = len(cluster["holders"])
+    tone = Tone.WORK if running else Tone.GOOD
+    if policy is None:
+        return ControlRow("Running repairs", Mark(str(running), tone))
+    limits = policy.limits
+    note = f"{limits.per_hour} may start in an hour."
+    return ControlRow("Running repairs", Mark(f"{running} of {limits.concurrent} permitted at a time", tone), note)
+
+
+def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
+    row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
+    if breaker["state"] == "closed":
+        return row
+    return replace(row, note=" ".join(breaker_end(breaker, breaker_limit(breaker, facts.policy), facts.now)))
+
+
+def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
+    names = ("provider", "orchestrator", "verifier")
+    pool = ", ".join(f"{count} {name}" for name, count in cluster["pool"].items())
+    return (
+        ("Nodes", nodes_text(cluster["expected"], cluster["target"])),
+        *((name.capitalize(), str(cluster[name])) for name in names),
+        ("Policy", str(cluster["policy"] or "current version")),
+        *((("Spares", pool),) if pool else ()),
+    )
+
+
+def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
+    repaired = [one for one in cases if one["resolution"] in DONE]
+    if not repaired:
+        return None
+    total: Counter[str] = Counter()
+    for case in repaired:
+        total.update(case["phases"])
+    whole = sum(total.values()) or 1
+    phases = tuple(
+        (name.replace("_", " "), duration_text(length // len(repaired)), length / whole)
+        for name, length in in_phase_order(total)
+        if length
+    )
+    return RepairTimes(len(repaired), duration_text(int(median(one["age_ms"] for one in repaired))), phases)

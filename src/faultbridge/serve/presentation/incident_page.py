@@ -1,0 +1,147 @@
+"""Incident page: the shared cause, the nodes of the failure domain, and the cases that wait.
+
+A chart shows the number of affected nodes over time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.times import from_text
+from faultbridge.serve.presentation.areas import Area, incident_area
+from faultbridge.serve.presentation.case_answers import sentence
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
+from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark
+
+_NOW = {
+    "open": "Repairs of its nodes wait, because replacing a node does not fix a shared cause.",
+    "recovering": "No node is affected any more. The incident closes after a quiet period.",
+    "expired": "The incident reached its maximum age. It holds no repairs, and closes when its nodes are healthy.",
+    "closed": "Nothing: the incident is closed, and the cases that it held continued.",
+}
+_ACTION = {
+    "open": "Fix the shared cause. If there is none, close the incident: its cases then continue.",
+    "expired": "Check the shared cause. The repairs of its nodes continue within the limits.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainNode:
+    """A node of the failure domain: whether the incident affects it, and its case that waits, if any."""
+
+    node: str
+    affected: bool
+    case_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPart:
+    """One part of the failure domain, such as a rack below a spine switch, with its nodes.
+
+    If the failure domain has more than 1,000 registered nodes, `nodes` has only affected nodes and nodes with a waiting
+    case.
+    """
+
+    name: str
+    total: int
+    affected: int
+    nodes: tuple[DomainNode, ...]
+
+    @property
+    def mark(self) -> Mark:
+        """The number of affected nodes of the part as a mark (text with a tone)."""
+        text = f"{self.affected} of {self.total} affected"
+        return Mark(text, Tone.GOOD if not self.affected else Tone.BAD)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """The content of the page of an incident."""
+
+    cluster: str
+    incident_id: str
+    status: Mark
+    cause: str
+    domain: str
+    affected: int
+    domain_nodes: int
+    opened_at: datetime
+    closed_at: datetime | None
+    now: str
+    action: str
+    commands: tuple[str, ...]
+    parts: tuple[DomainPart, ...]
+    unlisted: int
+    area: Area | None
+    rows: tuple[EntryRow, ...]
+    older: bool
+
+    @property
+    def live(self) -> bool:
+        """Whether the incident is not closed, so that it may still change."""
+        return self.closed_at is None
+
+
+def incident_page(
+    incident: Document,
+    nodes: Sequence[GridNode],
+    entries: Sequence[Document],
+    now: datetime,
+    *,
+    older: bool,
+    meaning: str = "",
+) -> IncidentPage:
+    """Return the page of an incident; `nodes` are the registered nodes of its failure domain.
+
+    `meaning` is the name of the incident's fault code in the catalog. `older` states that the incident has entries
+    before those in `entries`.
+    """
+    rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
+    closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
+    opened = from_text(str(incident["opened_at"]))
+    parts = _parts(incident, nodes)
+    shown = sum(len(one.nodes) for one in parts)
+    fault = f"{meaning} ({incident['code']})" if meaning else str(incident["code"])
+    about = f" about {incident['subject']}" if incident["subject"] else ""
+    return IncidentPage(
+        cluster=str(incident["cluster"]),
+        incident_id=str(incident["incident_id"]),
+        status=mark(status, INCIDENT),
+        cause=sentence(f"{fault}{about}: {incident['reason']}"),
+        domain=f"{domain['type']} {domain['name']}",
+        affected=int(incident["affected"]),
+        domain_nodes=int(incident["domain_nodes"]),
+        opened_at=opened,
+        closed_at=closed,
+        now=_NOW.get(status, f"The incident is {status}."),
+        action=_ACTION.get(status, "Nothing."),
+        commands=(f"faultbridge incident close {incident['incident_id']}",) if status == "open" else (),
+        parts=parts,
+        unlisted=max(int(incident["domain_nodes"]) - shown, 0),
+        area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),
+        rows=rows,
+        older=older,
+    )
+
+
+def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
+    affected, held = set(incident["nodes"]), incident["held_cases"]
+    whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
+    members: dict[str, list[str]] = defaultdict(list)
+    for name in sorted({*of, *affected, *held}, key=natural_order):
+        members[of.get(name) or whole].append(name)
+    concerned = {*affected, *held} if len(of) > MAX_SINGLE_NODES else {*of, *affected, *held}
+    parts = (
+        DomainPart(
+            name=part,
+            total=len(names),
+            affected=sum(name in affected for name in names),
+            nodes=tuple(DomainNode(name, name in affected, held.get(name)) for name in names if name in concerned),
+        )
+        for part, names in sorted(members.items(), key=lambda one: natural_order(one[0]))
+    )
+    return tuple(one for one in parts if one.nodes)

@@ -1,0 +1,295 @@
+"""Job page: the faults that affected a job, why it ended, the evidence, and whether it may resume."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.times import from_text
+from faultbridge.record.entry_text import component_text, duration_text
+from faultbridge.serve.presentation.case_answers import Answer
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
+from faultbridge.serve.presentation.grid import natural_order
+from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
+from faultbridge.serve.presentation.job_rows import job_state
+from faultbridge.serve.presentation.tones import VERDICT, Mark, Tone, mark
+
+# Job advice: the questions of an operator about a job, with their answers.
+#
+# The questions are: what happened to the job, why it ended, whether it may restart, and what to do.
+
+
+class NodeFault(Protocol):
+    """A fault that affected a job, with the node that has the fault."""
+
+    @property
+    def node(self) -> str:
+        """The name of the node that has the fault."""
+
+    @property
+    def fault(self) -> str:
+        """The fault code and the faulty component as text."""
+
+
+HARDWARE = {
+    "blamed": "A node's own source shows the fault that ended it.",
+    "acquitted": "No fault of a node ended it.",
+    "not_shown": "No node was shown to be at fault, and not every node was checked.",
+}
+_OUTLOOK = {
+    "RESTART": "Yes: it may restart on the same nodes.",
+    "RESTART_WITHOUT": "Yes, without {nodes}.",
+    "STOP": "No: a restart would fail in the same way.",
+}
+_OUTCOMES = {
+    "succeeded": "It succeeded",
+    "failed": "It failed",
+    "cancelled": "It was canceled",
+    "unreported": "It ended with an unreported outcome",
+}
+_EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
+
+
+def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
+    """Return the questions about a job with their answers.
+
+    `verdict` is the recorded verdict on the job, if there is one. `hits` are the faults that affected the job.
+    """
+    explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
+    answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
+    if job["ended_at"] is None:
+        return (*answers, Answer("What should you do?", tuple(_while_it_runs(job))))
+    if verdict:
+        why = (f"{verdict.get('summary')}.", HARDWARE.get(str(verdict.get("hardware")), ""))
+        answers.append(Answer("Why did it end?", tuple(filter(None, why))))
+    elif job["outcome"] != "succeeded":
+        answers.append(Answer("Why did it end?", ("No explanation is recorded. This command records one:",), explain))
+    if job["outcome"] != "succeeded":
+        answers.append(Answer("May it restart?", tuple(_may_restart(job))))
+    todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(str(job["state"]), "Nothing.")
+    if not verdict and todo == "Nothing." and job["outcome"] in {"failed", "unreported"}:
+        return (*answers, Answer("What should you do?", ("Record an explanation.",), explain))
+    return (*answers, Answer("What should you do?", (todo,)))
+
+
+_TODO = {
+    "waiting": "Wait until its nodes are back, or restart it without them.",
+    "resumable": "Restart it, if your scheduler has not done so.",
+}
+_ALARMS = {
+    "not_finite": "Its loss is not finite. Look at its training log, and restart it from a checkpoint before that.",
+    "spike": "Its loss rose suddenly. Look at its training log.",
+}
+
+
+def _while_it_runs(job: Document) -> Iterator[str]:
+    if job["stalled_at"]:
+        yield f"Look at the logs of its ranks: it has been stalled since {job['stalled_at']}."
+    if job["loss_alarm"]:
+        yield _ALARMS[str(job["loss_alarm"])]
+    if not job["stalled_at"] and not job["loss_alarm"]:
+        yield "Nothing: the job runs."
+
+
+def _what_happened(job: Document, hits: Sequence[NodeFault]) -> Iterator[str]:
+    number = len(job["nodes"])
+    nodes = f"{number} node{'s' if number != 1 else ''}"
+    yield f"{_OUTCOMES.get(str(job['outcome']), 'It runs')} on {nodes}."
+    listed = dict.fromkeys(f"{one.fault} of {one.node}" for one in hits)
+    if listed:
+        more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""  # noqa: PLR2004 - as many as fit a card
+        yield f"Faults of its nodes affected it: {'; '.join(list(listed)[:8])}{more}."
+    elif job["affected_nodes"]:
+        yield f"Faults of its nodes affected it: {', '.join(job['affected_nodes'][:8])}."
+    else:
+        yield "No fault of its nodes is recorded for it."
+
+
+def _may_restart(job: Document) -> Iterator[str]:
+    outlook = job["verdict"]["outlook"] if job["verdict"] else None
+    if outlook:
+        without = ", ".join(job["verdict"]["nodes"]) or "the nodes of the verdict"
+        yield _OUTLOOK.get(str(outlook), f"The recorded verdict is {outlook}.").format(nodes=without)
+    if job["resumable_at"]:
+        yield "Its faulty nodes are back, replaced or removed."
+    elif job["affected_nodes"] and job["state"] == "waiting":
+        yield f"Its faulty nodes are not back yet: {', '.join(job['affected_nodes'][:8])}."
+    elif not outlook:
+        yield "Not known: no fault of its nodes and no explanation is recorded."
+
+
+JOB, EXPLAINED = "Job Change", "Job Explained"
+MAX_NODES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A fault that affected the job: its time, its node, its reason, and its case, if there is one."""
+
+    at: datetime
+    node: str
+    fault: str
+    reason: str
+    case_id: str | None
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """One piece of evidence: its points, the name of its weight, what was found, where, and when."""
+
+    points: int
+    weight: str
+    found: str
+    where: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobNode:
+    """A node of the job: whether a fault of the node affected the job, and its ranks, if they are known.
+
+    `ranks` is a text such as `0-7`.
+    """
+
+    node: str
+    affected: bool
+    ranks: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """The content of the page of a job.
+
+    `explanation` is empty if the entries contain no verdict on the job.
+    """
+
+    cluster: str
+    job_id: str
+    name: str
+    state: Mark
+    verdict: Mark | None
+    started_at: datetime
+    ended_at: datetime | None
+    duration: str
+    answers: tuple[Answer, ...]
+    hits: tuple[Hit, ...]
+    explanation: tuple[tuple[str, str], ...]
+    cases: tuple[str, ...]
+    evidence_for: tuple[EvidenceRow, ...]
+    evidence_against: tuple[EvidenceRow, ...]
+    nodes: tuple[JobNode, ...]
+    unlisted: int
+    chart: Chart
+    rows: tuple[EntryRow, ...]
+    older: bool
+    live: bool
+
+
+def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
+    """Return the page of a job; `older` states that the job has entries before those in `entries`."""
+    started = from_text(str(job["started_at"]))
+    ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
+    run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]
+    hits = tuple(map(_hit, _changes(run, "hit")))
+    verdict = next((one["data"] for one in reversed(run) if one["metadata"]["event_type"] == EXPLAINED), None)
+    if verdict and (job["verdict"] is None or verdict.get("started_at") not in {None, job["started_at"]}):
+        verdict = None
+    points = tuple(map(_evidence, (verdict or {}).get("evidence") or ()))
+    affected = set(job["affected_nodes"])
+    names = sorted(job["nodes"], key=lambda name: (name not in affected, natural_order(name)))
+    return JobPage(
+        cluster=str(job["cluster"]),
+        job_id=str(job["job_id"]),
+        name=str(job["name"] or ""),
+        state=job_state(job),
+        verdict=mark(job["verdict"]["outlook"], VERDICT) if job["verdict"] else None,
+        started_at=started,
+        ended_at=ended,
+        duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
+        answers=job_answers(job, verdict, hits),
+        hits=hits,
+        explanation=tuple(_explanation(verdict)) if verdict else (),
+        cases=tuple(map(str, (verdict or {}).get("cases") or ())),
+        evidence_for=tuple(one for one in points if one.points > 0),
+        evidence_against=tuple(one for one in points if one.points <= 0),
+        nodes=tuple(JobNode(name, name in affected, str(job["ranks"].get(name) or "")) for name in names[:MAX_NODES]),
+        unlisted=max(len(names) - MAX_NODES, 0),
+        chart=_chart(job, run, hits, ended, now),
+        rows=entry_rows(entries),
+        older=older,
+        live=_is_open(job),
+    )
+
+
+def _is_open(job: Document) -> bool:
+    return job["ended_at"] is None or job["state"] == "waiting"
+
+
+def _changes(entries: Iterable[Document], kind: str) -> Iterator[Document]:
+    return (one for one in entries if one["metadata"]["event_type"] == JOB and one["data"].get("change") == kind)
+
+
+def _hit(entry: Document) -> Hit:
+    data, metadata = entry["data"]["hit"] or {}, entry["metadata"]
+    about = data.get("about") or {}
+    fault = f"{about.get('code') or 'unknown fault'} {component_text(about.get('component'))}".strip()
+    node = str(data.get("node"))
+    reason = str(entry["data"].get("reason") or "").removeprefix(f"{node}: ")
+    target = f"#e-{metadata['event_id']}"
+    return Hit(occurred_at(entry), node, fault, reason, metadata["case_id"], target)
+
+
+def _evidence(point: Mapping[str, Any]) -> EvidenceRow:
+    rank = f"rank {point['rank']}" if point.get("rank") is not None else ""
+    file = f"{point['file']}:{point.get('line') or '-'}" if point.get("file") else ""
+    return EvidenceRow(
+        points=int(point["points"]),
+        weight=str(point["weight"]).replace("_", " "),
+        found=f"{point['name']}, from a {point['trust']}" if point.get("name") else "",
+        where=", ".join(one for one in (str(point.get("node") or ""), rank, file) if one),
+        at=from_text(str(point["at"])) if point.get("at") else None,
+    )
+
+
+def _explanation(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Cause", f"{verdict.get('mechanism') or 'unknown'} ({verdict.get('domain') or 'unknown domain'})"
+    yield "Verdict on the nodes", str(verdict.get("hardware") or "-").replace("_", " ")
+    for name, key in (
+        ("Leave out", "nodes"),
+        ("Test first", "check"),
+        ("Checked", "checked"),
+        ("Not checked", "not_checked"),
+    ):
+        listed = verdict.get(key) or {}
+        if listed.get("count"):
+            more = listed["count"] - len(listed["listed"])
+            yield name, ", ".join(listed["listed"]) + (f" and {more} more" if more > 0 else "")
+    if verdict.get("ranks"):
+        yield "Ranks that others waited for", ", ".join(map(str, verdict["ranks"]))
+    yield "First failure in the logs", str(verdict.get("failed_at") or "unknown")
+
+
+def _chart(
+    job: Document, entries: Sequence[Document], hits: Sequence[Hit], ended: datetime | None, now: datetime
+) -> Chart:
+    start, end = from_text(str(job["started_at"])), max([now, *map(occurred_at, entries)])
+    resumable = from_text(str(job["resumable_at"])) if job["resumable_at"] else None
+    end = end if _is_open(job) else max(resumable or ended or end, *(one.at for one in hits), start)
+    bars = [Bar(start, ended or end, "running", Tone.WORK, running=ended is None)]
+    if ended:
+        outcome = job_state(job)
+        waits = resumable is not None or job["state"] == "waiting"
+        text = "waits for its nodes" if waits else outcome.text
+        bars.append(Bar(ended, (resumable or end) if waits else ended, text, Tone.WAIT if waits else outcome.tone))
+    if resumable:
+        bars.append(Bar(resumable, resumable, "may resume", Tone.GOOD))
+    nodes = {one.node: [hit for hit in hits if hit.node == one.node] for one in hits}
+    lanes = (
+        Lane(node, tuple(Bar(h.at, h.at, h.fault, Tone.BAD, h.reason, h.target) for h in of))
+        for node, of in nodes.items()
+    )
+    return make_chart(start, end, (Lane("job", tuple(bars)), *lanes))

@@ -1,0 +1,78 @@
+"""Job rows: the jobs of a node or a cluster, as rows of a list and as lanes of a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.times import from_text
+from faultbridge.serve.presentation.entry_rows import Document
+from faultbridge.serve.presentation.history import Bar, Lane, Span
+from faultbridge.serve.presentation.tones import JOB, VERDICT, Mark, Tone, mark
+
+MAX_LISTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
+
+    job_id: str
+    name: str
+    state: Mark
+    verdict: Mark | None
+    nodes: int
+    affected: str
+    started_at: datetime
+
+
+def job_rows(jobs: Iterable[Document]) -> tuple[JobRow, ...]:
+    """Return the rows of a list of jobs, one for each job document."""
+    return tuple(
+        JobRow(
+            job_id=str(one["job_id"]),
+            name=str(one["name"] or ""),
+            state=job_state(one),
+            verdict=mark(one["verdict"]["outlook"], VERDICT) if one["verdict"] else None,
+            nodes=len(one["nodes"]),
+            affected=_listed(one["affected_nodes"]),
+            started_at=from_text(str(one["started_at"])),
+        )
+        for one in jobs
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join((*names[:MAX_LISTED], *(["..."] if names[MAX_LISTED:] else [])))
+
+
+def job_state(job: Document) -> Mark:
+    """Return the state of a job, and its outcome if it has ended, as a mark (text with a tone)."""
+    state = mark(job["state"], JOB)
+    outcome = mark(job["outcome"], JOB) if job["outcome"] else None
+    if outcome is None:
+        return state
+    shown = outcome.text if job["state"] == "ended" else f"{outcome.text}, {_STATES.get(str(job['state']), state.text)}"
+    return Mark(shown, outcome.tone if job["state"] == "ended" else state.tone)
+
+
+_STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
+
+
+def job_lanes(jobs: Iterable[Document], node: str, span: Span) -> tuple[Lane, ...]:
+    """Return one lane for each job, with a bar from the job's start to its end.
+
+    The bar of a job that still runs ends with the span. If a fault of `node` affected the job, the text of the bar
+    states this.
+    """
+    return tuple(Lane(f"job {one['job_id']}", (_job_bar(one, node, span),)) for one in jobs)
+
+
+def _job_bar(job: Document, node: str, span: Span) -> Bar:
+    ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
+    tone = Tone.BAD if node in job["affected_nodes"] else Tone.WORK
+    text = "affected by a fault of this node" if node in job["affected_nodes"] else job_state(job).text
+    detail = f"{job['name'] or ''} on {len(job['nodes'])} nodes".strip()
+    start = from_text(str(job["started_at"]))
+    return Bar(start, max(ended or span.end, start), text, tone, detail, running=ended is None and span.running)

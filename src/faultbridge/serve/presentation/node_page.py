@@ -1,0 +1,195 @@
+"""Node page: the current state of a node, and its status, conditions, case and instances over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from faultbridge.model.dataclass import dataclass
+from faultbridge.model.times import from_text
+from faultbridge.record.entry_text import component_text
+from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
+from faultbridge.serve.presentation.case_values import CaseFacts
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.grid import IN_SERVICE
+from faultbridge.serve.presentation.history import (
+    CASE_STATUS,
+    NODE_STATUS,
+    Chart,
+    Lane,
+    Span,
+    attempt_lanes,
+    condition_lanes,
+    instance_lane,
+    make_chart,
+    status_lane,
+)
+from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
+from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, reason_text, words
+
+# Node answers: the questions of an operator about a node, with their answers.
+#
+# The questions are: what happened to the node, why it is not repaired, what was done, what happens now, and what to do.
+# Questions that do not apply are left out. The first sentence of each answer can be read alone.
+
+HAPPENED, NOW, ACTION = "What happened?", "What happens now?", "What should you do?"
+_OF_CASE = frozenset({HAPPENED, "What was done?", NOW, ACTION})
+_COMMAND = re.compile(r"`([^`]+)`")
+
+
+def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
+    """Yield the questions about a node with their answers.
+
+    `case` has the facts of the node's live case, or of its last case if none is live. It is None if the node had no
+    case.
+    """
+    if node["case"] and case is not None:
+        yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
+        return
+    yield Answer(HAPPENED, (*_what_happened(node), _last_case(case)))
+    without = node.get("no_repair")
+    if without:
+        commands = tuple(_COMMAND.findall(without["change"]))
+        change = f"What changes this: {_COMMAND.sub('the command below', without['change'])}."
+        yield Answer(NOT_REPAIRED, (sentence(str(without["reason"])), change), commands)
+    elif str(node["status"]) in IN_SERVICE and not node["conditions"]:
+        yield Answer(ACTION, ("Nothing: jobs may run on this node.",))
+
+
+def _what_happened(node: Document) -> Iterator[str]:
+    order = list(SEVERITY)
+    faults = sorted(node["conditions"], key=lambda one: order.index(str(one["severity"])) if one["severity"] in order
+                    else len(order), reverse=True)  # fmt: skip
+    if not faults:
+        yield f"No fault of this node is active. Its status is {words(node['status'])}."
+        return
+    worst = faults[0]
+    component = component_text(worst["component"])
+    where = f" on {component}" if component not in {"", "node"} else ""
+    since = f"{from_text(str(worst['since'])):%Y-%m-%d %H:%M} UTC"
+    yield sentence(f"{worst['code']} ({worst['severity']}){where} since {since}: {worst['message'] or 'no message'}")
+    if faults[1:]:
+        number = len(faults) - 1
+        yield f"{number} other fault{'s are' if number > 1 else ' is'} active: see the active conditions."
+
+
+def _last_case(last: CaseFacts | None) -> str:
+    if last is None:
+        return "No case of this node is recorded."
+    case = last.case
+    closed = f" at {from_text(str(case['closed_at'])):%Y-%m-%d %H:%M} UTC" if case["closed_at"] else ""
+    fault = f"{last.meaning or case['code']} ({case['code']}, {case['severity']})"
+    result = words(case["resolution"] or case["status"])
+    reason = f", {reason_text(case['reason'])}" if case["reason"] else ""
+    return sentence(f"Its last case {case['case_id']}, {fault}, was closed{closed}: {result}{reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """An active condition: its severity, code and component, its message and reporters, and its start."""
+
+    severity: Mark
+    code: str
+    component: str
+    message: str
+    reporters: str
+    count: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """The content of the page of a node."""
+
+    cluster: str
+    node: str
+    status: Mark
+    facts: tuple[tuple[str, str], ...]
+    conditions: tuple[ConditionRow, ...]
+    case_id: str | None
+    case_status: Mark | None
+    last_case: str | None
+    chart: Chart
+    jobs: tuple[JobRow, ...]
+    rows: tuple[EntryRow, ...]
+    older: bool
+    live: bool
+    unlisted_jobs: int = 0
+    answers: tuple[Answer, ...] = ()
+
+
+def node_page(
+    node: Document,
+    entries: Sequence[Document],
+    span: Span,
+    *,
+    older: bool,
+    jobs: Sequence[Document] = (),
+    followed: int = 0,
+    case: CaseFacts | None = None,
+) -> NodePage:
+    """Return the page of a node; `older` states that the span has entries before those in `entries`.
+
+    `followed` is the number of the node's followed jobs. `jobs` are the first of these, sorted by id. `case` has the
+    facts of the node's live case, or of its last case if none is live. It is None if the node had no case.
+    """
+    rows, live = entry_rows(entries), node["case"]
+    if older and rows:
+        span = Span(max(span.start, rows[0].at), span.end, span.running)
+    return NodePage(
+        cluster=str(node["cluster"]),
+        node=str(node["node"]),
+        status=mark(node["status"], NODE),
+        facts=_facts(node),
+        conditions=tuple(map(_condition, node["conditions"])),
+        case_id=live["case_id"] if live else None,
+        case_status=mark(live["status"], CASE) if live else None,
+        last_case=node["last_case"],
+        chart=make_chart(span.start, span.end, _lanes(node, entries, span, jobs)),
+        jobs=job_rows(jobs),
+        rows=rows,
+        older=older,
+        live=live is not None,
+        answers=tuple(node_answers(node, case)),
+        unlisted_jobs=max(followed - len(jobs), 0),
+    )
+
+
+def _lanes(node: Document, entries: Sequence[Document], span: Span, jobs: Sequence[Document]) -> tuple[Lane, ...]:
+    return (
+        status_lane("status", entries, NODE_STATUS, NODE, span),
+        *condition_lanes(entries, node["conditions"] if span.running else (), span),
+        status_lane("case", entries, CASE_STATUS, CASE, span),
+        *attempt_lanes(entries),
+        instance_lane(entries, span),
+        *job_lanes(jobs, str(node["node"]), span),
+    )
+
+
+def _condition(condition: Document) -> ConditionRow:
+    return ConditionRow(
+        severity=mark(condition["severity"], SEVERITY),
+        code=str(condition["code"]),
+        component=component_text(condition["component"]),
+        message=str(condition["message"]),
+        reporters=", ".join(map(str, condition["reporters"])),
+        count=int(condition["count"]),
+        since=from_text(str(condition["since"])),
+    )
+
+
+def _facts(node: Document) -> tuple[tuple[str, str], ...]:
+    ignored = node["ignored"]
+    by = f"by {ignored['by']}: {ignored['reason']}" if ignored else "no"
+    domains = ", ".join(f"{kind} {name}" for kind, name in sorted(node["domains"].items()))
+    return (
+        ("Instance", f"{node['instance_id'] or 'none'} (instance {node['instance']}, boot {node['boot']})"),
+        ("Type", str(node["instance_type"] or "unknown")),
+        ("Group", str(node["group"] or "-")),
+        ("Failure domains", domains or str(node["domain"] or "-")),
+        ("Isolation", str(node["isolation"]).replace("_", " ")),
+        ("Verified", "no: never verified by Faultbridge" if node["unverified"] else "yes"),
+        ("Opted out of repair", by),
+        ("Former instances", ", ".join(node["former_instances"]) or "none"),
+    )

@@ -1,0 +1,68 @@
+"""Fault process: draws the faults of any number of hosts from the histories of a trace's servers.
+
+Whole histories are resampled: each host gets the history of one server. Repeated faults of a server and the gaps
+between them are therefore preserved. Hosts are grouped in pods of as many hosts as the trace has servers, and a pod
+uses each history at most once per period of the trace's length. In a period, all hosts of a pod share one random shift
+in time, so faults at the same instant stay together. Different pods are independent. Repair times vary by a random
+factor with mean 1.
+
+A run with more hosts than the trace has servers, or with a longer time than the trace covers, is an extrapolation. No
+cause affects several pods, although a real cause might. After each period of the trace's length, the histories are
+assigned to the hosts anew. A seed determines the shifts, the assignment and the repair times, not the histories.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from tests.lab.trace import Trace, TraceFault
+
+REPAIR_SPREAD = 0.1
+"""The standard deviation of the logarithm of the factor by which a repair time varies."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFault:
+    """One fault of one host: its start and the duration of its repair, in seconds.
+
+    `kind` is the name of the fault in the trace.
+    """
+
+    host: int
+    start: float
+    repair: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultProcess:
+    """Generates faults of hosts. The faults resemble those of a trace; equal arguments give equal faults."""
+
+    trace: Trace
+
+    def faults(self, hosts: int, seconds: float, seed: int) -> tuple[HostFault, ...]:
+        """Return the faults of hosts 0 to `hosts - 1` in a time of `seconds`, in the order of their starts."""
+        random = Random(f"faults-{seed}")
+        histories = self.trace.by_server()
+        found: list[HostFault] = []
+        for first in range(0, hosts, self.trace.servers):
+            pod = range(first, min(first + self.trace.servers, hosts))
+            for cycle in range(math.ceil(seconds / self.trace.seconds)):
+                shift = random.uniform(0, self.trace.seconds)
+                begin = cycle * self.trace.seconds
+                drawn = random.sample(histories, len(pod))
+                for host, history in zip(pod, drawn, strict=True):
+                    found += self._history(host, history, shift, begin, random)
+        inside = (fault for fault in found if fault.start < seconds)
+        return tuple(sorted(inside, key=lambda fault: (fault.start, fault.host)))
+
+    def _history(
+        self, host: int, history: tuple[TraceFault, ...], shift: float, begin: float, random: Random
+    ) -> Iterator[HostFault]:
+        for fault in history:
+            factor = math.exp(random.gauss(-(REPAIR_SPREAD**2) / 2, REPAIR_SPREAD))
+            start = begin + (fault.start + shift) % self.trace.seconds
+            yield HostFault(host, start, fault.repair * factor, fault.kind)

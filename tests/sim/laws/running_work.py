@@ -1,0 +1,103 @@
+"""Running work: no diagnostic runs beside it, and a claim alone neither ends it nor changes an instance.
+
+The environment records in `situations.truth` which instance runs work; the product does not read it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.laws.facts import claimed, instance_of, is_ordered, proven, rank
+from tests.sim.laws.law import Law
+from tests.sim.situations.truth import FORGED_CODES
+
+if TYPE_CHECKING:
+    from faultbridge.model.nodes import NodeState
+    from tests.sim.fakes.seam import Call
+    from tests.sim.simulated_system import SimulatedSystem
+
+DIAGNOSED = "no diagnostic runs beside running work"
+EVICTED = "a claim alone evicts no work"
+FORCED = "a claim alone forces no drain"
+CHANGED = "a claim alone changes no instance"
+FORGED = "text that a program can write proves no fault"
+
+
+class WorkLaw(Law):
+    """Checks diagnostics, drains, restarts and releases."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        super().__init__(system)
+        self._states: dict[str, NodeState] = {}
+        self._failed: dict[str, datetime] = {}
+        self._acted: dict[str, datetime] = {}
+        self._evicted = 0
+
+    def node_changed(self, state: NodeState) -> None:
+        """Keep the state of the node, and check that forged text proves nothing."""
+        self._states[state.key.node] = state
+        for condition in proven(state):
+            if condition.code in FORGED_CODES:
+                self.broken(FORGED, f"{state.key.stream} {condition.code}", "is proven, and only a program reported it")
+
+    def entry_added(self, body: dict[str, Any]) -> None:
+        """Keep when a verification failed, and check a drain that did not wait for the work."""
+        meta, data = body["metadata"], body["data"]
+        node, step = str(meta["node"]), (data.get("step"), data.get("outcome"))
+        if step == ("verify", "failed"):
+            self._failed[node] = self.now
+        elif step == ("intent", "committed"):
+            self._acted[str(meta["case_id"])] = self.now
+        elif step == ("drain", "forced") and (state := self._states.get(node)) is not None and _is_claimed(state):
+            self.broken(FORCED, f"{state.key.stream} {meta['sequence']}", _text(state))
+
+    def before_call(self, call: Call) -> None:
+        """Check a call that uses, restarts or releases an instance."""
+        if call.name == "verifier.start":
+            instance = call.argument[0]
+            until = self.system.truth.work_until(instance)
+            if until is not None and self.system.checks.has_scheduler:
+                self.broken(DIAGNOSED, instance, f"work runs until {until:%d %H:%M:%S}")
+        elif call.name == "provider.replace":
+            self._check_change(call.argument[0], "replace_node")
+        elif call.name == "restarter.restart":
+            self._check_change(call.argument[1], call.argument[0].value)
+
+    def after_call(self) -> None:
+        """Check the work that drains ended since the previous call."""
+        evicted = self.system.ports.orchestrator.evicted
+        for node, instance in evicted[self._evicted :]:
+            state = self._states.get(node)
+            if state is not None and _is_claimed(state):
+                self.broken(EVICTED, f"{state.key.stream} on {instance}", _text(state))
+        self._evicted = len(evicted)
+
+    def _check_change(self, instance: str, action: str) -> None:
+        """Check that a claim is not the only reason for a change of an instance.
+
+        A change that a claim requires needs a verification that failed after the claim. A stronger change than any
+        claim requires needs one that failed after the previous repair of the case.
+        """
+        state = next((one for one in self._states.values() if instance_of(one) == instance), None)
+        if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
+            return
+        failed = self._failed.get(state.key.node)
+        case = state.live_case
+        claims = [one.since for one in claimed(state) if rank(one.action.value) >= rank(action)]
+        if failed is not None:
+            if any(since < failed for since in claims):
+                return
+            if case is not None and case.attempts > 1 and self._acted.get(case.id, failed) < failed:
+                return
+        self.broken(CHANGED, f"{state.key.stream} {action} of {instance}", f"{_text(state)}; failed at {failed}")
+
+
+def _is_claimed(state: NodeState) -> bool:
+    """Return whether only claims report the faults of a node, and no order of people is about it."""
+    others = any(rank(one.action.value) for one in proven(state))
+    return not others and not is_ordered(state) and any(rank(one.action.value) for one in claimed(state))
+
+
+def _text(state: NodeState) -> str:
+    return f"{state.status}, only claimed: {sorted(one.code for one in claimed(state))}"
