@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from faultbridge.model.events.json_schema.reference_page import reference_page as events_page
-from faultbridge.serve.api.openapi import openapi_document
 from infra.docs import catalog, cli, http_api, metrics, policy, rooms, settings, sources, state_machines
+from infra.docs.events import reference_page as events_page
+from infra.docs.openapi import openapi_document
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from faultbridge.serve.api.openapi import openapi_document
 from faultbridge.serve.api.response_models import JobReportDetail
 from infra.docs.markdown import code, page, table
+from infra.docs.openapi import openapi_document
 from infra.docs.schema import type_of
 
 INTRODUCTION = """\

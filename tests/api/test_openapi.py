@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from faultbridge.serve.api.openapi import openapi_document
 from faultbridge.serve.api.routes import ROUTES
+from infra.docs.openapi import openapi_document
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
 

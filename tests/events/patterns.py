@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultbridge.model.events.json_schema.gate import load
+from infra.schemas import load
 from tests.events.samples import FILES, label
 
 SOURCE = "faultbridge"

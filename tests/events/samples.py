@@ -6,8 +6,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from faultbridge.model.events.json_schema.build import EVENT_MODELS
-from faultbridge.model.events.json_schema.gate import SchemaFolder, load
+from faultbridge.model.events.json_schema import EVENT_MODELS
+from infra.schemas import SchemaFolder, load
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = SchemaFolder(ROOT / "schemas")

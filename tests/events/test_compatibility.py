@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, open_schema
-from faultbridge.model.events.json_schema.gate import ALLOWED, ChangeKind, breaking_changes, changes
+from faultbridge.model.events.json_schema import EVENT_MODELS, open_schema
+from infra.schemas import ALLOWED, ChangeKind, breaking_changes, changes
 
 NAME = "case-status-change"
 Schema = dict[str, Any]

@@ -15,7 +15,7 @@ from faultbridge.model.events import enums
 from faultbridge.model.events import enums as cluster_enums
 from faultbridge.model.events import enums as job_enums
 from faultbridge.model.events.enums import OpenEnum
-from faultbridge.model.events.json_schema.build import MODELS
+from faultbridge.model.events.json_schema import MODELS
 from faultbridge.model.events.registry import EVENT_NAMES, event_name, model_of
 from faultbridge.record.ports import ProviderFailure
 from tests.architecture.project import PACKAGE, modules, parse

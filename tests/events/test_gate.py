@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.events.generate import main
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, problems
-from faultbridge.model.events.json_schema.gate import SchemaFolder, gate, load, render
-from faultbridge.model.events.json_schema.reference_page import reference_page
+from faultbridge.model.events.json_schema import EVENT_MODELS, problems
+from infra.docs.events import reference_page
+from infra.schemas import SchemaFolder, gate, load, main, render
 from tests.events.samples import FILES, ROOT, SCHEMAS, label
 from tests.events.validate import assert_valid_event
 
@@ -151,7 +150,7 @@ def test_the_command_writes_checks_and_releases(tmp_path: Path, capsys: pytest.C
 def test_every_schema_is_valid_and_has_its_own_id() -> None:
     from jsonschema import Draft202012Validator
 
-    from faultbridge.model.events.json_schema.build import closed_form, open_schema
+    from faultbridge.model.events.json_schema import closed_form, open_schema
 
     schemas = [open_schema(name) for name in EVENT_MODELS]
     for schema in schemas:
@@ -169,7 +168,7 @@ def formats_in(node: object) -> list[str]:
 
 
 def test_every_format_of_the_schemas_is_checked() -> None:
-    from faultbridge.model.events.json_schema.build import FORMATS, open_schema
+    from faultbridge.model.events.json_schema import FORMATS, open_schema
 
     used = {one for name in EVENT_MODELS for one in formats_in(open_schema(name))}
     assert used == set(FORMATS.checkers) == {"date-time", "uuid"}

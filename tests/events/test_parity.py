@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, validator
+from faultbridge.model.events.json_schema import EVENT_MODELS, validator
 from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
 

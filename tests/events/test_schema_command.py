@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
+from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, SCHEMAS, label, sample
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model import entries
-from faultbridge.model.events.json_schema.build import problems
+from faultbridge.model.events.json_schema import problems
 from faultbridge.model.events.wire import body_of, detail_of
 
 

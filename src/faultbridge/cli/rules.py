@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultbridge.model.errors import Misconfigured, Rejected
-from faultbridge.model.events.json_schema.build import open_schema
+from faultbridge.model.events.json_schema import open_schema
 from faultbridge.model.events.registry import MODULE_OF_EVENT, event_name
 
 

@@ -14,8 +14,7 @@ A module of this package is imported when one of its names is first used. Read t
 - `reading`: reads events of any version
 - `wire`: converts an entry to the `detail` of its event, of at most 60 KB, and back; uses no models
 - `hyperpod`: copies of events in the format of SageMaker HyperPod
-- `json_schema`: JSON Schemas of the events, validation and the compatibility checks
-- `generate`: the command that writes, checks and releases the schemas
+- `json_schema`: builds JSON Schemas of the events, and validates events (`infra/schemas.py` checks their changes)
 
 Tests: tests/events.
 """

@@ -9,7 +9,6 @@ Read in this order:
   of devices and findings, and of jobs
 - `problems`: errors as problem documents (RFC 9457)
 - `node_models`, `response_models`: the models of responses and bodies, only for the OpenAPI document
-- `openapi`: the OpenAPI document, docs/reference/openapi.json
 
 `faultbridge.serve.entrypoints.timeline` serves these routes. Tests: tests/api.
 """

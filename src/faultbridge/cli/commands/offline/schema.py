@@ -12,7 +12,7 @@ from faultbridge.cli.commands.options import formatted_command, read_bytes
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.model.errors import Rejected
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, closed_form, open_schema, problems
+from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema, problems
 from faultbridge.model.events.registry import schema_name
 
 LIST_COLUMNS: Columns = {

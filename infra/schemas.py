@@ -1,4 +1,10 @@
-"""The compatibility gate: the checks that a change of the schemas must pass before it is merged.
+"""Generates the event schemas and their reference page, and checks or releases them.
+
+python -m infra.schemas            write schemas/ and docs/reference/events.md
+python -m infra.schemas --check    print each problem that the gate finds; exit 1 if there is one
+python -m infra.schemas --release  also add the schemas and samples to the manifest, permanently
+
+The gate contains the checks that a change of the schemas must pass before it is merged:
 
 - The schema files match the models.
 - Released files are unchanged.
@@ -10,8 +16,10 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,8 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faultbridge.model.events.envelope import Event, EventStub, UntypedEvent
-from faultbridge.model.events.json_schema.build import EVENT_MODELS, error_line, open_schema, problems, validator_of
+from faultbridge.model.events.json_schema import EVENT_MODELS, error_line, open_schema, problems, validator_of
 from faultbridge.model.events.reading import read, upcast
+from infra.docs.events import reference_page
 
 # The folder schemas/: generated and released schemas, samples, and the manifest.
 #
@@ -313,7 +322,7 @@ def outdated_schemas(folder: SchemaFolder) -> Iterator[str]:
     """Yield a line for each schema file that is missing or differs from the models."""
     for path, text in folder.generated():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            yield f"{folder.key(path)}: differs from the models; run python -m faultbridge.model.events.generate"
+            yield f"{folder.key(path)}: differs from the models; run python -m infra.schemas"
 
 
 def changed_releases(folder: SchemaFolder) -> Iterator[str]:
@@ -327,9 +336,7 @@ def changed_releases(folder: SchemaFolder) -> Iterator[str]:
             yield f"{key}: was released and has changed"
     for path in folder.frozen():
         if folder.key(path) not in manifest:
-            yield (
-                f"{folder.key(path)}: is not in the manifest; run python -m faultbridge.model.events.generate --release"
-            )
+            yield (f"{folder.key(path)}: is not in the manifest; run python -m infra.schemas --release")
 
 
 def unreadable_samples(folder: SchemaFolder) -> Iterator[str]:
@@ -382,3 +389,35 @@ def incompatible_changes(folder: SchemaFolder) -> Iterator[str]:
         released = folder.last_released(name)
         if released is not None:
             yield from (f"{name}: {change}" for change in breaking_changes(released, open_schema(name)))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code: 1 if `--check` finds a problem, else 0."""
+    parser = argparse.ArgumentParser(description="Generate event schemas from the models.")
+    parser.add_argument("--root", type=Path, default=Path(), help="root of the repository")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail on an incompatible change")
+    parser.add_argument("--release", action="store_true", help="add schemas and samples to the manifest")
+    options = parser.parse_args(arguments)
+    folder = SchemaFolder(options.root / "schemas")
+    if options.check:
+        return _check(folder)
+    _write(folder, options.root / "docs" / "reference" / "events.md")
+    if options.release:
+        sys.stdout.writelines(f"released {key}\n" for key in folder.release())
+    return 0
+
+
+def _check(folder: SchemaFolder) -> int:
+    found = gate(folder)
+    sys.stderr.writelines(f"{problem}\n" for problem in found)
+    return 1 if found else 0
+
+
+def _write(folder: SchemaFolder, page: Path) -> None:
+    for path, text in [*folder.generated(), (page, reference_page())]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
