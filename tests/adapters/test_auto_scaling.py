@@ -208,7 +208,7 @@ def test_an_instance_that_waits_in_the_warm_pool_is_no_candidate() -> None:
 
 
 def candidates(clients: Clients) -> tuple[Any, ...]:
-    from tests.contracts.test_provider import LONG_AGO
+    from tests.contracts.provider import LONG_AGO
 
     return AutoScalingProvider(clients).candidates("g", LONG_AGO)
 

@@ -22,7 +22,7 @@ from faultbridge.adapters.paging import (
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
 from faultbridge.serve.entrypoints.pager import CHAT_PAGE, pager
-from tests.adapters.test_paging_channels import PAGE, FakePagerDuty, settings
+from tests.adapters.builders import PAGE, FakePagerDuty, settings
 from tests.architecture.project import resources
 from tests.sim.fakes import FakeBus
 from tests.world import World

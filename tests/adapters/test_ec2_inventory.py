@@ -16,7 +16,7 @@ from faultbridge.repair.registry.instances import OPT_OUT_TAG, GroupMember
 from faultbridge.repair.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.contracts.aws import ON_MOTO, aws
-from tests.contracts.test_provider import group_of
+from tests.contracts.provider import group_of
 
 CLUSTER = ClusterConfig("train-a")
 pytestmark = pytest.mark.skipif(not ON_MOTO, reason="only moto has the compute services")

@@ -9,16 +9,8 @@ import pytest
 from faultbridge.adapters.ec2.inventory import Ec2Inventory, auto_scaling_groups, node_groups, repair_setting
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured
+from tests.adapters.builders import CONFIG, EKS, node_group
 from tests.adapters.stubs import stubbed
-
-EKS, CONFIG = "train", ClusterConfig("train-a", eks_cluster="train")
-
-
-def node_group(name: str, *, repair: bool | None = None, types: tuple[str, ...] = (), **others: Any) -> dict[str, Any]:
-    resources = {"autoScalingGroups": [{"name": f"eks-{name}"}]}
-    found = {"nodegroupName": name, "clusterName": EKS, "status": "ACTIVE", "resources": resources, **others}
-    found |= {"instanceTypes": list(types)} if types else {}
-    return found | ({} if repair is None else {"nodeRepairConfig": {"enabled": repair}})
 
 
 def serve(stub: Any, *groups: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from faultbridge.adapters.ec2.inventory import running_refreshes, running_update
 from faultbridge.adapters.hyperpod.inventory import status_of_cluster
 from faultbridge.model.cluster.config import GroupUpdate
 from faultbridge.model.errors import Misconfigured, Transient
+from tests.adapters.builders import node_group
 from tests.adapters.stubs import stubbed
-from tests.adapters.test_eks_node_groups import node_group
 
 STARTED = datetime(2026, 2, 3, 10, tzinfo=UTC)
 REFRESH = {"InstanceRefreshId": "08b91cf7", "AutoScalingGroupName": "g", "StartTime": STARTED}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,50 +19,10 @@ from faultbridge.adapters.paging import (
     pager_from_settings,
 )
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.model.settings import Settings
-from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageMessage, PageUrgency
+from faultbridge.record.ports import FailedEvent
+from tests.adapters.builders import EVENT, PAGE, FakePagerDuty, settings
 from tests.architecture.project import resources
 from tests.sim.fakes import FakeBus, FakePager, raise_once
-
-EVENT = {"event_action": "trigger", "dedup_key": "c-1:escalated", "payload": {"summary": "x"}}
-PAGE = PageMessage(
-    key="c-1:escalated",
-    urgency=PageUrgency.URGENT,
-    subject="s",
-    bodies={"default": "text"},
-    attributes={"cluster": "train-a", "urgency": "urgent"},
-    forms={PageFormat.PAGERDUTY: FormattedPage("s", json.dumps(EVENT))},
-)
-
-
-class FakePagerDuty(ThreadingHTTPServer):
-    """HTTP server (fake) for PagerDuty: returns one status to every request and records it."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(("127.0.0.1", 0), Post)
-        self.status = status
-        self.bodies: list[Any] = []
-
-    @property
-    def url(self) -> str:
-        """The URL of the server."""
-        return f"http://127.0.0.1:{self.server_port}/v2/enqueue"
-
-
-class Post(BaseHTTPRequestHandler):
-    """Handler of one request."""
-
-    server: FakePagerDuty
-
-    def do_POST(self) -> None:
-        """Record the request and respond."""
-        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(b'{"status": "whatever"}')
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
 
 
 @pytest.fixture
@@ -124,12 +83,6 @@ def test_a_failed_channel_does_not_stop_the_others_and_the_error_is_raised() -> 
         every.send(PAGE)
     assert every.send(PAGE) == "message-2"
     assert [len(one.sent) for one in (first, second, third)] == [2, 1, 2]
-
-
-def settings(**variables: str) -> Settings:
-    """Settings of a pager."""
-    given = {"URGENT_TOPIC": "u", "NOTICE_TOPIC": "n", "BUS": "b", **variables}
-    return Settings({f"FAULTBRIDGE_{name}": value for name, value in given.items()})
 
 
 @pytest.mark.parametrize("url", ["http://pagerduty.example", "http://127.0.0.1.pagerduty.example/v2/enqueue"])

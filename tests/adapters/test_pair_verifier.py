@@ -25,9 +25,9 @@ from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.verification import VerificationPeers
 from faultbridge.repair.spares.pool import SparePool
 from tests.adapters.stubs import client_error, served
+from tests.decoders.deep_checks import DOMAINS, TYPE, loopback
 from tests.decoders.peer_pair import EFA_PASSED, all_reduce, both
-from tests.decoders.test_deep_checks import DOMAINS, TYPE, loopback
-from tests.scenarios.provider.test_spares import ready, world_with_ready
+from tests.scenarios.provider.builders import ready, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import FakeVerifier
 

@@ -25,32 +25,15 @@ from faultbridge.node.agent.delivery.transport import text_of, to_messages
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.record.timeline import entry_data
 from faultbridge.serve.ingest.record_reader import Delivery
+from tests.agent.agent_process import FakeNode, QueueServer, wait_for
+from tests.agent.builders import KernelRing
 from tests.agent.fakes import ManualClock
-from tests.agent.test_agent_process import FakeNode, QueueServer, wait_for
 from tests.builders import KEY
 from tests.world import World
 
 CODES = (48, 62, 63, 64, 79, 95, 119)
 LINES = [(code, bus) for code in CODES for bus in range(0xC0, 0xC8)]
 XID = "NVRM: Xid (PCI:0000:{bus:02x}:00): {code}, pid=1234, name=python, reported once"
-
-
-class KernelRing:
-    """A file in the format of /dev/kmsg; a reader that opens it starts at the first record."""
-
-    def __init__(self, path: Path, clock: ManualClock) -> None:
-        self.path, self.clock = path, clock
-        self.next = 0
-        path.write_bytes(b"")
-
-    def append(self, text: str) -> None:
-        with self.path.open("ab") as file:
-            file.write(f"3,{self.next},{int(self.clock.uptime * 1_000_000)},-;{text}\n".encode())
-        self.next += 1
-
-    def boot(self) -> None:
-        self.path.write_bytes(b"")
-        self.next = 0
 
 
 class Site:

@@ -8,10 +8,8 @@ import threading
 import pytest
 
 from faultbridge.node.agent.__main__ import EXIT_NOT_SENT, main
-from faultbridge.node.agent.agent import Agent, build_agent
-from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.resource_limits import MEMORY_BYTES
-from faultbridge.node.agent.settings import AgentSettings
+from tests.agent.builders import agent_with_records
 from tests.agent.fakes import FakeTransport, ManualClock
 
 KEYS = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"}
@@ -87,18 +85,6 @@ def test_a_record_that_the_queue_refuses_is_counted_among_the_records_that_wait(
     assert code == EXIT_NOT_SENT
     # The other record is the notice about the first one.
     assert message == "faultbridge: the queue refuses its content; 2 records wait on disk\n"
-
-
-def agent_with_records(folder, transport, clock, count) -> Agent:
-    """An agent that reads nothing, with records of an earlier run on its disk."""
-    settings = AgentSettings(
-        "train-a", "https://queue", node="gpu-1", spool=folder, kmsg=folder / "kmsg", journal_units={}, smi_seconds=0,
-        health_seconds=0, exporter_seconds=0, link_seconds=0, counter_seconds=0,
-    )  # fmt: skip
-    agent = build_agent(settings, transport, clock)
-    for number in range(count):
-        assert agent.outbox.store(OutgoingRecord(f"r-{number}", "g", '{"v":1}'))
-    return agent
 
 
 def test_records_for_which_the_time_is_not_sufficient_are_a_problem(tmp_path):

@@ -36,6 +36,7 @@ from faultbridge.node.agent.probes import (
     scrape,
 )
 from faultbridge.node.agent.settings import AgentSettings
+from tests.agent.builders import ScriptedProbe
 from tests.agent.fakes import NOON, ManualClock, script
 from tests.waiting import BUSY_FACTOR
 
@@ -85,26 +86,6 @@ def test_a_program_ends_even_if_its_child_holds_the_pipe(tmp_path):
 
 def test_a_missing_program_has_the_outcome_absent(tmp_path):
     assert start_process([str(tmp_path / "nvidia-smi")]) == ProbeResult(Outcome.ABSENT)
-
-
-class ScriptedProbe:
-    """A probe with given results; None is a run that never ends."""
-
-    def __init__(self, *results: ProbeResult | None, killable: bool = True) -> None:
-        self.results = list(results)
-        self.killable = killable
-        self.starts = 0
-
-    def start(self) -> ScriptedProbe:
-        self.starts += 1
-        self.result = self.results.pop(0) if self.results else ProbeResult(Outcome.DONE, b"<ok/>")
-        return self
-
-    def poll(self) -> ProbeResult | None:
-        return self.result
-
-    def kill(self) -> bool:
-        return self.killable
 
 
 GOOD = ProbeResult(Outcome.DONE, b"<nvidia_smi_log/>")

@@ -25,9 +25,8 @@ from faultbridge.node.agent.unchanged_output import (
     UnchangedOutput,
 )
 from faultbridge.repair.findings.compare_peers import STALE
+from tests.agent.builders import ScriptedProbe, agent_with_records
 from tests.agent.fakes import NOON, FakeTransport, ManualClock
-from tests.agent.test_once import agent_with_records
-from tests.agent.test_probes import ScriptedProbe
 from tests.bench import node_minutes
 
 SAMPLES = Path(__file__).resolve().parents[2].parent / "shared" / "samples"

@@ -10,24 +10,18 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
-from faultbridge.model.nodes import NodeKey
-from faultbridge.model.policy import Policy, Rule
-from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.codec import dump
-from faultbridge.model.storage.writes import Put
 from faultbridge.record.timeline import Tokens
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api import handlers
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.response_models import MODELS
+from tests.api.builders import ANSWER, case_of, waiting
 from tests.api.gateway import Gateway, Response
 from tests.sim.fakes import Call
 
 C = "/clusters/train-a"
-N1, N2 = NodeKey("train-a", "n-1"), NodeKey("train-a", "n-2")
 
 
 @pytest.fixture
@@ -40,12 +34,6 @@ def gateway() -> Gateway:
     app.ingestion.ingest([made.world.message(node="n-1")])
     app.repair.cluster_status("train-a")
     return made
-
-
-def case_of(gateway: Gateway, key: NodeKey = N1) -> str:
-    case = gateway.world.node(key).live_case
-    assert case is not None
-    return case.id
 
 
 def refused(response: Response, status: int, reason: str) -> None:
@@ -297,21 +285,6 @@ def test_internal_errors_are_not_revealed(gateway: Gateway, error: Exception, st
     assert (answer.status, answer.media_type) == (status, MEDIA_TYPE)
     assert "arn" not in answer.text
     assert "Table-1" not in answer.text
-
-
-ANSWER = {"attempt": 1, "repair_action": "replace_node"}
-BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(RepairAction)),))
-
-
-def waiting(gateway: Gateway) -> str:
-    """Return the case of another node, under a policy that requires approval for every repair action."""
-    app, world = gateway.world.app, gateway.world
-    world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
-    app.registry.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
-    world.ports.clock.advance(timedelta(hours=1))
-    app.ingestion.ingest([world.message(node="n-2")])
-    app.ops.sweep()
-    return case_of(gateway, N2)
 
 
 @pytest.mark.parametrize(("verb", "answer"), [("approve", "approved"), ("deny", "denied")])

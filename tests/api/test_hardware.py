@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.findings import Finding, finding_id
+from faultbridge.model.findings import Finding
 from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage.writes import Put
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api.response_models import MODELS
+from tests.api.builders import finding
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
-from tests.cli.test_device import CARD, UUID
+from tests.cli.builders import CARD, UUID
 from tests.world import XID_79, World
 
 C = "/clusters/train-a"
@@ -36,11 +37,6 @@ def gateway() -> Gateway:
             world.app.ingestion.ingest([world.message(text, source=source, cluster=cluster, node=node)])
     world.ports.table.write(Put(stored.finding_item(finding(world), world.now)))
     return made
-
-
-def finding(world: World) -> Finding:
-    made = finding_id("train-a", "n-1", "nvlink-crc", world.now)
-    return Finding(made, "train-a", "n-1", "nvlink-crc", world.now, value=300, median=2, score=900, peers=11)
 
 
 def items(gateway: Gateway, path: str, model: str, **query: Any) -> list[dict[str, Any]]:

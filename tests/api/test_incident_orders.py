@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cluster.config import ClusterConfig, DeclaredDomain
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put, Update
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.response_models import MODELS
+from tests.api.builders import RACK, C, incident_of, lose_links
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
 from tests.world import World
-
-C = "/clusters/train-a"
-RACK = tuple(f"gpu-{number:02}" for number in range(1, 9))
-LINK_DOWN = '{"kind": "fault", "code": "net.link_down", "component": {"type": "nic", "name": "ib0"}, "message": "down"}'
 
 
 @pytest.fixture
@@ -28,20 +24,6 @@ def gateway() -> Gateway:
     made = Gateway(World(nodes=(*RACK, *(f"other-{number}" for number in range(24)))))
     lose_links(made)
     return made
-
-
-def lose_links(gateway: Gateway) -> None:
-    """Declare the rack, and let each of its nodes report a lost link, which opens an incident."""
-    app, world = gateway.world.app, gateway.world
-    rack = DeclaredDomain(DomainKind.RACK, "r-7", "gpu-[01-08]")
-    app.registry.registration.set_cluster("train-a", {"domains": (rack,)})
-    app.ingestion.ingest([world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK])
-    app.ops.react([("train-a", name) for name in RACK])
-
-
-def incident_of(gateway: Gateway) -> str:
-    (incident,) = gateway.get(f"{C}/incidents").json["items"]
-    return str(incident["incident_id"])
 
 
 def test_a_closed_incident_names_its_operator_and_releases_its_cases(gateway: Gateway) -> None:

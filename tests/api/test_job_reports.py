@@ -13,12 +13,12 @@ from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.reports import FIELDS
 from faultbridge.serve.api.response_models import MODELS, JobReport
+from tests.api.builders import START
 from tests.api.gateway import Gateway, Response
 from tests.architecture.roles import statements
 from tests.world import World
 
 JOBS = "/clusters/train-a/jobs"
-START: dict[str, Any] = {"change": "start", "job_id": "88213", "nodes": ["n-[1-2]"], "ranks_per_node": 8}
 
 
 @pytest.fixture

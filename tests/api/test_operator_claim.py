@@ -14,11 +14,8 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.requests import OPERATOR_CLAIM
 from faultbridge.serve.api.routes import ROUTES, Route
+from tests.api.builders import ANSWER, N2, RACK, START, case_of, finding, incident_of, lose_links, waiting
 from tests.api.gateway import Gateway
-from tests.api.test_handlers import ANSWER, N2, case_of, waiting
-from tests.api.test_hardware import finding
-from tests.api.test_incident_orders import RACK, incident_of, lose_links
-from tests.api.test_job_reports import START
 from tests.world import World
 
 C = "/clusters/train-a"

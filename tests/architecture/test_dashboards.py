@@ -18,13 +18,13 @@ from faultbridge.adapters.aws.dynamodb import to_typed_item
 from faultbridge.adapters.aws.telemetry import NAMESPACE
 from faultbridge.model.cases import Phase, WaitingFor
 from faultbridge.model.entries import EntryType
-from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.ingest import ingest
 from faultbridge.serve.entrypoints.inventory import inventory
 from faultbridge.serve.entrypoints.pager import pager
 from faultbridge.serve.entrypoints.publish import publish
 from faultbridge.serve.entrypoints.sweep import sweep
+from tests.architecture.builders import entry
 from tests.architecture.project import ROOT, resources
 from tests.bench.dynamodb_meter import PRICES
 from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
@@ -44,21 +44,6 @@ def measured_events() -> Iterator[dict[str, Any]]:
     yield {**CLOSED, "data": {**CLOSED["data"], "phases": PHASES, "gpu_time_lost": 3_600_000}}
     for reason in (one for one in WaitingFor if one is not WaitingFor.ADMISSION):  # no refusal has this reason
         yield event(EntryType.NOTE, kind="refused", text="not now", facts={"waiting_for": reason.value})
-
-
-def entry(body: dict[str, Any]) -> Item:
-    """Return the item of an event, as the table's stream delivers it."""
-    metadata = body["metadata"]
-    return {
-        **{name: metadata[name] for name in ("event_id", "cluster", "recorded_at")},
-        "pk": "NODE#train-a#n",
-        "sk": f"ENTRY#{metadata['sequence']}",
-        "epoch": metadata["epoch"],
-        "sequence": metadata["sequence"],
-        "hash": "0" * 64,
-        "type": metadata["event_type"],
-        "body": json.dumps(body),
-    }
 
 
 def happen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import pytest
 from botocore import xform_name
 
+from tests.architecture.builders import ROW, Grant, documented
 from tests.architecture.project import PACKAGE, ROOT, resources
 from tests.architecture.roles import actions, document_size, inline_size, managed_policies, statements
-
-ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>.+?) \| (?P<by>.+?) \|$", re.MULTILINE)
 
 # Rights that no call of the same name uses.
 CALLS = {
@@ -24,20 +22,6 @@ CALLS = {
     "s3:ListBucketVersions": ("list_object_versions",),
     "sqs:SendMessage": ("send_message_batch",),
 }
-
-
-class Grant(NamedTuple):
-    """One statement of one role."""
-
-    role: str
-    sid: str
-    actions: frozenset[str]
-
-
-def documented() -> dict[Grant, str]:
-    """Return the grants in the table, each with the reason for it."""
-    rows = ROW.finditer((ROOT / "docs" / "permissions.md").read_text(encoding="utf-8"))
-    return {Grant(r["role"], r["sid"], frozenset(re.findall(r"`([^`]+)`", r["may"]))): r["by"].strip("`") for r in rows}
 
 
 def granted() -> set[Grant]:

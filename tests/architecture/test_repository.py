@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.project import ROOT
+from tests.architecture.project import ROOT, imports, modules, relative
 
 # Written with a class of one letter, so that the patterns do not find themselves.
 LOCAL_PATHS = re.compile(r"/h[o]me/\w|/r[o]ot/|/w[o]rk/|/U[s]ers/\w|[A-Z]:\\U[s]ers")
 REGISTRIES = re.compile(r"p[y]pi\.org|p[y]thonhosted\.org|c[o]deartifact\.|a[r]tifactory|/s[i]mple/")
+TEST_MODULE = re.compile(r"tests\.(?:\w+\.)*test_\w+")
 BINARY = {".gz", ".png", ".zip", ".bin"}
 
 
@@ -52,3 +53,15 @@ def test_the_whole_check_is_one_program() -> None:
     run = ROOT / ".ci" / "run"
     assert run.stat().st_mode & 0o111
     assert "make check" in run.read_text(encoding="utf-8")
+
+
+def test_no_test_module_imports_another_one() -> None:
+    """What several test modules use is in a builder module, so a test can change without others."""
+    found = [
+        f"{relative(path)}: {name}"
+        for path in modules(ROOT / "tests")
+        for name in sorted(imports(path))
+        if name.startswith("tests.") and TEST_MODULE.fullmatch(name)
+        if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
+    ]
+    assert found == []

@@ -11,7 +11,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from tests.agent.test_agent_process import FakeNode, QueueServer, storm
+from tests.agent.agent_process import FakeNode, QueueServer, storm
 
 
 def main() -> None:

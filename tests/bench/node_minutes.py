@@ -20,8 +20,8 @@ from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.delivery.transport import text_of, to_messages
 from faultbridge.node.agent.probes import counters_with_threshold
 from faultbridge.node.agent.settings import AgentSettings
+from tests.agent.builders import KernelRing
 from tests.agent.fakes import ManualClock
-from tests.agent.test_agent_to_table import KernelRing
 
 GPUS = 8
 XML_FIELDS_PER_GPU = 700

@@ -15,9 +15,9 @@ from faultbridge.cli.app import COMMANDS, application, run
 from faultbridge.cli.commands.embedded.demo import DemoScenario
 from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
+from tests.cli.builders import Terminal
 from tests.cli.desk import Desk
-from tests.cli.test_orders import case_for_approval
-from tests.cli.test_reported_problems import Terminal
+from tests.cli.orders import case_for_approval
 
 CLUSTER, NODE = KEY
 ASKING = {

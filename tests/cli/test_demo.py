@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.embedded.demo import DemoResult, DemoScenario, demo_records, print_result
+from faultbridge.cli.commands.embedded.demo import DemoScenario, demo_records, print_result
 from faultbridge.cli.render.output import OutputFormat
-from faultbridge.model.cases import Resolution
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome
 from faultbridge.record.verify import Break, BreakKind, Verified
-from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.ingest.send import DeliveryAudit
-from tests.builders import KEY, NOON, node
+from tests.builders import KEY, NOON
+from tests.cli.builders import INFO, successful_result
 from tests.cli.desk import Desk
-from tests.cli.test_embedded_commands import INFO
 from tests.world import World
 
 NODES = ("n-0", "n-1", "n-2", "n-3")
@@ -49,35 +47,6 @@ def test_only_the_lost_gpu_opens_a_case() -> None:
         world.outcomes(world.message(one.raw_input.body, source=one.raw_input.source, node=one.raw_input.node))
     cases = [world.node(NodeKey(KEY.cluster, name)).live_case for name in NODES]
     assert [case.code if case else None for case in cases] == ["xid.79", None, None, None]
-
-
-def successful_result() -> DemoResult:
-    """The result of a demo in which every check passes."""
-    world = World()
-    world.outcomes(world.message())
-    case = world.node().live_case
-    assert case is not None
-    closed = replace(
-        case, status=CaseStatus.RESOLVED, resolution=Resolution.REPLACED, closed_at=NOON + timedelta(seconds=9)
-    )
-    event = {"metadata": {"event_id": "e-1"}}
-    return DemoResult(
-        cluster="demo",
-        records=1,
-        audit=DeliveryAudit(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
-        verified=Verified(streams=2, entries=1),
-        entries=1,
-        events=[event, event],
-        pages=[
-            {"occurred_at": "2", "state": "resolved", "subject": "over"},
-            {"occurred_at": "1", "state": "triggered", "subject": "on"},
-        ],
-        cases=[CaseView(closed, KEY)],
-        nodes=[node(former_instances=("i-old",))],
-        repaired_in=8.5,
-        ran_for=11.0,
-        console="http://127.0.0.1:4566/console",
-    )
 
 
 def test_a_successful_demo_prints_the_checked_numbers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,9 @@ from datetime import timedelta
 from faultbridge.model.instances import Instance
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.builders import KEY
+from tests.cli.builders import CARD, UUID
 from tests.cli.desk import Desk
 from tests.world import XID_79
-
-CARD = """<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id="00000000:C1:00.0"><serial>1653</serial>
-<uuid>GPU-5b1f2c3d-0000-0000-0000-000000001653</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>"""
-UUID = "GPU-5b1f2c3d-0000-0000-0000-000000001653"
 
 
 def report(desk: Desk, node: str = KEY.node) -> None:

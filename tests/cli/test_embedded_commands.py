@@ -19,18 +19,9 @@ from faultbridge.model.faults import Fault, Snapshot
 from faultbridge.model.storage.writes import Put, Work
 from faultbridge.model.times import to_text
 from tests.builders import after
+from tests.cli.builders import INFO
 from tests.cli.desk import Desk
 
-INFO = StackInfo(
-    stack="faultbridge",
-    region="us-east-1",
-    endpoint="http://127.0.0.1:4566",
-    compute_endpoint="http://127.0.0.1:5000",
-    outputs={"EventBusName": "faultbridge", "RawRecordsQueueUrl": "http://127.0.0.1:4566/queue"},
-    environment={},
-    pids={"event-plane": 1},
-    logs={"event-plane": "event-plane.log"},
-)
 UP = StackStatus(
     stack="faultbridge",
     up=True,

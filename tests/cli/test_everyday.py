@@ -9,7 +9,7 @@ import pytest
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
-from tests.cli.test_orders import case_for_approval
+from tests.cli.orders import case_for_approval
 
 CLUSTER, NODE = KEY
 

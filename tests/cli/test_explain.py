@@ -9,8 +9,8 @@ import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.explain.verdict.mechanisms import packaged_book
+from tests.explain.builders import OWN
 from tests.explain.corpus_cases import cases
-from tests.explain.test_mechanism_data import OWN
 from tests.explain.traces import generate
 
 

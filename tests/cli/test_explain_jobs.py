@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.times import to_text
+from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.cli.desk import Desk
-from tests.cli.test_jobs import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.world import XID_79
 
 OF_JOB = ("explain", "--job", "88213", "--cluster", CLUSTER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -14,19 +13,7 @@ from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Misconfigured
-
-OUTPUTS = {output: f"the {output}" for output in locate.OUTPUTS}
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Represents the information of `faultbridge.local` about a running stack."""
-
-    endpoint: str = "http://127.0.0.1:4566"
-    outputs: dict[str, str] = field(default_factory=lambda: dict(OUTPUTS))
-    environment: dict[str, str] = field(
-        default_factory=lambda: {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", "AWS_ACCESS_KEY_ID": "test"}
-    )
+from tests.cli.builders import OUTPUTS, Embedded
 
 
 @pytest.fixture(autouse=True)

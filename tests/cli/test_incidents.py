@@ -8,22 +8,8 @@ import pytest
 
 from faultbridge.model.nodes import NodeKey
 from tests.builders import KEY
+from tests.cli.builders import RACK, rack_incident
 from tests.cli.desk import OPERATOR, Desk
-
-RACK = tuple(f"gpu-{number:02}" for number in range(1, 9))
-LINK_DOWN = '{"kind": "fault", "code": "net.link_down", "component": {"type": "nic", "name": "ib0"}, "message": "down"}'
-
-
-def rack_incident(desk: Desk) -> str:
-    """Let eight nodes of a declared rack lose their links, and return the id of their incident."""
-    for name in (*RACK, *(f"other-{number}" for number in range(24))):
-        desk.world.register_node(name)
-    desk.json("cluster", "set", KEY.cluster, "--domain", "rack/r-7=gpu-[01-08]")
-    deliveries = [desk.world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK]
-    desk.world.app.ingestion.ingest(deliveries)
-    desk.world.app.ops.react([(KEY.cluster, name) for name in RACK])
-    (incident,) = desk.json("incident", "list")
-    return str(incident["incident_id"])
 
 
 def test_an_incident_is_listed_shown_and_closed_with_the_operator_and_its_cases_continue(desk: Desk) -> None:

@@ -12,17 +12,11 @@ import pytest
 from faultbridge.model.instances import Instance
 from faultbridge.model.times import to_text
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from tests.builders import KEY
+from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.cli.desk import Desk
 from tests.e2e.harness.records import healthy_smi
 from tests.explain.traces import generate
 from tests.world import XID_79
-
-CLUSTER, NODE = KEY
-
-
-def start(desk: Desk) -> None:
-    assert desk("job", "start", "88213", "--cluster", CLUSTER, "--node", NODE, "--name", "llama").code == 0
 
 
 def test_a_running_job_is_listed_and_one_that_succeeded_is_not(desk: Desk) -> None:
@@ -67,10 +61,6 @@ def fail(desk: Desk, *texts: str) -> None:
     desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
 
 
-def explain(desk: Desk, *files: Path) -> Any:
-    return desk.json("explain", "--job", "88213", "--cluster", CLUSTER, *map(str, files))
-
-
 def test_explain_names_the_node_the_device_and_the_case_of_a_recorded_fault(desk: Desk) -> None:
     fail(desk, XID_79)
     document = explain(desk)
@@ -82,13 +72,6 @@ def test_explain_names_the_node_the_device_and_the_case_of_a_recorded_fault(desk
     out = desk("explain", "--job", "88213", "--cluster", CLUSTER).out
     assert f"REPAIR    {NODE}: " in out
     assert "JOB       88213 is waiting" in out
-
-
-PYTHON_ERROR = """\
-2026-02-05T10:59:30Z [rank0]: Traceback (most recent call last):
-2026-02-05T10:59:30Z [rank0]:   File "train.py", line 12, in <module>
-2026-02-05T10:59:30Z [rank0]: KeyError: 'labels'
-"""
 
 
 def test_explain_acquits_the_hardware_when_the_program_failed_and_no_fault_was_recorded(

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.cli.render.output import LiveTable, OutputFormat, show, wrapped
 from tests.builders import KEY
 from tests.cli.desk import Desk
-from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval
+from tests.cli.orders import APPROVAL_POLICY, case_for_approval
 
 CLUSTER, NODE = KEY
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,33 +9,18 @@ from typing import Any
 import pytest
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.policyfile.parser import read_policy
-from faultbridge.decode.data.policies import version_of
 from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
-from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
+from tests.cli.orders import case_for_approval
 from tests.world import XID_79
 
 NO_REPAIR = "NVRM: Xid (PCI:0000:c1:00): 92, pid=1, name=python, High single-bit ECC error rate"
-APPROVAL_POLICY = "rules: [{name: approve-replace, approval: [replace_node]}]"
-
-
-def case_for_approval(desk: Desk) -> str:
-    """Create a case that waits for approval, and return its id."""
-    document = read_policy(APPROVAL_POLICY)
-    ports = desk.world.ports
-    PolicyStore(ports.table, ports.clock).put({**document, "version": version_of(document)})
-    desk.world.app.ingestion.ingest([desk.world.message()])
-    desk.world.app.ops.react([(KEY.cluster, KEY.node)])
-    (case,) = desk.json("case", "list", "--cluster", KEY.cluster)
-    assert case["waiting_for"] == "approval"
-    return str(case["case_id"])
 
 
 def operators(desk: Desk, *arguments: str) -> list[str]:

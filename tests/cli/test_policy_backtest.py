@@ -9,14 +9,9 @@ import pytest
 from faultbridge.cli.app import run
 from tests.archive.world import ArchiveWorld
 from tests.builders import KEY
+from tests.cli.builders import PACKAGED
 from tests.cli.desk import Desk
 
-PACKAGED = """
-breakers: [{scope: cluster, nodes: 5, percent: 20}, {scope: domain, nodes: 4, percent: 50}]
-rules:
-- {name: waits, match: {codes: ["net.*", host.silent]}, wait_seconds: 90, release_without_capacity: true}
-- {name: all, release_without_capacity: true}
-"""
 WAITING = PACKAGED.replace("{name: all,", "{name: all, wait_seconds: 10m,")
 
 

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.cli.commands.records.timeline import compact
 from tests.builders import KEY
 from tests.cli.desk import Desk
-from tests.cli.test_orders import case_for_approval
+from tests.cli.orders import case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from dataclasses import replace
@@ -17,26 +16,15 @@ from faultbridge.decode.data.policies import default_document
 from faultbridge.model.cases import Resolution
 from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
+from tests.cli.builders import Embedded, Terminal, successful_result
 from tests.cli.desk import OPERATOR, Desk
-from tests.cli.test_demo import successful_result
-from tests.cli.test_finding_a_stack import Embedded
-from tests.cli.test_orders import case_for_approval
+from tests.cli.orders import case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
 ROW_REMAP = """<?xml version="1.0" ?>
 <nvidia_smi_log><timestamp>Tue Feb  3 12:00:00 2026</timestamp><gpu id="00000000:C1:00.0">
 <remapped_rows><remapped_row_failure>Yes</remapped_row_failure></remapped_rows></gpu></nvidia_smi_log>"""
-
-
-class Terminal(io.TextIOWrapper):
-    """Standard input that is a terminal, with the lines that a user types."""
-
-    def __init__(self, typed: str = "") -> None:
-        super().__init__(io.BytesIO(typed.encode()))
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_hint_names_the_complete_command(desk: Desk) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders import KEY
+from tests.cli.builders import PACKAGED
 from tests.cli.desk import Desk
-from tests.cli.test_policy_backtest import PACKAGED
 
 IN = ("--cluster", KEY.cluster)
 

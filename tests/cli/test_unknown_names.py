@@ -20,9 +20,9 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.names import closest_names, did_you_mean
 from faultbridge.repair.registry.views import CaseView, Views
 from tests.builders import KEY
+from tests.cli.builders import rack_incident
 from tests.cli.desk import Desk
-from tests.cli.test_incidents import rack_incident
-from tests.cli.test_orders import case_for_approval
+from tests.cli.orders import case_for_approval
 
 CLUSTER, NODE = KEY
 TYPO = CLUSTER[:-1]

@@ -13,7 +13,7 @@ from faultbridge.model.edges import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from tests.builders import KEY
 from tests.cli.desk import Desk
-from tests.cli.test_orders import APPROVAL_POLICY, case_for_approval
+from tests.cli.orders import APPROVAL_POLICY, case_for_approval
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY

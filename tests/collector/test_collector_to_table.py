@@ -16,8 +16,8 @@ from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
+from tests.collector.builders import pod
 from tests.collector.cluster import XID_79, Collected, agent_event, collected
-from tests.collector.test_jobs import pod
 from tests.world import World
 
 HEALTHY = {**XID_79, "status": "True", "reason": "NoIssue"}

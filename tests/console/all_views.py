@@ -8,9 +8,9 @@ from typing import Any
 from faultbridge.model.edges import CaseStatus
 from faultbridge.serve.console.pages import Pages
 from tests.console.sites import Site
+from tests.presentation.builders import JOB, explain, ran
 from tests.presentation.histories import facts_of
-from tests.presentation.test_job_page import JOB, explain, ran
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, world_of
+from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, world_of
 from tests.scenarios.world import CLUSTER, World
 
 NODES = 16

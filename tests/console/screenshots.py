@@ -18,7 +18,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.console.pages import Pages
 from tests.console.browser import CHROMIUM, DRIVER, chromium, served, show
 from tests.presentation.histories import facts_of
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, world_of
+from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, world_of
 from tests.scenarios.world import CLUSTER, World
 
 FOLDER = Path(__file__).parents[2] / "docs" / "assets"

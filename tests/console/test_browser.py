@@ -15,8 +15,8 @@ from faultbridge.serve.console.pages import Pages
 from faultbridge.serve.console.report import Reports
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
+from tests.presentation.builders import behind_a_breaker
 from tests.presentation.histories import facts_of
-from tests.presentation.test_node_page import behind_a_breaker
 from tests.waiting import BUSY_FACTOR
 
 browser = pytest.importorskip("tests.console.browser")

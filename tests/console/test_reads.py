@@ -17,7 +17,7 @@ from tests.console.sites import Site
 from tests.console.year import Year
 from tests.ledger.bulk import CLUSTER, BulkTable, history
 from tests.presentation.histories import facts_of as facts_of_world
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, world_of
+from tests.scenarios.incidents.incidents import NETWORK_WAITS, world_of
 from tests.sim.fakes import ManualClock
 
 NODES, SHARDS = 4, 2

@@ -36,8 +36,7 @@ from tests.console.all_views import NODES as KNOWN
 from tests.console.all_views import EveryView
 from tests.console.sites import Site
 from tests.ledger.bulk import BulkTable
-from tests.presentation.test_case_page import approval
-from tests.presentation.test_job_page import JOB
+from tests.presentation.builders import JOB, approval
 from tests.scenarios.world import CLUSTER
 
 NODES, ENTRIES, SHARDS, GPUS = 12_500, 1_000_000, 8, 8

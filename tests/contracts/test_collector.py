@@ -11,7 +11,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.log_bundle import SsmLogCollector, script
 from faultbridge.record.ports import Bundle, BundleState, Collector
 from tests.contracts.aws import ON_MOTO
-from tests.contracts.test_provider import group_of
+from tests.contracts.provider import group_of
 from tests.sim.fakes import FakeCollector
 
 

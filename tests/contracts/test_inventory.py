@@ -19,7 +19,7 @@ from faultbridge.model.cluster.state import GroupStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.repair.registry.instances import OPT_OUT_TAG, Inventory
 from tests.contracts.aws import ON_MOTO, REGION
-from tests.contracts.test_provider import group_of
+from tests.contracts.provider import group_of
 from tests.hyperpod import AT_ONCE, GROUP, NAME, hyperpod
 from tests.sim.fakes import FakeFleet, FakeInventory, ManualClock
 

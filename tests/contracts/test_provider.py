@@ -26,11 +26,9 @@ from faultbridge.record.ports import (
     Provider,
 )
 from tests.contracts.aws import ON_MOTO, fresh
+from tests.contracts.provider import IMAGE, LONG_AGO, SIZE, group_of
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
 from tests.sim.fakes import FakeFleet, FakeProvider, ManualClock
-
-SIZE = 2
-IMAGE = "ami-12c6146b"  # one that moto always has
 
 
 @dataclass
@@ -76,23 +74,6 @@ def template_of(clients: Clients) -> tuple[str, list[str]]:
     return name, [one["InstanceId"] for each in found["Reservations"] for one in each["Instances"]]
 
 
-def group_of(clients: Clients) -> tuple[str, list[str]]:
-    name = fresh("group")
-    clients.ec2.create_launch_template(
-        LaunchTemplateName=name, LaunchTemplateData={"ImageId": IMAGE, "InstanceType": "p4d.24xlarge"}
-    )
-    clients.autoscaling.create_auto_scaling_group(
-        AutoScalingGroupName=name,
-        LaunchTemplate={"LaunchTemplateName": name, "Version": "$Latest"},
-        MinSize=0,
-        MaxSize=9,
-        DesiredCapacity=SIZE,
-        AvailabilityZones=["us-east-1a"],
-    )
-    described = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
-    return name, [each["InstanceId"] for each in described["AutoScalingGroups"][0]["Instances"]]
-
-
 def reservation(name: str, free: int, **others: str) -> dict[str, Any]:
     """An open reservation for the instances of this module."""
     named = {"CapacityReservationId": name, "AvailableInstanceCount": free, "TotalInstanceCount": 8}
@@ -101,7 +82,6 @@ def reservation(name: str, free: int, **others: str) -> dict[str, Any]:
     return {**named, **placed, **state, **others}
 
 
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SOON = timedelta(hours=1)
 
 

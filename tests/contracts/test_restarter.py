@@ -16,7 +16,7 @@ from faultbridge.adapters.hyperpod.provider import SETTLE, HyperPodRestarter
 from faultbridge.model.cases import RepairAction
 from faultbridge.record.ports import Restarter, RestartState
 from tests.contracts.aws import ON_MOTO
-from tests.contracts.test_provider import group_of
+from tests.contracts.provider import group_of
 from tests.hyperpod import AT_ONCE, api, hyperpod
 from tests.sim.fakes import FakeFleet, FakeRestarter, FakeTable, ManualClock
 

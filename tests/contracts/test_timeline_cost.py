@@ -16,8 +16,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.dynamodb import DynamoTable, to_typed_item
 from faultbridge.record.timeline import Timeline
 from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
+from tests.ledger.builders import MAX_COST, NODES, PAGE, QUERIES, SHARDS
 from tests.ledger.bulk import rows
-from tests.ledger.test_timeline_cost import MAX_COST, NODES, PAGE, QUERIES, SHARDS
 
 pytestmark = [
     pytest.mark.nightly,

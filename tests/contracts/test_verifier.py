@@ -16,7 +16,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.record.ports import Verdict, Verifier
 from faultbridge.repair.registry.verification import VerificationPeers
 from tests.contracts.aws import ON_MOTO
-from tests.contracts.test_provider import group_of
+from tests.contracts.provider import group_of
 from tests.hyperpod import api, hyperpod
 from tests.sim.fakes import FakeTable, FakeVerifier, ManualClock
 

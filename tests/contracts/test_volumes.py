@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from unittest import mock
 
 import pytest
 from botocore.stub import Stubber
-from botocore.validate import validate_parameters
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.volumes import Ec2Volumes
@@ -21,12 +18,11 @@ from faultbridge.model.nodes import VOLUME_TAG
 from faultbridge.record.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
 from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO
+from tests.contracts.builders import DEVICE, OTHER_ZONE, ZONE, launch, move_through_sagemaker, volume_on
+from tests.contracts.provider import IMAGE
 from tests.contracts.schedulers import InMemory, on_eks
-from tests.contracts.test_provider import IMAGE
-from tests.hyperpod import AT_ONCE, Response, api, hyperpod
+from tests.hyperpod import AT_ONCE, api, hyperpod
 from tests.sim.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
-
-ZONE, OTHER_ZONE, DEVICE = "us-east-1a", "us-east-1b", "/dev/sdf"
 
 
 @dataclass
@@ -79,38 +75,6 @@ def in_memory() -> World:
         lambda volume: setattr(mover.volumes[volume], "tagged", False),
         lambda: clock.advance(timedelta(minutes=1)),
     )
-
-
-def launch(clients: Clients, zone: str) -> str:
-    made: Any = clients.ec2.run_instances(
-        ImageId=IMAGE, InstanceType="p4d.24xlarge", MinCount=1, MaxCount=1, Placement={"AvailabilityZone": zone}
-    )
-    return str(made["Instances"][0]["InstanceId"])
-
-
-def volume_on(clients: Clients, instance: str, name: str | None) -> str:
-    tags: Any = [{"ResourceType": "volume", "Tags": [{"Key": "faultbridge:volume", "Value": name}]}] if name else []
-    made = clients.ec2.create_volume(AvailabilityZone=ZONE, Size=8, TagSpecifications=tags)["VolumeId"]
-    clients.ec2.attach_volume(VolumeId=made, InstanceId=instance, Device=DEVICE)
-    return made
-
-
-def move_through_sagemaker(sagemaker: Clients, clients: Clients) -> None:
-    """Let SageMaker's two calls (fake) move the volumes of moto; botocore validates requests and answers."""
-
-    def answer(model: Any, params: Any, **_: Any) -> tuple[Response, dict[str, Any]]:
-        asked = json.loads(params["body"])
-        volume, instance = asked["VolumeId"], asked["NodeId"]
-        if model.name == "DetachClusterNodeVolume":
-            clients.ec2.detach_volume(VolumeId=volume, InstanceId=instance)
-        else:
-            clients.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device="/dev/sdb")
-        answered = asked | {"AttachTime": datetime.now(UTC), "Status": "detaching", "DeviceName": "/dev/sdb"}
-        validate_parameters(answered, model.output_shape)
-        return Response(200), answered
-
-    for operation in ("DetachClusterNodeVolume", "AttachClusterNodeVolume"):
-        sagemaker.sagemaker_no_retry.meta.events.register_first(f"before-call.sagemaker.{operation}", answer)
 
 
 class TestVolumes:

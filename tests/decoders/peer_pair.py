@@ -11,7 +11,7 @@ from pathlib import Path
 
 from faultbridge.decode.data.deep_tests import peer_tests
 from faultbridge.decode.verification import DeepResult, PeerChecks, script_of
-from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
+from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
 EFA_PASSED = "efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s"
 NCCL_PASSED = "nccl-peer-pair passed: 201.3 GB/s bus bandwidth; at least 25 expected"

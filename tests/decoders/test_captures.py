@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import MAX_EVIDENCE, MAX_MESSAGE
+from tests.decoders.builders import WORDS, fuzz, outcome
 from tests.decoders.captures import HERE, PLATFORM_SAMPLES, SAMPLES, Capture, expected, faults_and_clears, held
-from tests.decoders.test_registry import WORDS, fuzz, outcome
 
 OWN = [(folder, one) for folder in (SAMPLES, PLATFORM_SAMPLES) for one in expected(folder / "expectations.toml")]
 SHARED = [*expected(HERE / "expectations.toml"), *expected(HERE / "expectations_platform.toml")]

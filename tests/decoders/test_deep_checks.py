@@ -25,8 +25,8 @@ from faultbridge.decode.verification import (
     script_of,
     split,
 )
+from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
-TYPE = "p4d.24xlarge"
 NEEDED = ("sh", "timeout", "sed", "sort", "grep", "head", "tail", "ls", "cat")
 
 
@@ -53,15 +53,6 @@ def nccl(speed: float = 235.42, *, gpus: int = 8, wrong: int = 0, in_place: floa
 #
 
 """
-
-
-DOMAINS = tuple(f"rdmap{number}s27-rdm" for number in (16, 32, 144, 160))
-HEADING = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n"
-ROW = "1m      100     =100     200m        0.03s   6102.44     171.83       0.01\n"
-
-
-def loopback(domains: tuple[str, ...] = DOMAINS, row: str = ROW, status: int = 0) -> str:
-    return "".join(f"domain: {name}\n{HEADING}{row}exit: {status}\n" for name in domains)
 
 
 def output(nccl_text: str = "", efa_text: str = "", statuses: tuple[int, int] = (0, 0)) -> bytes:

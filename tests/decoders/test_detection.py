@@ -11,8 +11,8 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Fault, faults_of
+from tests.decoders.builders import FABRIC, HEALTH, awslogs
 from tests.decoders.captures import HERE, SAMPLES, Capture, expected
-from tests.decoders.test_no_silent_loss import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import WRAPPERS
 
 PLATFORM = HERE / "samples_platform"

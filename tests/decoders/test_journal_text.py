@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from faultbridge.decode import registry
 from faultbridge.decode.frames.journal import text_fields
 from faultbridge.model.faults import Action, Fault
+from tests.decoders.builders import AT, export, verbose
 
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): 79, pid=1, GPU has fallen off the bus."
-AT = datetime(2026, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
-
-
-def verbose(message: str, transport: str = "kernel", zone: str = "UTC") -> str:
-    head = f"Tue 2026-02-03 04:05:06.123456 {zone} [s=a1;i=1;b=b1;m=1;t=1;x=1]"
-    return f"{head}\n    _TRANSPORT={transport}\n    _HOSTNAME=gpu-1\n    MESSAGE={message}\n"
-
-
-def export(message: str, transport: str = "kernel") -> str:
-    micros = int(AT.timestamp() * 1_000_000)
-    fields = (f"__REALTIME_TIMESTAMP={micros}", f"MESSAGE={message}", f"_TRANSPORT={transport}", "_HOSTNAME=gpu-1")
-    return "__CURSOR=s=a1\n" + "\n".join(fields) + "\n\n"
 
 
 def faults(body: str) -> list[Fault]:

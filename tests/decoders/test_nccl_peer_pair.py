@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
 from faultbridge.decode.data.deep_tests import expected_by_instance_type, peer_tests
 from faultbridge.decode.verification import DeepResult, PeerChecks
+from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_LOG, NCCL_PASSED, SERVER, Pair, all_reduce, both, row
-from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
 MISSING = "nccl-peer-pair not verified: its tool did not start"
 OLDER_LOG = NCCL_LOG.replace("network Libfabric", "network AWS Libfabric").replace("Selected p", "Selected P")

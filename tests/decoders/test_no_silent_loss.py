@@ -13,6 +13,7 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.decode.kernel.kernel_log import MAX_PARTS
 from faultbridge.model.faults import Action, Fault, Severity, faults_of
+from tests.decoders.builders import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
 
 SLICE = 2000
@@ -160,14 +161,7 @@ def test_nul_bytes_within_a_log_are_skipped_and_noted() -> None:
     assert decoded.notes == ("4096 NUL bytes were skipped",)
 
 
-def awslogs(*messages: str) -> bytes:
-    events = [{"id": "1", "timestamp": 1770091506000 + 1000 * n, "message": one} for n, one in enumerate(messages)]
-    return json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}).encode()
-
-
-HEALTH = '{"body": {"GPU": {"children": {"0": {"children": {"Errors": {"children": {"Memory system": {"value": '
 HEALTH += '"Failure", "overflow": ["x"]}}}}}}}, "Overall Health": {"value": "Failure"}}, "header": ["Health"]}'
-FABRIC = "[Feb 03 2026 04:05:06] [ERROR] [tid 8] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
 FABRIC += "00000000:05:00.0 physical id 9 port 30"
 
 

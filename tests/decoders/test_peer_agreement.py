@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.faults import Action, Fault
+from tests.decoders.builders import DEPARTURES_FROM_NVIDIA, MIN_AGREEMENT, rows
 
 BUCKETS: Mapping[str, frozenset[Action]] = {
     "RESTART_APP": frozenset({Action.RESTART_APP}),
@@ -22,20 +22,6 @@ BUCKETS: Mapping[str, frozenset[Action]] = {
     "CHECK_MECHANICALS": frozenset({Action.RUN_DIAGNOSTICS}),
     "UPDATE_SWFW": frozenset({Action.NONE, Action.RUN_DIAGNOSTICS}),
 }
-# Code: NVIDIA's bucket. The reason of each is in its catalog row.
-DEPARTURES = {
-    "xid.54": "CHECK_MECHANICALS",
-    "xid.61": "CONTACT_SUPPORT",
-    "xid.64": "RESET_GPU",
-    "xid.78": "UPDATE_SWFW",
-    "xid.137": "IGNORE",
-}
-MIN_AGREEMENT = 0.98
-
-
-def rows(shared: Path, name: str) -> list[dict[str, str]]:
-    with (shared / "catalogue" / name).open(encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
 
 
 def decoded(line: str) -> Fault:
@@ -57,12 +43,12 @@ def test_the_actions_of_xids_and_sxids_agree_with_nvidia_except_for_the_named_on
     for row in sxids:
         line = f"[ 1.0] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): {row['code']}, Non-fatal, Link 1 text"
         assert decoded(line).code == f"sxid.{row['code']}"
-    assert departures == DEPARTURES
+    assert departures == DEPARTURES_FROM_NVIDIA
     assert 1 - len(departures) / (len(xids) + len(sxids)) >= MIN_AGREEMENT
 
 
 def test_each_departure_is_marked_and_justified_in_its_row() -> None:
-    for code in DEPARTURES:
+    for code in DEPARTURES_FROM_NVIDIA:
         row = load_catalog().row(code)
         assert row.conflict, code
         assert row.reason, code

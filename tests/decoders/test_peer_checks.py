@@ -12,8 +12,8 @@ import pytest
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
 from faultbridge.decode.data.deep_tests import peer_tests
 from faultbridge.decode.verification import DeepResult, PeerChecks
+from tests.decoders.deep_checks import DOMAINS, HEADING, ROW
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
-from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW
 
 MAX_EFA_DEVICES = 32  # of a p5.48xlarge
 

@@ -15,7 +15,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Action, Fault, Severity
-from tests.decoders import test_peer_agreement as catalogs
+from tests.decoders.builders import DEPARTURES_FROM_NVIDIA, MIN_AGREEMENT, rows
 from tests.decoders.captures import HERE
 
 NOTHING, PEER_ONLY, OURS_ONLY = "-", "peer-only: ", "ours-only: "
@@ -106,8 +106,8 @@ def alike(lines: list[PeerLine]) -> int:
 def test_at_least_98_percent_of_the_lines_of_each_kind_are_judged_as_by_the_peer(kind: str, shared: Path) -> None:
     """Every number in the tables of Xids and SXids counts as a line, which `test_peer_agreement` decodes."""
     lines = [line for line in LINES if line.kind == kind]
-    numbers = len(catalogs.rows(shared, TABLES[kind])) if kind in TABLES else 0
-    assert (alike(lines) + numbers) / (len(lines) + numbers) >= catalogs.MIN_AGREEMENT
+    numbers = len(rows(shared, TABLES[kind])) if kind in TABLES else 0
+    assert (alike(lines) + numbers) / (len(lines) + numbers) >= MIN_AGREEMENT
 
 
 def test_the_documentation_states_the_agreement_of_each_kind_of_line(shared: Path) -> None:
@@ -122,11 +122,11 @@ def test_the_documentation_states_the_agreement_of_each_kind_of_line(shared: Pat
     text = (HERE.parents[1] / "docs" / "catalog.md").read_text("utf-8")
     for name, lines in (kinds | {"all": LINES}).items():
         assert row(name, lines) in text
-    xids, sxids = (len(catalogs.rows(shared, name)) for name in TABLES.values())
+    xids, sxids = (len(rows(shared, name)) for name in TABLES.values())
     assert f"{xids} Xids and {sxids} SXids" in text
     total, same = len(LINES) + xids + sxids, alike(LINES) + xids + sxids
     assert f"{same} of {total} lines ({100 * same / total:.1f} %)" in text
-    assert len(catalogs.DEPARTURES) == 5
+    assert len(DEPARTURES_FROM_NVIDIA) == 5
 
 
 def test_at_most_one_in_a_hundred_faults_of_a_peer_is_missed() -> None:

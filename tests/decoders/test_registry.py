@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decode import registry
-from faultbridge.decode.frames.decoder import MAX_EVIDENCE, MAX_MESSAGE, truncate
+from faultbridge.decode.frames.decoder import truncate
 from faultbridge.model.errors import Rejected
-from tests.decoders.captures import SAMPLES, expected, faults_and_clears
+from tests.decoders.builders import WORDS, fuzz, outcome
+from tests.decoders.captures import SAMPLES, expected
 
 PLAIN_REASONS = {"empty": b" \n\t", "binary": b"\x1f\x8b\0\0", "unknown_format": b"just some words"}
-# Pieces of every format, one a line; hypothesis puts them together wrongly.
-WORDS = [piece.replace("\\n", "\n") for piece in (Path(__file__).parent / "pieces.txt").read_text("utf-8").splitlines()]
-EXAMPLES = int(os.environ.get("FAULTBRIDGE_FUZZ_EXAMPLES", "50"))
-fuzz = settings(max_examples=EXAMPLES, deadline=None)
-
-
-def outcome(source: str, body: bytes) -> str:
-    try:
-        for one in faults_and_clears(registry.decode(source, body)):
-            assert len(one.evidence.encode()) <= MAX_EVIDENCE
-            assert len(one.message.encode()) <= MAX_MESSAGE
-            assert all(isinstance(value, str) for value in one.attributes.values())
-    except Rejected as rejected:
-        return rejected.reason
-    return "decoded"
 
 
 @pytest.mark.parametrize("source", registry.names())

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.serve.pager.rules import OPERATOR_RULES
 from tests.cli.desk import Desk
-from tests.cli.test_orders import case_for_approval
+from tests.cli.orders import case_for_approval
 
 RUNBOOKS = sorted((Path(__file__).resolve().parents[2] / "docs" / "runbooks").glob("*.md"))
 REPLACING = [path for path in RUNBOOKS if "node replace" in path.read_text(encoding="utf-8")]

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from tests.architecture.builders import documented
 from tests.architecture.project import ROOT
-from tests.architecture.test_permissions import documented
 from tests.e2e.harness.iam_needs import Needs
 from tests.e2e.harness.iam_statements import Need, Statement, deployed_statements, describe
 from tests.e2e.harness.installation import Installation

@@ -16,25 +16,7 @@ from faultbridge.decode.data.patterns import check_repetitions, explain_weights,
 from faultbridge.explain.verdict.document import broken_cases, verdict_on
 from faultbridge.explain.verdict.mechanisms import Outlook, extended_book, packaged_book
 from faultbridge.model.errors import Misconfigured
-
-OWN: dict[str, Any] = {
-    "signals": [
-        {"name": "own.license", "role": "initiating", "contains": "license server", "cases": ["no license server"]}
-    ],
-    "mechanisms": [
-        {
-            "name": "license",
-            "domain": "platform",
-            "outlook": "RESTART",
-            "summary": "the license server did not answer",
-            "initiators": {"own.license": "decisive"},
-            "causes": ["elastic.*"],
-            "settles": "the log of the license server",
-            "source": "own",
-            "cases": [{"signals": ["+0 job - own.license", "+1 job - elastic.child_failed"], "verdict": "RESTART"}],
-        }
-    ],
-}
+from tests.explain.builders import OWN
 
 
 def test_every_packaged_golden_case_passes() -> None:

@@ -10,7 +10,7 @@ from faultbridge.explain.signals.node_log import SLAB_BYTES
 from faultbridge.explain.signals.read_files import InputFile
 from faultbridge.explain.verdict.document import verdict_on
 from faultbridge.explain.verdict.mechanisms import Outlook
-from tests.decoders.test_journal_text import export, verbose
+from tests.decoders.builders import export, verbose
 from tests.explain.verdicts import BOOK, evidence_in, text_file, verdict
 
 DEATH = "E0710 10:00:09.000 7 api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 9) of binary: python\n"

@@ -13,7 +13,6 @@ from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.findings import Baseline, Finding, Mark
 from faultbridge.model.nodes import NodeKey
-from faultbridge.model.records import SentValues
 from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER
 from faultbridge.model.storage.writes import Delete, Put
@@ -24,45 +23,11 @@ from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.ingest.mappings import MappingStore
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
+from tests.findings.builders import BAD, GRAY, NODES, USUAL, Fleet
 from tests.sim.fakes import Call
 from tests.sim.fakes.item_size import MAX_ITEM_BYTES, item_bytes
-from tests.world import World
 
-NODES = (KEY.node, *(f"n-{number}" for number in range(11)))
-BAD = "n-3"
-GRAY, USUAL = 300, 2
-SERIES = '{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
-PCIE_REPLAYS = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
-REPLAYS = PCIE_REPLAYS + SERIES
 SECONDS = 10**9
-
-
-class Fleet:
-    """Twelve nodes that report a counter each hour, if not named their PCIe replays; one of them reports more."""
-
-    field = PCIE_REPLAYS
-
-    def __init__(self, world: World) -> None:
-        self.world, self.totals, self.usual, self.stated = world, dict.fromkeys(NODES, 0), USUAL, False
-        for node in NODES[1:]:
-            world.register_node(node)
-        world.ports.clock.advance(timedelta(hours=1))
-
-    def pass_hours(self, hours: int, rise: int = GRAY) -> None:
-        for _ in range(hours):
-            for node in NODES:
-                self.totals[node] += rise if node == BAD else self.usual
-                text = self.field + SERIES.format(node, self.totals[node])
-                values = SentValues(f"{self.totals[node]:016x}") if self.stated else None
-                record = self.world.message(text, source="dcgm-metrics", node=node, values=values)
-                found = self.world.app.ingestion.ingest([record])
-                assert not found.reasons
-            assert self.world.app.ops.sweep().failures == []
-            self.world.ports.clock.advance(timedelta(hours=1))
-
-    def findings(self, **others: Any) -> list[Finding]:
-        app = self.world.app
-        return list(Judgments(app.ledger.append).list([KEY.cluster], **others))
 
 
 @pytest.fixture

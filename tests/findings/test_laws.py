@@ -16,7 +16,7 @@ from faultbridge.model.nodes import Isolation, NodeKey, NodeState
 from faultbridge.repair.findings import compare_peers, judgments
 from faultbridge.repair.findings.judgments import Judgments
 from tests.builders import KEY
-from tests.findings.test_findings import GRAY, REPLAYS, USUAL
+from tests.findings.builders import GRAY, REPLAYS, USUAL
 from tests.world import World
 
 NODES = tuple(f"n-{number}" for number in range(10))

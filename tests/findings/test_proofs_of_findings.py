@@ -22,7 +22,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
-from tests.findings.test_findings import BAD, NODES, Fleet
+from tests.findings.builders import BAD, NODES, Fleet
 from tests.registry.world import instance, replace_externally
 from tests.sim.fakes import FakeInventory
 from tests.world import XID_79

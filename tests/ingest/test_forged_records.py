@@ -14,7 +14,7 @@ from faultbridge.model.storage.wire.message import join_records
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
-from tests.ingest.test_sender_identity import SENDER_PROOF, SWEEP
+from tests.ingest.builders import SENDER_PROOF, SWEEP
 from tests.world import GROUP, XID_79, World
 
 NEIGHBOR = KEY._replace(node="neighbor")

@@ -23,13 +23,13 @@ from faultbridge.model.storage import heartbeats, items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import to_text
 from faultbridge.record.policies import PolicyStore
-from faultbridge.record.rulebook import rules_of
 from faultbridge.serve.ingest import heartbeat_log
 from faultbridge.serve.ingest.canary import LAST_RECORDED
 from faultbridge.serve.ingest.heartbeat_log import WRITE_AFTER, ClusterHeartbeats
 from faultbridge.serve.ingest.heartbeat_monitor import HEARTBEAT_GRACE
 from faultbridge.serve.ops.erase import Erase
 from tests.builders import KEY, NOON, after
+from tests.ingest.heartbeat_monitor import beat, config, pass_time, record_canary, stored
 from tests.sim.fakes import Call
 from tests.sim.fakes.seam import Hook
 from tests.world import World
@@ -38,43 +38,14 @@ SILENT = "host.silent@node"
 OBSERVE = {"mode": "observe", "repair_owner": "observe"}
 
 
-def beat(world: World, *nodes: str, **others: object) -> None:
-    body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
-    for node in nodes or (KEY.node,):
-        world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node, **others)])
-
-
-def pass_time(world: World, minutes: float, *alive: str) -> None:
-    """Run a sweep each minute while some nodes keep sending heartbeats."""
-    for _ in range(round(minutes)):
-        world.ports.clock.advance(timedelta(minutes=1))
-        if alive:
-            beat(world, *alive)
-        assert world.app.ops.sweep().failures == []
-
-
-def record_canary(world: World) -> None:
-    sent = {"sent_at": to_text(world.now)}
-    world.ports.table.write(Put(items.item(LAST_RECORDED, world.now, sent)))
-
-
 def silent(world: World, *nodes: str) -> list[bool]:
     return [SILENT in world.node(NodeKey(KEY.cluster, node)).conditions for node in nodes or (KEY.node,)]
-
-
-def config(world: World) -> ClusterConfig:
-    return rules_of(world.app.rules.rulebook, KEY.cluster).config
 
 
 def check(world: World, last: datetime) -> bool:
     """Check the node as a sweep does that found its last heartbeat overdue."""
     monitor = world.app.ingestion.heartbeats
     return monitor.check(KEY, last, monitor.last_canary())
-
-
-def stored(world: World) -> dict[str, datetime]:
-    """Return the last stored heartbeat of each node."""
-    return dict(world.app.ingestion.heartbeat_log.read(config(world)).last)
 
 
 def batches(world: World) -> tuple[Item, ...]:

@@ -25,7 +25,7 @@ from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.bench.hostile_messages import pack
 from tests.builders import KEY
-from tests.ingest.test_secret_masking import SECRET, stored_text
+from tests.ingest.builders import SECRET, stored_text
 from tests.sim.fakes.seam import Call
 from tests.world import XID_79, World
 

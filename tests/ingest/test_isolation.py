@@ -20,6 +20,7 @@ from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.outcomes import process_isolated
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
+from tests.ingest.builders import break_decoding
 from tests.sim.fakes.seam import Call
 from tests.world import XID_31, XID_79, World
 
@@ -69,18 +70,6 @@ def break_writes(world: World, node: str, error: Exception) -> None:
             raise error
 
     world.ports.seam.before = before
-
-
-def break_decoding(world: World, text: bytes) -> None:
-    reader = world.app.ingestion.ingest.reader
-    decode = reader.decode
-
-    def broken(source: str, body: bytes, hints: Any) -> Any:
-        if text in body:
-            raise RecursionError("planted")
-        return decode(source, body, hints)
-
-    object.__setattr__(reader, "decode", broken)
 
 
 def break_state(world: World, node: str) -> None:

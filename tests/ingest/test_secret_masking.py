@@ -8,16 +8,11 @@ from uuid import uuid4
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
 from tests.builders import KEY
+from tests.ingest.builders import SECRET, stored_text
 from tests.sim.fakes import FakeReceipts
 from tests.world import XID_79, World
 
-SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY1"
 LINE = f"{XID_79} AWS_SECRET_ACCESS_KEY={SECRET}"
-
-
-def stored_text(world: World) -> str:
-    items = "\n".join(map(str, world.ports.table.items()))
-    return items + "\n".join(body.decode(errors="replace") for body in world.ports.objects.stored.values())
 
 
 def test_evidence_is_stored_without_secrets() -> None:

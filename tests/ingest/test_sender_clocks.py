@@ -16,7 +16,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
-from tests.ingest.test_heartbeat_monitor import stored
+from tests.ingest.heartbeat_monitor import stored
 from tests.world import XID_79, World
 
 WRONG = [datetime(1970, 1, 1, 0, 10, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC), datetime(2038, 1, 19, tzinfo=UTC)]

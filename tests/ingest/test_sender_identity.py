@@ -20,14 +20,8 @@ from faultbridge.serve.ingest import record_reader
 from faultbridge.serve.ingest.canary import CLUSTER, LAST_RECORDED, last_sent_at
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
+from tests.ingest.builders import SENDER_PROOF, SWEEP
 from tests.world import XID_79, World
-
-SWEEP = "AROASWEEP:faultbridge-sweep"
-SENDER_PROOF = {
-    "FAULTBRIDGE_SENDER_PROOF": "required",
-    "FAULTBRIDGE_OWN_SENDERS": "AROASWEEP",
-    "FAULTBRIDGE_EVENTS_QUEUE": "arn:events",
-}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from faultbridge.serve.entrypoints.ingest import ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
-from tests.ingest.test_isolation import break_decoding
+from tests.ingest.builders import break_decoding
 from tests.sim.fakes import raise_once
 from tests.world import XID_31, XID_79, World
 

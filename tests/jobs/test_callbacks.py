@@ -3,66 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Transient
-from faultbridge.model.storage import items, keys
 from faultbridge.model.storage import jobs as stored
-from faultbridge.model.storage.writes import Delete, Key, Put
+from faultbridge.model.storage.writes import Delete, Key
 from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.callbacks import LEASE, RETRY_FOR
 from faultbridge.repair.jobs.changes import Resume
 from faultbridge.repair.jobs.verdicts import RecordVerdict
 from tests.events.validate import assert_valid_event
-from tests.jobs.test_resume import break_and_end, changes, job_data, jobs, started
-from tests.jobs.test_verdicts import document
+from tests.jobs.builders import callback, configure, document, repaired
+from tests.jobs.resume import changes, job_data, jobs
 from tests.scenarios.world import CLUSTER, World
-from tests.sim.fakes import Call, FakeJobCallback, raise_once
+from tests.sim.fakes import Call, raise_once
 
 LOST = ProviderFailure.TIMEOUT
-
-
-def configure(world: World, *names: str) -> None:
-    """Use these callbacks for the jobs of the cluster."""
-    config = items.read_config(world.table.get(keys.cluster_config(CLUSTER)) or {})
-    world.table.write(Put(items.config_item(replace(config, job_callbacks=names), world.clock.now())))
-
-
-def callback(world: World, name: str) -> FakeJobCallback:
-    found = world.deliver_callbacks.callbacks[name]
-    assert isinstance(found, FakeJobCallback)
-    return found
-
-
-def repaired(
-    *names: str,
-    jobs_of_node: tuple[str, ...] = ("1",),
-    failures: Sequence[ProviderFailure] = (),
-    ran: timedelta = timedelta(),
-) -> World:
-    """Return a world in which jobs failed by a fault, and their node is back.
-
-    Job 1 ran for the time `ran` before the fault. The first deliveries to the first callback fail as given.
-    """
-    world = started(1)
-    world.clock.advance(ran)
-    configure(world, *names)
-    for name in names[:1]:
-        callback(world, name).fail_next(*failures)
-    for job in jobs_of_node[1:]:
-        jobs(world).start(CLUSTER, job, [world.key(1).node])
-    break_and_end(world)
-    for job in jobs_of_node[1:]:
-        jobs(world).end(CLUSTER, job, outcome="failed")
-    world.until(world.case_is(CaseStatus.RESOLVED))
-    return world
 
 
 def notified(world: World) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ import pytest
 
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.repair.jobs.jobs import Jobs
-from tests.jobs.test_callbacks import configure
-from tests.jobs.test_resume import changes, jobs
+from tests.jobs.builders import configure
+from tests.jobs.resume import changes, jobs
+from tests.scenarios.provider.hyperpod import AUTOMATIC
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
-from tests.scenarios.provider.test_hyperpod import AUTOMATIC
 from tests.scenarios.world import CLUSTER
 
 

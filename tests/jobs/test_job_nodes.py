@@ -20,7 +20,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.jobs.jobs import Jobs
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
-from tests.jobs.test_resume import break_and_end, changes, jobs, started
+from tests.jobs.resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import raise_once
 

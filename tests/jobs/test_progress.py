@@ -16,8 +16,8 @@ from faultbridge.model.storage.jobs import progress_key
 from faultbridge.model.storage.writes import WORK, Work
 from faultbridge.repair.jobs.progress import JobProgress
 from tests.events.validate import assert_valid_event
-from tests.jobs.test_reads import calls
-from tests.jobs.test_resume import changes, job_data, jobs
+from tests.jobs.builders import calls
+from tests.jobs.resume import changes, job_data, jobs
 from tests.scenarios.world import CLUSTER, World
 
 LIMIT = timedelta(minutes=10)

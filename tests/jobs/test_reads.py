@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import UNHEALTHY
 from faultbridge.record.queries import query_all
 from faultbridge.record.verify import Verify
 from faultbridge.repair.jobs.job_impact import MISSED_WITHIN, JobImpact
-from tests.jobs.test_resume import break_and_end, changes, jobs, started
+from tests.jobs.builders import calls
+from tests.jobs.resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World
-
-
-def calls(world: World) -> list[tuple[str, Any]]:
-    """Return the calls to the table in one sweep."""
-    world.seam.calls.clear()
-    world.sweep()
-    return [(call.name, call.argument) for call in world.seam.calls if call.name.startswith("table.")]
 
 
 def missed(world: World) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -13,41 +12,15 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.jobs.jobs import Jobs
 from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from tests.events.validate import assert_valid_event
+from tests.jobs.resume import break_and_end, changes, job_data, jobs, started
 from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED
 REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
-
-
-def started(*nodes: int, **world: Any) -> World:
-    """Return a world of two nodes in which job 1 runs on the given nodes."""
-    made = World(nodes=2, **world)
-    jobs(made).start(CLUSTER, "1", [made.key(node).node for node in nodes])
-    return made
-
-
-def jobs(world: World) -> Jobs:
-    return Jobs(world.append)
-
-
-def changes(world: World) -> list[str]:
-    return [data["change"] for data in job_data(world)]
-
-
-def job_data(world: World) -> list[dict[str, Any]]:
-    return [body["data"] for body in world.bodies(None) if body["metadata"]["event_type"] == "Job Change"]
-
-
-def break_and_end(world: World, node: int = 1, outcome: str = "failed") -> None:
-    world.fault(node)
-    world.process_entries()
-    world.advance_minutes()
-    jobs(world).end(CLUSTER, "1", outcome=outcome)
 
 
 def test_a_job_may_resume_after_its_node_was_replaced_and_this_is_reported_once() -> None:

@@ -11,32 +11,9 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.repair.jobs.verdicts import RecordVerdict
 from tests.events.validate import assert_valid_event
-from tests.jobs.test_resume import break_and_end, changes, jobs, started
+from tests.jobs.builders import SECRET, document
+from tests.jobs.resume import break_and_end, changes, jobs, started
 from tests.scenarios.world import CLUSTER, World
-
-SIGNAL = {"name": "python.error", "trust": "job", "node": None, "rank": 3, "at": None, "file": "job.err", "line": 7}
-SECRET = "api_key=hunter2"
-
-
-def document(verdict: str = "STOP", **facts: Any) -> dict[str, Any]:
-    """Return the document of a verdict, as `faultbridge explain --json` prints it."""
-    point = {"weight": "decisive", "points": 8, "signal": {**SIGNAL, "text": SECRET}}
-    return {
-        "verdict": verdict,
-        "nodes": [],
-        "check": [],
-        "domain": "software",
-        "mechanism": "python_error",
-        "summary": "the program raised an error",
-        "settles": "the traceback",
-        "hardware": {"state": "acquitted", "checked": ["node-1"], "not_checked": []},
-        "causes": [{"for": [point], "against": [{"weight": "unknown_time", "points": -1, "signal": None}]}],
-        "devices": [],
-        "collectives": None,
-        "failed_at": None,
-        "repairs": [],
-        **facts,
-    }
 
 
 def record(world: World, *args: Any, **facts: Any) -> None:

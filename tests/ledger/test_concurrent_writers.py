@@ -24,7 +24,7 @@ from faultbridge.serve.ingest.canary import CLUSTER as CANARIES
 from faultbridge.serve.ingest.canary import LAST_RECORDED
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
-from tests.ingest.test_heartbeat_monitor import stored
+from tests.ingest.heartbeat_monitor import stored
 from tests.races import run_after_read, run_before_write, writes_to
 from tests.world import World
 

@@ -15,7 +15,7 @@ from faultbridge.record import timeline as job_timeline
 from faultbridge.record.queries import SKEW, node_head, recorded_job
 from faultbridge.record.recover import RecoverTable
 from faultbridge.record.timeline import Timeline, TimelineQuery
-from tests.jobs.test_resume import break_and_end, jobs, started
+from tests.jobs.resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes.objects import FakeVault
 

@@ -8,20 +8,9 @@ import pytest
 
 from faultbridge.record.timeline import MAX_READ, Timeline, TimelineQuery
 from tests.builders import NOON
+from tests.ledger.builders import MAX_COST, NODES, PAGE, QUERIES, SHARDS
 from tests.ledger.bulk import CLUSTER, history
 
-NODES = 2_000
-SHARDS = 16
-PAGE = 50
-
-QUERIES = {
-    "cluster": TimelineQuery(CLUSTER),
-    "node": TimelineQuery(CLUSTER, "n-0007"),
-    "case": TimelineQuery(case="c-7"),
-    "device": TimelineQuery(device="GPU-7"),
-}
-# Largest number of requests and items of one page of 50. Every shard of a cluster is queried at least once.
-MAX_COST = {"cluster": (1 + 2 * SHARDS, 1 + 24 * SHARDS), "node": (3, 2 + PAGE + 1), "case": (2, 1 + PAGE + 1)}
 MAX_COST["device"] = (3, 2 + PAGE + 1)
 
 

@@ -10,25 +10,12 @@ import pytest
 from faultbridge.model.entries import EntryType
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Component, ComponentType
-from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Key, Put, Update
 from faultbridge.record.verify import AnchoredHashes, Break, BreakKind, Verify
 from tests.builders import change_stored_head, fault
 from tests.ingest.world import LedgerFixture
-
-N1 = NodeKey("train-a", "n-1")
-
-
-def recorded_history() -> tuple[LedgerFixture, Verify]:
-    world = LedgerFixture()
-    for name in ("n-1", "n-2"):
-        key = world.register_node(name)
-        for number in range(4):
-            world.pass_time(minutes=1)
-            world.note(key, f"note {number}")
-    world.rollup("train-a")
-    return world, Verify(world.table, world.stack)
+from tests.ledger.builders import N1, recorded_history
 
 
 def entry_key(sequence: int) -> Key:

@@ -7,7 +7,7 @@ import pytest
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
 from tests.archive.world import ArchiveWorld
-from tests.ledger.test_verify import N1, recorded_history
+from tests.ledger.builders import N1, recorded_history
 from tests.sim.fakes.seam import Call
 
 

@@ -17,7 +17,7 @@ from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.ops.erase import Erase
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
-from tests.cli.test_device import CARD, UUID
+from tests.cli.builders import CARD, UUID
 from tests.sim.fakes import Call
 from tests.world import World
 

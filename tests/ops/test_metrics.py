@@ -8,7 +8,7 @@ from datetime import timedelta
 from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.model.edges import NodeStatus
 from faultbridge.serve.ops.metrics import NODE_GAUGES, count_entries, node_gauges
-from tests.architecture.test_dashboards import entry
+from tests.architecture.builders import entry
 from tests.ingest.world import LedgerFixture
 from tests.pages import CLOSED, event
 from tests.sim.fakes import START

@@ -19,7 +19,7 @@ from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator, 
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
 from tests.builders import KEY
-from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
+from tests.ingest.heartbeat_monitor import beat, pass_time, record_canary
 from tests.sim.fakes import Call, FakeOrchestrator
 from tests.world import GROUP, World
 

@@ -14,8 +14,8 @@ from faultbridge.model.storage.writes import Key, Put, Work
 from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.queries import cluster_config
 from faultbridge.serve.ops.sweep import Sweep, list_clusters, narrowed
-from tests.jobs.test_callbacks import repaired
-from tests.jobs.test_resume import changes
+from tests.jobs.builders import repaired
+from tests.jobs.resume import changes
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
 

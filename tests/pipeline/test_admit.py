@@ -11,28 +11,10 @@ from hypothesis import strategies as st
 
 from faultbridge.decide.admit import MAX_PICKS, admit
 from faultbridge.model.cases import RepairAction, WaitingFor
-from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control, QueuedCase
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control
 from faultbridge.model.policy import Limits, Policy, Rule, Window
 from tests.builders import NOON, after
-
-
-def queued(number: int = 1, **others) -> QueuedCase:
-    given_ = {
-        "repair_action": RepairAction.REPLACE_NODE,
-        "priority": 0,
-        "since": NOON,
-        "waiting_for": WaitingFor.BUDGET,
-    } | others
-    return QueuedCase(NodeKey("train-a", f"node-{number}"), f"c-{number}", **given_)
-
-
-def control(**others) -> Control:
-    return Control("train-a", **others)
-
-
-def picked(admission) -> list[str]:
-    return [pick.case for pick in admission.picks]
+from tests.pipeline.builders import ROOM, control, picked, queued
 
 
 def test_the_most_urgent_case_is_picked_first_and_then_the_oldest():
@@ -113,9 +95,6 @@ def test_no_limit_is_exceeded_and_no_older_case_is_skipped(waiting, held, begun,
         ahead = [one for one in waiting if (one.priority, one.since) < (pick.priority, pick.since)]
         due = [one for one in ahead if one.not_before is None or one.not_before <= now]
         assert {one.case for one in due} <= {one.case for one in admission.picks}
-
-
-ROOM = Policy("p", limits=Limits(concurrent=9, per_hour=9))
 
 
 def with_breaker(state: BreakerState, *, trial: int = 1, **others) -> Control:

@@ -12,7 +12,7 @@ from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 from faultbridge.model.times import to_text
 from tests.builders import NOON, after
-from tests.pipeline.test_admit import ROOM, control, picked, queued
+from tests.pipeline.builders import ROOM, control, picked, queued
 
 CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
 INTAKE = FailureDomain(DomainKind.INTAKE, "train-a")

@@ -10,20 +10,13 @@ from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.observe import observe, tick
 from faultbridge.model.cases import RepairAction, Resolution
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import EntryType, Transition
 from faultbridge.model.faults import Action, Clear, Severity
 from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Match, Policy, Rule
-from faultbridge.record.append import check_moves
-from tests.builders import CATALOG, GPU, NOON, after, arrival, config, fault, node, rules
-
-
-def observed(*arrivals, state=None, now=NOON, **given) -> Transition:
-    before = state or node()
-    transition = observe(before, arrivals, rules=rules(**given), catalog=CATALOG, now=now)
-    check_moves(before, transition.state, transition.drafts, Actor.INGEST)
-    return transition
+from tests.builders import CATALOG, GPU, after, arrival, config, fault, rules
+from tests.pipeline.builders import observed
 
 
 def recorded(transition: Transition) -> list[str]:

@@ -20,7 +20,7 @@ from faultbridge.model.faults import Action, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
 from tests.builders import case, condition, node
-from tests.pipeline.test_repair_actions import FAULTY
+from tests.pipeline.builders import FAULTY
 
 REPLACE = RepairAction.REPLACE_NODE
 UNKNOWN = replace(case(REPLACE), rule="former-name")

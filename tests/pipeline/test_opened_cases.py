@@ -10,7 +10,7 @@ from faultbridge.model.faults import Action, Severity
 from faultbridge.model.nodes import NodeState, Placement, Probation
 from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import GPU, KEY, OTHER_GPU, STACK_ID, after, arrival, fault, node
-from tests.pipeline.test_decide import observed
+from tests.pipeline.builders import observed
 
 RELAPSE = "relapse after reset_gpu of case c-0"
 

@@ -7,14 +7,12 @@ import pytest
 from faultbridge.decide.governing_rules import choose_repair_action, next_higher
 from faultbridge.model.cases import RepairAction
 from faultbridge.model.policy import Policy, Rule
-from tests.builders import case, condition, node
+from tests.builders import case, node
+from tests.pipeline.builders import FAULTY
 
 
 def policy(*repair_actions: RepairAction) -> Policy:
     return Policy("p", (Rule("rule", repair_actions=repair_actions),))
-
-
-FAULTY = node(conditions={"xid.1@gpu": condition()})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from faultbridge.decide.policyfile.parser import InvalidPolicy, field_guide, part_title, policy_schema, read_policy
 from faultbridge.decode.data import policies
-from tests.policyfile.test_policyfile import GOOD, NESTED
+from tests.policyfile.builders import GOOD, NESTED
 
 SAMPLES = sorted((Path(__file__).resolve().parents[2] / "schemas/policy/samples/1.0").glob("*.json"))
 VALIDATOR = Draft202012Validator(policy_schema())

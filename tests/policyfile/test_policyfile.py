@@ -19,24 +19,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Action, ComponentType, Severity
 from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Window
 from faultbridge.model.storage.codec import load
-
-GOOD = """
-rules:
-  - name: lost-gpu
-    match: {codes: [xid.79, "smi.*"], components: [gpu], clusters: [train-*]}
-    severity: fatal
-    action: replace_node
-    wait_seconds: 90s
-    repair_actions: [replace_node]
-  - name: ask-an-operator
-    match: {severities: [fatal], actions: [contact_support]}
-    isolate: false
-    repair_actions: []
-limits:
-  concurrent: 4
-  act_within: 2h
-  launch_deadline: 1h30m
-"""
+from tests.policyfile.builders import GOOD, NESTED
 
 
 def problems(source: str) -> list[tuple[str | None, str, str]]:
@@ -267,25 +250,6 @@ def test_a_formatted_duration_parses_to_the_same_seconds(seconds: int) -> None:
 def test_an_invalid_duration_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="a duration"):
         parse_duration(bad)
-
-
-NESTED = """
-breakers:
-  - {scope: cluster, nodes: 10, percent: 15, quiet: 15m, trial: 2}
-  - {scope: domain, nodes: 4, percent: 50}
-rules:
-  - name: often
-    match: {codes: [xid.63], count: 3, hours: 6, sources: [kernel-log], instance_types: ["p5*"]}
-    approval: [replace_node]
-    approval_deadline: 4h
-    windows:
-      - {cron: "0 22 * * mon-fri", duration: 6h, zone: Europe/Berlin}
-    verify_level: 4
-    release_without_capacity: false
-    orchestrator_unreachable: proceed
-    dry_run: true
-limits: {orchestrator_timeout: 15m}
-"""
 
 
 def test_a_policy_contains_every_field_that_admission_reads() -> None:

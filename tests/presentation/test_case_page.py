@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, WaitingFor
+from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.edges import CaseStatus
@@ -25,11 +25,10 @@ from faultbridge.serve.presentation.grid import GridNode
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
+from tests.presentation.builders import approval
 from tests.presentation.histories import case_of, facts_of, replaced
-from tests.scenarios.incidents.test_incidents import lose_links, world_of
+from tests.scenarios.incidents.incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World, limits
-
-APPROVAL = Rule("ask-first", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
 
 
 def page_of(world: World, node: int = 1) -> CasePage:
@@ -58,13 +57,6 @@ def test_the_course_shows_node_condition_case_and_attempt() -> None:
     assert names[0] == "node"
     assert {"case", "attempt 1"} <= set(names)
     assert any(name.startswith("xid.79") for name in names)
-
-
-def approval() -> World:
-    world = World(nodes=3, rules=(APPROVAL,))
-    world.fault_and_react()
-    world.advance_minutes(2)
-    return world
 
 
 def denied() -> World:

@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
-from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.edges import CaseStatus
 from faultbridge.repair.jobs.progress import JobProgress
-from faultbridge.repair.jobs.verdicts import RecordVerdict
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.job_page import JobPage, job_page
 from faultbridge.serve.presentation.node_page import node_page
-from tests.jobs.test_resume import jobs
-from tests.jobs.test_verdicts import document
+from tests.jobs.resume import jobs
+from tests.presentation.builders import JOB, explain, ran
 from tests.presentation.histories import facts_of
 from tests.scenarios.world import CLUSTER, World
-
-JOB = "88213"
-SIGNAL = {"name": "xid.79", "trust": "node", "node": "node-2", "rank": 11, "at": "2026-02-03T14:00:00.000Z"}
-
-
-def ran(world: World | None = None) -> World:
-    """Return a world in which a job ran on four nodes and failed when node 2 lost a GPU."""
-    world = world or World(nodes=6)
-    names = [world.key(node).node for node in (1, 2, 3, 4)]
-    jobs(world).start(CLUSTER, JOB, names, name="llm-70b", ranks=ranks_in_order(names, 8))
-    world.advance_minutes(120)
-    world.fault_and_react(2)
-    world.advance_minutes(1)
-    jobs(world).end(CLUSTER, JOB, outcome="failed")
-    return world
-
-
-def explain(world: World, **facts: Any) -> None:
-    """Record the verdict that node 2 ended the job."""
-    point = {"weight": "own_source", "points": 6, "signal": {**SIGNAL, "file": "node-2.log", "line": 412, "text": "-"}}
-    against = {"weight": "unknown_time", "points": -1, "signal": None}
-    given = {
-        "nodes": ["node-2"],
-        "domain": "hardware",
-        "mechanism": "gpu_lost",
-        "summary": "node-2 lost a GPU, and the other ranks waited for its ranks",
-        "settles": "Restart without node-2.",
-        "hardware": {"state": "blamed", "checked": ["node-1", "node-2"], "not_checked": ["node-3", "node-4"]},
-        "causes": [{"for": [point], "against": [against]}],
-        "collectives": {"ranks": [8, 9]},
-    }
-    RecordVerdict(jobs(world).writer)(CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))
 
 
 def page_of(world: World) -> JobPage:

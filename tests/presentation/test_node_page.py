@@ -14,6 +14,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.node_page import NodePage, node_page
 from tests.builders import NOON
+from tests.presentation.builders import behind_a_breaker
 from tests.presentation.histories import facts_of, replaced
 from tests.scenarios.world import CLUSTER, World
 
@@ -26,15 +27,6 @@ def page_of(world: World, node: int = 1) -> NodePage:
 
 def answers(page: NodePage) -> dict[str, str]:
     return {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
-
-
-def behind_a_breaker() -> World:
-    world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, trial=1),))
-    for node in (1, 4, 7):
-        world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
-    return world
 
 
 def test_a_node_with_faults_and_no_case_states_why_in_the_words_of_node_show() -> None:

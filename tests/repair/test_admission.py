@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.admit import Refused
-from faultbridge.model.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Approval, RepairAction, Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, QueuedCase
 from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.model.times import to_text
@@ -26,14 +25,8 @@ from faultbridge.repair.admission import (
     resolve_dry_run,
     take_slots,
 )
-from tests.builders import GPU, KEY, NOON, after, node, rules
-
-
-def queued(status: NodeStatus = NodeStatus.QUARANTINED, **others: Any) -> NodeState:
-    """Return a node with a queued case of a lost GPU."""
-    given = {"repair_action": RepairAction.REPLACE_NODE, "rule": "r", "policy": "p", "reason": "first"} | others
-    case = Case("c-1", CaseStatus.QUEUED, NOON, "xid.79", GPU, Severity.FATAL, Action.REPLACE_NODE, **given)
-    return node(status, case=case)
+from tests.builders import KEY, NOON, after, node, rules
+from tests.repair.builders import queued
 
 
 def refused(waiting_for: WaitingFor, reason: str = "first", before: WaitingFor | None = None, **others: Any) -> Refused:

@@ -11,7 +11,7 @@ from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.edges import NodeStatus
 from faultbridge.repair.attempt.progress import escalate_case, retry_time
 from tests.builders import NOON, node
-from tests.repair.test_verification_rules import CASE
+from tests.repair.builders import CASE
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from faultbridge.repair.isolation import (
     schedule_call,
 )
 from tests.builders import NOON, node
-from tests.repair.test_admission import queued
+from tests.repair.builders import queued
 
 LIMITS = Limits()
 MILLISECOND = timedelta(milliseconds=1)

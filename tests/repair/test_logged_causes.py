@@ -22,8 +22,8 @@ from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.registry.registration import NewNode, Registration
-from tests.scenarios.incidents.test_incident_at_the_intent import before_the_intent_of
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
+from tests.scenarios.incidents.builders import before_the_intent_of
+from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
 from tests.sim.fakes import Call
 

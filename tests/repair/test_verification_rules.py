@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.model.cases import Attempt, Case, Phase, RepairAction
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.cases import Attempt, Phase, RepairAction
+from faultbridge.model.faults import Severity
 from faultbridge.model.nodes import Incarnation
 from faultbridge.repair.attempt.verification_rules import (
     MAX_FINDINGS_LENGTH,
@@ -17,20 +16,8 @@ from faultbridge.repair.attempt.verification_rules import (
     joined_findings,
     watched_since,
 )
-from tests.builders import GPU, NOON, after, arrival, fault, folded, node
-
-CASE = Case(
-    "c-1",
-    CaseStatus.IN_PROGRESS,
-    NOON,
-    "xid.79",
-    GPU,
-    Severity.FATAL,
-    Action.REPLACE_NODE,
-    RepairAction.VERIFY,
-    "r",
-    "p",
-)
+from tests.builders import NOON, after, arrival, fault, folded, node
+from tests.repair.builders import CASE
 
 
 @pytest.mark.parametrize(

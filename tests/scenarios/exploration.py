@@ -37,7 +37,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import OptOut
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
-from tests.scenarios.provider.test_external_replacement import ExternalReplacement
+from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "exploring")

@@ -21,7 +21,8 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
-from tests.pipeline.correlate.test_life_cycle import (
+from tests.pipeline.correlate.builders import QUIET, RACK
+from tests.pipeline.correlate.life_cycle import (
     LIMITS,
     PER_RACK,
     affected,
@@ -31,9 +32,7 @@ from tests.pipeline.correlate.test_life_cycle import (
     snapshot,
 )
 
-RACK = range(PER_RACK)
 MAX_AGE = LIMITS.max_age // timedelta(minutes=1)
-QUIET = LIMITS.quiet // timedelta(minutes=1)
 HOURS = 6
 
 

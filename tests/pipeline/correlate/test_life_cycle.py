@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from random import Random
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, correlate
+from faultbridge.decide.correlate.life_cycle import close_incident, correlate
 from faultbridge.decide.correlate.shared_causes import (
     AffectedNode,
     ClusterSnapshot,
@@ -21,44 +18,11 @@ from faultbridge.decide.correlate.shared_causes import (
     without_records,
 )
 from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, failure_domains
-from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
 from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
-
-LIMITS = CorrelationLimits()
-RACKS, PER_RACK = 10, 8
-KINDS = IncidentChangeKind
-NO_HISTORY = OnsetHistory()
-
-
-def domains_of(number: int) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of a node: its rack, one of two zones, and the cluster."""
-    rack = number // PER_RACK
-    return failure_domains("train-a", f"n-{number:02}", None, {"rack": f"r-{rack}", "zone": f"z-{rack // 5}"})
-
-
-SIZES = Counter(domain for number in range(RACKS * PER_RACK) for domain in domains_of(number))
-
-
-def affected(number: int, since: datetime = NOON, family: Family = Family.NETWORK, **others: str) -> AffectedNode:
-    return AffectedNode(f"n-{number:02}", family, since, "net.link_down", domains_of(number), **others)
-
-
-def snapshot(nodes: Iterable[AffectedNode], history: OnsetHistory = NO_HISTORY) -> ClusterSnapshot:
-    return ClusterSnapshot("stack", "train-a", tuple(nodes), SIZES, history)
-
-
-def run(
-    nodes: Iterable[AffectedNode], incidents: Iterable[Incident] = (), now: datetime = NOON, **others
-) -> list[IncidentChange]:
-    return list(correlate(snapshot(nodes, **others), incidents, (), LIMITS, now))
-
-
-def opened(nodes: Iterable[AffectedNode]) -> Incident:
-    (change,) = run(nodes)
-    assert change.kind is KINDS.OPENED
-    return change.after
+from tests.pipeline.correlate.life_cycle import KINDS, LIMITS, RACKS, affected, domains_of, opened, run, snapshot
 
 
 def test_three_of_eight_nodes_of_a_rack_open_an_incident_and_two_do_not() -> None:

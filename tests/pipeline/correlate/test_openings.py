@@ -14,7 +14,7 @@ from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
 from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON, after
-from tests.pipeline.correlate.test_life_cycle import KINDS, LIMITS, affected, domains_of, opened, run, snapshot
+from tests.pipeline.correlate.life_cycle import KINDS, LIMITS, affected, domains_of, opened, run, snapshot
 
 RACK, ZONE, CLUSTER = domains_of(0)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from faultbridge.model.cluster.incidents import IncidentStatus
 from tests.builders import after
-from tests.pipeline.correlate.test_exempt_nodes import QUIET, RACK
-from tests.pipeline.correlate.test_life_cycle import KINDS, affected, opened, run
+from tests.pipeline.correlate.builders import QUIET, RACK
+from tests.pipeline.correlate.life_cycle import KINDS, affected, opened, run
 
 
 def test_a_fault_after_a_quiet_period_whose_end_no_run_noticed_is_another_incident_with_an_age_of_its_own() -> None:

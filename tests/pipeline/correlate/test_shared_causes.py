@@ -17,7 +17,7 @@ from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 from tests.builders import NOON
-from tests.pipeline.correlate.test_life_cycle import LIMITS, affected
+from tests.pipeline.correlate.life_cycle import LIMITS, affected
 
 RACK, CLUSTER = FailureDomain(DomainKind.RACK, "r-0"), FailureDomain(DomainKind.CLUSTER, "train-a")
 

@@ -15,10 +15,10 @@ from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
-CLUSTER_LIMIT = BreakerLimit(nodes=5, percent=20)
 RACK_LIMIT = BreakerLimit(BreakerScope.DOMAIN, nodes=4, percent=50)
 
 
@@ -28,16 +28,6 @@ def rack(number: int) -> str:
 
 def world_of(nodes: int, *breakers: BreakerLimit, **others) -> World:
     return World(nodes=nodes, breakers=breakers or (CLUSTER_LIMIT, RACK_LIMIT), domain=rack, **others)
-
-
-def fail(world: World, *nodes: int) -> None:
-    for node in nodes:
-        world.fault(node)
-    world.process_entries()
-
-
-def states(world: World) -> dict[str, BreakerState]:
-    return {name: breaker.state for name, breaker in world.control().breakers.items()}
 
 
 def safety(world: World) -> list[str]:

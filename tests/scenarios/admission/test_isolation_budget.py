@@ -22,7 +22,7 @@ from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import OptOut
-from tests.scenarios.incidents.test_pages_of_incidents import pages
+from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
 
 DIAGNOSED = "dcgm.corrupt_inforom"

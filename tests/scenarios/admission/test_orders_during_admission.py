@@ -13,7 +13,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.races import run_before_call, run_before_write, writes_to
-from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
+from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 
 ORDER = OperatorOrder("op")

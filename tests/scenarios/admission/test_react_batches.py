@@ -21,7 +21,7 @@ from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP
 from faultbridge.serve.ops.react import MAX_ISOLATING
 from tests.races import run_before_write, writes_to
-from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
+from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World, limits
 from tests.sim.fakes.seam import Call
 

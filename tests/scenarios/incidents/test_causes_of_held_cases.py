@@ -14,7 +14,7 @@ from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.causes import Chain, Link, Relation, read_chain
 from faultbridge.repair.incidents.changes import IncidentOrders
-from tests.scenarios.incidents.test_incidents import (
+from tests.scenarios.incidents.incidents import (
     NETWORK_WAITS,
     RACK,
     cases,

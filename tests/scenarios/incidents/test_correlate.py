@@ -11,7 +11,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.incidents.correlate import Intake
 from tests.builders import NOON
-from tests.scenarios.incidents.test_incidents import cases, incidents, world_of
+from tests.scenarios.incidents.incidents import cases, incidents, world_of
 from tests.scenarios.world import CLUSTER, World
 
 WINDOW = CorrelationLimits().window

@@ -20,8 +20,8 @@ from faultbridge.model.storage import keys
 from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from tests.builders import NOON
 from tests.races import run_before_call
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
-from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.incidents.incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes.instance_commands import PASSED
 from tests.sim.fakes.seam import Call

@@ -15,7 +15,7 @@ from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
 from tests.builders import KEY
-from tests.scenarios.incidents.test_incidents import RACK, incidents, rack
+from tests.scenarios.incidents.incidents import RACK, incidents, rack
 from tests.scenarios.world import World
 from tests.world import World as Installation
 

@@ -9,7 +9,7 @@ from faultbridge.model.cluster.incidents import IncidentStatus
 from faultbridge.model.faults import Component, ComponentType
 from faultbridge.model.times import to_text
 from tests.builders import after
-from tests.scenarios.incidents.test_incidents import (
+from tests.scenarios.incidents.incidents import (
     RACK,
     incident_changes,
     incidents,
@@ -17,7 +17,7 @@ from tests.scenarios.incidents.test_incidents import (
     restore_links,
     world_of,
 )
-from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import World
 
 OWN_FAULT = (3, 5)

@@ -21,8 +21,8 @@ from faultbridge.record.ports import Verdict, Verification
 from faultbridge.record.queries import unhealthy_rows
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.incidents.held import HeldCases
-from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
-from tests.scenarios.incidents.test_one_page import fail, world_with_catalog
+from tests.scenarios.incidents.builders import fail, world_with_catalog
+from tests.scenarios.incidents.incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.world import CLUSTER, World
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,47 +10,17 @@ from faultbridge.model.cases import Resolution, WaitingFor
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.faults import Action
-from faultbridge.model.storage.writes import Put
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
-from tests.scenarios.repair.test_concurrent_changes import record_outcomes
-from tests.scenarios.repair.test_rules_of_joined_faults import CAREFUL, MILD
+from tests.scenarios.incidents.builders import before_the_intent_of, before_the_next, begin_incident, commits
+from tests.scenarios.incidents.incidents import RACK, restore_links, world_of
+from tests.scenarios.repair.builders import CAREFUL, MILD, record_outcomes
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
-
-
-def commits(call: Call, step: str) -> bool:
-    """Return whether a call commits an entry of this step."""
-    writes = call.argument if call.name == "table.transact" else ()
-    return any(isinstance(one, Put) and f'"step":"{step}"' in str(one.item.get("body")) for one in writes)
 
 
 def is_intent(call: Call) -> bool:
     """Return whether a call commits an intent."""
     return commits(call, "intent")
-
-
-def before_the_intent_of(world: World, act: Callable[[], object]) -> None:
-    """Act once, at the moment when the next intent is about to be committed."""
-    before_the_next(world, "intent", act)
-
-
-def before_the_next(world: World, step: str, act: Callable[[], object]) -> None:
-    """Act once, at the moment when the next entry of this step is about to be committed."""
-
-    def hook(call: Call) -> None:
-        if commits(call, step):
-            world.seam.before = lambda _: None
-            act()
-
-    world.seam.before = hook
-
-
-def begin_incident(world: World) -> None:
-    for node in RACK:
-        world.fault(node, "net.link_down", source="link-state")
-    world.correlate(CLUSTER)
-    assert world.control().holds
 
 
 def test_an_incident_that_opens_after_the_last_check_stops_the_intent() -> None:

@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.model.cases import Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.model.cluster.incidents import Incident, IncidentStatus
-from faultbridge.model.cluster.state import BreakerLimit, BreakerScope
+from faultbridge.model.cluster.incidents import IncidentStatus
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
-from faultbridge.model.storage import incidents as stored_incidents
-from faultbridge.model.storage import keys
-from tests.scenarios.world import CLUSTER, World, limits
-
-NETWORK_WAITS = Rule("network-waits", Match(codes=("net.*",)), wait_seconds=90, release_without_capacity=True)
-BREAKERS = (BreakerLimit(nodes=5, percent=20), BreakerLimit(BreakerScope.DOMAIN, nodes=4, percent=50))
-RACK = range(1, 9)
-PER_RACK = 8
-
-
-def rack(number: int) -> str:
-    return f"rack-{(number - 1) // PER_RACK + 1}"
-
-
-def world_of(nodes: int = 64, **others) -> World:
-    given = {"rules": (NETWORK_WAITS,), "breakers": BREAKERS, "domain": rack, "limits": limits(concurrent=2)}
-    return World(nodes=nodes, **(given | others))
-
-
-def lose_links(world: World, nodes: Iterable[int] = RACK) -> None:
-    for node in nodes:
-        world.fault(node, "net.link_down", source="link-state")
-    world.process_entries()
-
-
-def restore_links(world: World, nodes: Iterable[int] = RACK) -> None:
-    for node in nodes:
-        world.clear(node, "net.link_down", source="link-state")
-    world.process_entries()
-
-
-def incidents(world: World) -> list[Incident]:
-    rows = world.table.query(keys.cluster_partition(CLUSTER), prefix=stored_incidents.INCIDENT).items
-    return sorted((stored_incidents.read_incident(row) for row in rows), key=lambda one: one.opened_at)
-
-
-def incident_changes(world: World) -> list[str]:
-    return [
-        body["data"]["change"]
-        for body in world.bodies(None)
-        if body["metadata"]["event_type"] == "Cluster Incident Change"
-    ]
-
-
-def cases(world: World, nodes: Iterable[int] = RACK) -> set[CaseStatus]:
-    return {world.case(node).status for node in nodes}
+from tests.scenarios.incidents.incidents import (
+    NETWORK_WAITS,
+    PER_RACK,
+    RACK,
+    cases,
+    incident_changes,
+    incidents,
+    lose_links,
+    restore_links,
+    world_of,
+)
+from tests.scenarios.world import CLUSTER
 
 
 def test_eight_nodes_of_one_rack_that_lose_their_links_are_one_incident_and_no_instance_is_given_up():

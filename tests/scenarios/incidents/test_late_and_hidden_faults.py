@@ -16,8 +16,8 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from tests.builders import NOON
-from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
-from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.incidents.incidents import RACK, cases, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import World, limits
 from tests.sim.fakes.instance_commands import CUT_OFF
 

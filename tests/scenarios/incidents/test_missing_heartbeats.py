@@ -13,7 +13,7 @@ from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
 from tests.builders import KEY
-from tests.ingest.test_heartbeat_monitor import record_canary
+from tests.ingest.heartbeat_monitor import record_canary
 from tests.world import World
 
 SILENT = "host.silent@node"

@@ -6,25 +6,23 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.decode.data import load_catalog
 from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.faults import Action, Family, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.incidents import held
-from tests.scenarios.incidents.test_incidents import (
+from tests.scenarios.incidents.builders import CATALOG, SUPPORT, fail, world_with_catalog
+from tests.scenarios.incidents.incidents import (
     RACK,
     cases,
     incidents,
     lose_links,
     restore_links,
-    world_of,
 )
-from tests.scenarios.incidents.test_pages_of_incidents import urgent
+from tests.scenarios.incidents.pages_of_incidents import urgent
 from tests.scenarios.world import CLUSTER, World, limits
 
-CATALOG = load_catalog()
 CODES = {
     Family.NETWORK: "net.link_down",
     Family.NVLINK: "sxid.11004",
@@ -37,15 +35,6 @@ CODES = {
 """One fault code of each family."""
 
 ACTIONS = [action for action in Action if action.opens_case]
-SUPPORT = "xid.54"
-
-
-def world_with_catalog(**others) -> World:
-    return world_of(16, catalog=CATALOG, **others)
-
-
-def fail(world: World, node: int, code: str = SUPPORT, action: Action | None = None) -> None:
-    world.fault(node, code, action=action)
 
 
 def opened_page(world: World) -> list[str]:

@@ -9,7 +9,7 @@ from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for
-from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, lose_links, restore_links, world_of
+from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, restore_links, world_of
 from tests.scenarios.world import World
 
 ADA = OperatorOrder("arn:aws:iam::111122223333:role/ada", "burnt smell")

@@ -20,7 +20,7 @@ from faultbridge.serve.pager.open_pages import OpenPages
 from faultbridge.serve.pager.remind import Remind
 from faultbridge.serve.pager.service_formats import message_of
 from tests.races import run_before_write
-from tests.scenarios.incidents.test_incidents import (
+from tests.scenarios.incidents.incidents import (
     RACK,
     cases,
     incident_changes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -10,33 +9,15 @@ import pytest
 from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.cluster.incidents import IncidentStatus
 from faultbridge.model.cluster.state import BreakerState
-from faultbridge.model.storage import keys
 from faultbridge.record.ports import PageMessage, PageUrgency
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.open_pages import OpenPages
-from faultbridge.serve.pager.page import PagerSettings
 from tests.pages import incident
-from tests.scenarios.incidents.test_incidents import RACK, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.incidents import RACK, incidents, lose_links, restore_links, world_of
+from tests.scenarios.incidents.pages_of_incidents import pages, urgent
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakePager, FakeTable, ManualClock
-
-
-def pages(world: World, table: FakeTable | None = None) -> list[PageMessage]:
-    """Deliver every entry of a world to the pager, in the order of recording, and return what was sent.
-
-    `table` has the registration of the cluster, which pages can name; it is empty by default.
-    """
-    pager = FakePager()
-    paging = Paging(table or FakeTable(world.clock), pager, world.clock, PagerSettings())
-    for record in tuple(world.table.stream):
-        if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
-            paging(json.loads(str(record.new["body"])))
-    return pager.sent
-
-
-def urgent(world: World) -> list[str]:
-    return [f"{page.key} {page.attributes['state']}" for page in pages(world) if page.urgency is PageUrgency.URGENT]
 
 
 def test_eight_nodes_of_a_rack_that_lose_their_links_send_one_urgent_page_with_the_nodes_in_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.incidents import IncidentStatus
 from faultbridge.model.edges import CaseStatus
-from tests.scenarios.incidents.test_incidents import cases, incidents, lose_links, rack, restore_links, world_of
+from tests.scenarios.incidents.incidents import cases, incidents, lose_links, rack, restore_links, world_of
 from tests.scenarios.world import World, limits
 
 NEW, OTHER = 17, 18

@@ -14,7 +14,7 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page_deduplication import PageOutcome
 from tests.pages import incident
-from tests.scenarios.operators.test_pages import CLUSTER, SUMMARY, PagerBench, case_change, page_key
+from tests.scenarios.operators.builders import CLUSTER, SUMMARY, PagerBench, case_change, page_key
 from tests.sim.fakes.seam import Call
 
 

@@ -8,7 +8,7 @@ from faultbridge.model.cases import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging
-from tests.scenarios.incidents.test_incidents import lose_links, world_of
+from tests.scenarios.incidents.incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakePager
 

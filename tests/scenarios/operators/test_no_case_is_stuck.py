@@ -19,7 +19,7 @@ from faultbridge.record.ports import CallResult, ClusterNode, ProviderFailure
 from faultbridge.repair.attempt.progress import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.dispatch import QueuedCases
-from tests.scenarios.provider.test_external_replacement import ExternalReplacement
+from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World
 
 REBOOT, REPLACE = RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultbridge.model.nodes import Isolation
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
+from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 
 
 def test_a_cordoned_successor_is_isolated_and_ends_the_page_before_its_verification_starts() -> None:

@@ -13,7 +13,7 @@ from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
+from tests.scenarios.orchestrator.unreachable_orchestrator import (
     DEAD,
     LONG,
     PROCEED,
@@ -21,8 +21,7 @@ from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     unreachable_before_drain,
     unreachable_world,
 )
-from tests.scenarios.repair.test_exclusion_before_the_intent import ignore, maintain
-from tests.scenarios.repair.test_stopped_attempts import begin_update
+from tests.scenarios.repair.builders import begin_update, ignore, maintain
 from tests.scenarios.world import World, limits
 from tests.sim.fakes import Call
 

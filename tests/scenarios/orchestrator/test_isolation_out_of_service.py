@@ -11,8 +11,8 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.nodes import Isolation, NodeState
 from faultbridge.record.ports import ProviderFailure
 from tests.races import run_before_call
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
-from tests.scenarios.provider.test_growth import Growth
+from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
+from tests.scenarios.provider.growth import Growth
 from tests.scenarios.world import World, limits
 
 

@@ -17,7 +17,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import Isolate, IsolationResult
 from faultbridge.repair.node_orders import OptOut
 from tests.races import run_before_write, writes_to
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
+from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.world import CLUSTER, World
 
 GENTLE = Rule("gentle", isolate=False, release_without_capacity=True)

@@ -10,7 +10,7 @@ from faultbridge.model.cases import Resolution
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.nodes import Isolation
 from faultbridge.record.ports import ProviderFailure
-from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
+from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import World, limits
 
 RESOLVED = CaseStatus.RESOLVED

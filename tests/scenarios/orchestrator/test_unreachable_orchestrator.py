@@ -8,55 +8,32 @@ import pytest
 
 from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.edges import NodeStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.faults import Action
 from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from faultbridge.record.ports import ProviderFailure
 from tests.builders import NOON
+from tests.scenarios.orchestrator.unreachable_orchestrator import (
+    DEAD,
+    LONG,
+    PROCEED,
+    QUEUED,
+    RESOLVED,
+    pages,
+    unreachable_before_drain,
+    unreachable_world,
+)
 from tests.scenarios.world import World, limits
 from tests.sim.fakes import Call
 
-RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
-LONG = timedelta(days=2)
-PROCEED = Rule("proceed", release_without_capacity=True, orchestrator_unreachable=OrchestratorUnreachable.PROCEED)
-DEAD = ("cloud.system_impaired", "ec2-status")
 NO_PROOF = [
     ("xid.79", "kernel-log"),
     ("cloud.system_impaired", "kernel-log"),
     ("cloud.instance_impaired", "ec2-status"),
     ("cloud.instance_gone", "nvidia-smi-xml"),
 ]
-
-
-def unreachable_world(*rules: Rule, code: str = "xid.79", source: str = "kernel-log", **others: object) -> World:
-    """Return a world with a faulty node whose orchestrator is unreachable from the start."""
-    world = World(orchestrated=True, rules=rules, **others)  # type: ignore[arg-type]  # the arguments of a world
-    world.orchestrator.unreachable_until = NOON + LONG
-    world.fault_and_react(code=code, source=source)
-    return world
-
-
-def unreachable_before_drain(*rules: Rule, **others: object) -> World:
-    """Return a world whose orchestrator becomes unreachable between the cordon and the drain of a node."""
-    world = World(orchestrated=True, rules=rules, **others)  # type: ignore[arg-type]  # the arguments of a world
-
-    def become_unreachable(call: Call) -> None:
-        if call.name == "orchestrator.drain":
-            world.seam.before = lambda _: None
-            world.orchestrator.unreachable_until = NOON + LONG
-
-    world.seam.before = become_unreachable
-    world.fault_and_react()
-    assert world.orchestrator.cordoned == {"node-1"}
-    assert world.status() is NodeStatus.DRAINING
-    return world
-
-
-def pages(world: World) -> list[str]:
-    """Return the entries that trigger or resolve a page about the orchestrator."""
-    return [line for line in world.record_history() if line in {"note isolation overdue", "note isolation over"}]
 
 
 def test_by_default_a_repair_waits_and_pages_even_if_the_instance_is_proven_dead() -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from tests.hyperpod import GROUP as INSTANCE_GROUP
+from tests.scenarios.provider.builders import last
+from tests.scenarios.provider.growth import Growth
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
-from tests.scenarios.provider.test_growth import Growth
-from tests.scenarios.provider.test_provider_conditions import statuses
+from tests.scenarios.provider.provider_conditions import statuses
 from tests.scenarios.world import GROUP
 from tests.sim.fakes import FakeInventory
-
-
-def last(growth: Growth) -> tuple[object, ...]:
-    status = growth.statuses()[-1]
-    return (status["to"], status["in_service"], status["expected"])
 
 
 def test_a_cluster_recovers_until_its_group_has_the_desired_number_of_verified_nodes() -> None:

@@ -11,24 +11,12 @@ from faultbridge.model.cases import Resolution
 from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.faults import Action
-from faultbridge.model.policy import Match, Rule
+from faultbridge.model.policy import Rule
+from tests.scenarios.provider.external_termination import DIAGNOSE, FIRST, REBOOT, busy_world
 from tests.scenarios.world import World
 from tests.sim.fakes import Call
 
 RESOLVED = CaseStatus.RESOLVED
-FIRST = "i-00000000000000001"
-REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, release_without_capacity=True)
-
-
-DIAGNOSE = Rule("diagnose", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, release_without_capacity=True)
-
-
-def busy_world(rule: Rule = REBOOT) -> World:
-    """Return a world whose faulty node runs jobs for another 15 minutes."""
-    world = World(orchestrated=True, rules=(rule, Rule("rest", release_without_capacity=True)))
-    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=15)
-    return world
 
 
 def report_late_a_fault_from_before_the_verification(world: World) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from faultbridge.model.edges import NodeStatus
 from faultbridge.model.policy import Limits
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.provider.test_external_replacement import ExternalReplacement
-from tests.scenarios.provider.test_external_termination import busy_world
-from tests.scenarios.provider.test_provider_repair import (
+from tests.scenarios.provider.external_replacement import ExternalReplacement
+from tests.scenarios.provider.external_termination import busy_world
+from tests.scenarios.provider.provider_repair import (
     ESCALATED,
     FIRST,
     RESOLVED,

@@ -20,8 +20,8 @@ from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_R
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for
 from tests.hyperpod import GROUP as INSTANCE_GROUP
+from tests.scenarios.provider.growth import BAD, RELEASE, Growth
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
-from tests.scenarios.provider.test_growth import BAD, RELEASE, Growth
 from tests.scenarios.world import CLUSTER, GROUP
 
 REFRESH = GroupUpdate("instance refresh 08b91cf7 replaces its instances")

@@ -19,7 +19,7 @@ from faultbridge.repair.registry.views import Views
 from faultbridge.serve.ops.erase import Erase
 from tests.hyperpod import GROUP, NAME, SLOW
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
-from tests.scenarios.provider.test_provider_conditions import SCRIPT, cluster_event, kinds
+from tests.scenarios.provider.provider_conditions import SCRIPT, cluster_event, kinds
 from tests.scenarios.world import CLUSTER
 
 OTHER, OTHER_NAME = "train-b", "hp-b"

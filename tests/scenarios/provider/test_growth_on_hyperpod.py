@@ -13,9 +13,9 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.views import Views
 from tests.hyperpod import GROUP
+from tests.scenarios.provider.hyperpod import requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
-from tests.scenarios.provider.test_hyperpod import requests
-from tests.scenarios.provider.test_provider_conditions import statuses
+from tests.scenarios.provider.provider_conditions import statuses
 from tests.scenarios.world import CLUSTER
 
 RELEASE = Rule("release", release_without_capacity=True)

@@ -14,7 +14,7 @@ from faultbridge.model.edges import NodeStatus
 from faultbridge.model.nodes import Isolation
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
-from tests.scenarios.provider.test_growth import Growth
+from tests.scenarios.provider.growth import Growth
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes.fleet import host_name
 from tests.slurm import REST, SlurmInMemory

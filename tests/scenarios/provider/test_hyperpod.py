@@ -13,17 +13,12 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
+from tests.scenarios.provider.hyperpod import AUTOMATIC, DEEP, requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.world import CLUSTER, REPLACEMENT_AFTER_INTENT, limits
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE, release_without_capacity=True)
-DEEP = Rule("deep", Match(codes=("xid.79",)), release_without_capacity=True, verify_level=2)
-AUTOMATIC = {"node_recovery": "Automatic"}
-
-
-def requests(world: HyperPodWorld, action: str) -> list[str]:
-    return [instance_id for done, instance_id in world.cluster.requests if done == action]
 
 
 def lose_answers(world: HyperPodWorld, operation: str) -> list[Any]:

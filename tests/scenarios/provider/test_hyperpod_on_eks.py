@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
 
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
-from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.hyperpod import CHECKING, RUNNING
-from faultbridge.local.kubernetes.cluster import Pod, RunningInstance, takes_work
+from faultbridge.local.kubernetes.cluster import Pod
 from faultbridge.model.cases import Resolution
-from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.nodes import Isolation
-from faultbridge.record.ports import Orchestrator
-from faultbridge.repair.attempt.step_context import StepTools
-from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.aws import aws
-from tests.contracts.schedulers import eks_cluster
-from tests.scenarios.provider.hyperpod_world import HyperPodWorld
-from tests.scenarios.provider.test_hyperpod import DEEP, requests
+from tests.scenarios.provider.builders import SYSTEM_UPDATING, OnEks, name
+from tests.scenarios.provider.hyperpod import DEEP, requests
 from tests.scenarios.world import limits
 
-SYSTEM_UPDATING = "SystemUpdating"
 UP = frozenset({RUNNING, CHECKING, SYSTEM_UPDATING})
-
-
-class OnEks(HyperPodWorld):
-    """HyperPod nodes that join a Kubernetes cluster under the names that HyperPod gives them."""
-
-    def __init__(self, stack: ExitStack, clients: Clients, **others: Any) -> None:
-        self.eks_clients = clients
-        super().__init__(stack, RepairOwner.FAULTBRIDGE, {}, **others)
-
-    def _tools(self) -> StepTools:
-        self.kubernetes = self.stack.enter_context(eks_cluster(self.eks_clients, self.clock))
-        self.orchestration = {"orchestrator": "eks", "eks_cluster": self.kubernetes.name}
-        eks: Mapping[str, Orchestrator] = {"eks": EksOrchestrator(self.eks_clients, self.clock)}
-        cast("dict[str, Orchestrator]", self.isolate.orchestrators).update(eks)
-        tools = replace(super()._tools(), orchestrators=eks)
-        return replace(tools, compute_of_cluster=lambda _: tools)
-
-    def join_nodes(self) -> None:
-        """Let the kubelets of running nodes register, and remove the nodes of the others."""
-        running = [
-            one.instance_id for one in self.cluster.current() if one.status in {RUNNING, CHECKING, SYSTEM_UPDATING}
-        ]
-        self.kubernetes.sync([RunningInstance(one, name(one)) for one in running])
-
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        swept = SweepResult()
-        for _ in range(number):
-            self.join_nodes()
-            swept = super().advance_minutes()
-        return swept
-
-    def takes_work(self, instance: str | None) -> bool:
-        return takes_work(self.kubernetes.node(name(instance)))
-
-
-def name(instance: str | None) -> str:
-    return f"hyperpod-{instance}"
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from faultbridge.model.nodes import Isolation
 from faultbridge.record.ports import Orchestrator
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.serve.ops.sweep import SweepResult
+from tests.scenarios.provider.hyperpod import requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
-from tests.scenarios.provider.test_hyperpod import requests
 from tests.slurm import REST, SlurmInMemory
 
 LATE = timedelta(minutes=8)

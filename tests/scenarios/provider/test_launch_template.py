@@ -14,21 +14,13 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import from_text
 from faultbridge.record.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.registry.retirement import Retirement
 from tests.builders import NOON
-from tests.scenarios.threads.test_relapses import RESET
+from tests.scenarios.provider.builders import NEW, OLD, faulty, launched_and_then_retired, retire
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
 from tests.sim.fakes.seam import Call, raise_once
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
-OLD, NEW = "i-00000000000000001", "i-00000000000000002"
-
-
-def faulty(*instance_types: str) -> World:
-    world = World()
-    world.launch_from_template(*instance_types)
-    world.fault()
-    return world
 
 
 def test_the_old_instance_is_released_only_when_its_successor_runs() -> None:
@@ -227,21 +219,6 @@ def test_an_instance_launched_for_a_node_that_an_operator_fixed_is_terminated_wi
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert (world.live_instances(), world.launcher.terminated) == ([OLD], [NEW])
-
-
-def retire(world: World, reason: str) -> None:
-    Retirement(world.table, world.append, world.rulebook)(world.key(), OperatorOrder("an operator", reason))
-
-
-def launched_and_then_retired() -> World:
-    """Return a world in which another tool ends the instance, and a node is retired while its successor is launched."""
-    world = faulty()
-    world.fleet.launch_delay = timedelta(minutes=5)
-    world.fleet.terminate(OLD)
-    world.process_entries()
-    world.until(lambda: NEW in world.fleet.instances)
-    retire(world, "not needed any more")
-    return world
 
 
 def test_an_instance_launched_for_a_node_that_was_retired_is_terminated_within_an_hour() -> None:

@@ -21,8 +21,8 @@ from faultbridge.repair.registry.retirement import owes_no_successor
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for
 from tests.builders import NOON
-from tests.scenarios.provider.test_desired_size import last
-from tests.scenarios.provider.test_growth import Growth
+from tests.scenarios.provider.builders import last
+from tests.scenarios.provider.growth import Growth
 from tests.scenarios.world import CLUSTER, GROUP
 
 UPDATE = GroupUpdate("refresh-1", NOON)

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
-from tests.scenarios.provider.test_provider_conditions import statuses
+from tests.scenarios.provider.provider_conditions import statuses
 
 
 def occupy(world: HyperPodWorld, status: str, node: int = 1) -> None:

@@ -6,42 +6,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.local.hyperpod import NO_CAPACITY, FakeHyperPod
-from faultbridge.model.cluster.state import ClusterState, ClusterStatus, ConditionKind
+from faultbridge.local.hyperpod import NO_CAPACITY
+from faultbridge.model.cluster.state import ClusterStatus, ConditionKind
 from faultbridge.model.edges import NodeStatus
-from faultbridge.model.entries import EntryType
-from faultbridge.model.storage import items, keys
-from faultbridge.serve.pager.rules import CLUSTER_RULES
 from tests.hyperpod import GROUP, NAME
-from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
+from tests.scenarios.provider.hyperpod_world import hyperpod_world
+from tests.scenarios.provider.provider_conditions import SCRIPT, arn_of, cluster_event, kinds, pages, state, statuses
 from tests.scenarios.world import CLUSTER
 
-SCRIPT = "Lifecycle scripts did not run successfully. Ensure the scripts exist in provided S3 path."
 EFA = "Instance replacement failed: EFA health checks did not run successfully."
-
-
-def state(world: HyperPodWorld) -> ClusterState:
-    return items.read_cluster(CLUSTER, world.table.get(keys.cluster_state(CLUSTER)))
-
-
-def kinds(world: HyperPodWorld) -> list[ConditionKind]:
-    return [one.kind for one in state(world).provider]
-
-
-def statuses(world: HyperPodWorld) -> list[dict[str, Any]]:
-    bodies = world.bodies(None)
-    return [one for one in bodies if one["metadata"]["event_type"] == EntryType.CLUSTER_STATUS]
-
-
-def pages(world: HyperPodWorld) -> list[str]:
-    """The states of the provider page that the cluster's events cause."""
-    rules = [rule for rule in CLUSTER_RULES if rule.kind == "provider"]
-    return [rule.state.value for event in statuses(world) for rule in rules if rule.applies_to(event)]
-
-
-def arn_of(cluster: str) -> str:
-    """The ARN that the fake gives to a cluster of that name."""
-    return FakeHyperPod(cluster, {}).arn
 
 
 def state_change() -> dict[str, Any]:
@@ -49,22 +22,6 @@ def state_change() -> dict[str, Any]:
     named = {"ClusterArn": arn_of(NAME), "ClusterName": NAME}
     detail = {**named, "ClusterStatus": "Failed", "FailureMessage": "claimed", "InstanceGroups": groups}
     return {"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster State Change", "detail": detail}
-
-
-def cluster_event(message: str | None, *, cluster: str = NAME, level: str = "Error", **instance: Any) -> dict[str, Any]:
-    metadata = {"Instance": {"FailureMessage": message, **instance}, "InstanceHealth": None}
-    record = {
-        "EventId": "11111111-2222-3333-4444-555555555555",
-        "ClusterArn": arn_of(cluster),
-        "ClusterName": cluster,
-        "InstanceGroupName": GROUP,
-        "ResourceType": "Instance",
-        "EventLevel": level,
-        "Description": f"Instance creation in Cluster {cluster} and InstanceGroup {GROUP} failed",
-        "EventDetails": {"EventMetadata": metadata},
-    }
-    detail = {"EventDetails": record}
-    return {"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster Event", "detail": detail}
 
 
 def test_a_failed_cluster_is_recorded_and_paged_until_it_is_in_service_again() -> None:

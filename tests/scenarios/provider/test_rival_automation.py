@@ -12,11 +12,11 @@ from faultbridge.model.cluster.state import ConditionKind, RepairSetting
 from faultbridge.model.edges import NodeStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.repair.registry.registration import check_repair_owner, owner_conflict
-from tests.adapters.test_eks_node_groups import EKS, node_group
+from tests.adapters.builders import EKS, node_group
 from tests.hyperpod import NAME
+from tests.scenarios.provider.growth import Growth
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
-from tests.scenarios.provider.test_growth import Growth
-from tests.scenarios.provider.test_provider_conditions import kinds, pages, state
+from tests.scenarios.provider.provider_conditions import kinds, pages, state
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakeInventory
 

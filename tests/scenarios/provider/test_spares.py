@@ -15,42 +15,16 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.record.ports import CallResult, ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
 from faultbridge.repair.successor.unused import EndUnusedLaunches
+from tests.scenarios.provider.builders import READY, RESOLVED, configure, pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import raise_once
 from tests.sim.fakes.seam import Call
 
-RESOLVED, READY = CaseStatus.RESOLVED, SpareStatus.READY
 OLD, NEW = "i-00000000000000001", "i-00000000000000002"
 BAD = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
-
-
-def pool(world: World) -> tuple[Spare, ...]:
-    return SparePool(world.table, world.clock).spares(CLUSTER)
-
-
-def ready(world: World) -> list[str]:
-    return [str(one.instance_id) for one in pool(world) if one.status is READY]
-
-
-def configure(world: World, **changes: Any) -> None:
-    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
-
-
-def world_with(spares: int, *, nodes: int = 1, orchestrated: bool = False) -> World:
-    world = World(nodes=nodes, orchestrated=orchestrated)
-    world.launch_from_template()
-    configure(world, spares=spares, spare_group=GROUP)
-    return world
-
-
-def world_with_ready(spares: int, *, nodes: int = 1, orchestrated: bool = False) -> World:
-    world = world_with(spares, nodes=nodes, orchestrated=orchestrated)
-    world.until(lambda: len(ready(world)) == spares, minutes=60)
-    return world
 
 
 def steps(world: World, node: int = 1) -> dict[str, dict[str, Any]]:

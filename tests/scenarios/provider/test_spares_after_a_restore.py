@@ -13,8 +13,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
-from tests.scenarios.provider.test_launch_template import launched_and_then_retired
-from tests.scenarios.provider.test_spares import pool, ready, world_with, world_with_ready
+from tests.scenarios.provider.builders import launched_and_then_retired, pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
 

@@ -11,7 +11,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.storage import keys
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.successor.unused import EndUnusedLaunches
-from tests.scenarios.provider.test_launch_template import NEW, faulty, launched_and_then_retired
+from tests.scenarios.provider.builders import NEW, faulty, launched_and_then_retired
 from tests.scenarios.world import CLUSTER
 from tests.sim.fakes import Call
 

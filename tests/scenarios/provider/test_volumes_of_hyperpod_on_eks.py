@@ -15,10 +15,10 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
 from faultbridge.repair.attempt.step_context import StepTools
 from tests.contracts.aws import ON_MOTO, aws
-from tests.contracts.test_volumes import ZONE, launch, move_through_sagemaker, volume_on
+from tests.contracts.builders import ZONE, launch, move_through_sagemaker, volume_on
 from tests.hyperpod import api
-from tests.scenarios.provider.test_hyperpod import requests
-from tests.scenarios.provider.test_hyperpod_on_eks import OnEks, name
+from tests.scenarios.provider.builders import OnEks, name
+from tests.scenarios.provider.hyperpod import requests
 
 RELEASE = Rule("release", release_without_capacity=True)
 

@@ -20,19 +20,22 @@ from faultbridge.model.storage.writes import Write
 from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write
+from tests.scenarios.repair.builders import (
+    BLOCK,
+    FALLBACK,
+    FREE,
+    ON_DEMAND,
+    OPEN,
+    OWN,
+    PLAN,
+    SPARES,
+    UNKNOWN,
+    launched_type,
+)
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import Call
 
-OWN, OPEN, BLOCK, PLAN = (
-    CapacitySource.OWN_RESERVATION,
-    CapacitySource.OPEN_RESERVATION,
-    CapacitySource.CAPACITY_BLOCK,
-    CapacitySource.TRAINING_PLAN,
-)
-SPARES, ON_DEMAND, FALLBACK = CapacitySource.SPARE_POOL, CapacitySource.ON_DEMAND, CapacitySource.FALLBACK_TYPES
-FREE = Capacity(CapacityEvidence.RESERVATION, reason="cr-2: 2 free", count=2)
 FULL = Capacity(CapacityEvidence.RESERVATION, free=False, reason="cr-2: 0 free", count=0)
-UNKNOWN = Capacity(reason="only a launch shows it")
 CAREFUL = Rule("careful", release_without_capacity=False)
 
 
@@ -266,12 +269,6 @@ def launching(*sources: CapacitySource, spares: int = 0) -> World:
         Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
         world.advance_minutes(30)
     return world
-
-
-def launched_type(world: World) -> str:
-    incarnation = world.node().incarnation
-    assert incarnation is not None
-    return world.fleet.instances[str(incarnation.instance_id)].instance_type
 
 
 def test_a_spare_is_taken_only_where_the_policy_names_the_pool_and_in_its_place() -> None:

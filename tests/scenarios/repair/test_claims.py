@@ -12,22 +12,12 @@ from faultbridge.model.cases import RepairAction, Resolution
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import NODE_COMPONENT, Action
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
-from tests.scenarios.threads.test_relapses import RESET
+from tests.scenarios.repair.builders import FAILED, UNANSWERED, instance
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import CLUSTER, World, limits
 from tests.sim.fakes import Call
-
-FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
-UNANSWERED = Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
-
-
-def instance(world: World) -> str:
-    found = world.node().incarnation
-    assert found is not None
-    assert found.instance_id is not None
-    return found.instance_id
 
 
 def destructive_calls(world: World) -> list[str]:

@@ -12,10 +12,10 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.nodes import Isolation
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.provider.test_external_replacement import ExternalReplacement
-from tests.scenarios.provider.test_provider_repair import followed_world, repair_calls
-from tests.scenarios.repair.test_claims import FAILED
-from tests.scenarios.threads.test_relapses import RESET
+from tests.scenarios.provider.external_replacement import ExternalReplacement
+from tests.scenarios.provider.provider_repair import followed_world, repair_calls
+from tests.scenarios.repair.builders import FAILED
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World
 
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "false alarm")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from faultbridge.model.times import to_text
 from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.step_contract import StepRequest
 from tests.races import run_before_write
+from tests.scenarios.repair.builders import record_outcomes
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import Call, raise_once
 
@@ -160,21 +160,6 @@ def test_a_node_that_failed_again_stays_out_although_the_scheduler_fails_at_firs
     world.until(lambda: world.case().attempts > 1 or world.case().status is CaseStatus.ESCALATED, minutes=120)
     assert world.node().isolation is Isolation.CONFIRMED
     assert world.orchestrator.cordoned == {"node-1"}
-
-
-def record_outcomes(world: World, step: str) -> list[str]:
-    """Return a list that gets the outcome of each later call of a step."""
-    found: list[str] = []
-    handler = world.workflow.handler
-
-    def recording_handler(payload: Any) -> Any:
-        answer = handler(payload)
-        if answer["step"] == step:
-            found.append(answer["outcome"])
-        return answer
-
-    world.workflow.handler = recording_handler
-    return found
 
 
 def test_without_capacity_the_attempt_is_stopped_before_any_intent() -> None:

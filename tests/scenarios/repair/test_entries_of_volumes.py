@@ -6,7 +6,7 @@ from typing import Any
 
 from faultbridge.model.edges import CaseStatus
 from faultbridge.record.ports import ProviderFailure
-from tests.scenarios.repair.test_volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
+from tests.scenarios.repair.volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
 from tests.scenarios.world import World
 
 

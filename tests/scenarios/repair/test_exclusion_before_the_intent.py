@@ -10,20 +10,8 @@ import pytest
 from faultbridge.model.cases import Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import OptOut
-from faultbridge.repair.registry.registration import Registration
-from tests.scenarios.world import CLUSTER, World
-
-HOURS = timedelta(hours=4)
-
-
-def ignore(world: World) -> None:
-    OptOut(world.append, world.rulebook)(world.key(), OperatorOrder("jane"), world.clock.now() + HOURS)
-
-
-def maintain(world: World) -> None:
-    set_cluster(world, maintenance_until=world.clock.now() + HOURS)
+from tests.scenarios.repair.builders import HOURS, ignore, maintain, set_cluster
+from tests.scenarios.world import World
 
 
 def observe(world: World) -> None:
@@ -36,10 +24,6 @@ def dry_run(world: World) -> None:
 
 def end_repairs(world: World) -> None:
     set_cluster(world, repair_owner=RepairOwner.OBSERVE)
-
-
-def set_cluster(world: World, **settings: object) -> None:
-    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, settings)
 
 
 def world_that_drains() -> World:

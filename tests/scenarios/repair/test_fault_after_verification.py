@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
-from tests.scenarios.threads.test_relapses import RESET
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World
 from tests.sim.fakes import Call
 

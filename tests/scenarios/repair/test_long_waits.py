@@ -10,7 +10,7 @@ from faultbridge.model.cases import WaitingFor
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
-from tests.scenarios.incidents.test_pages_of_incidents import pages
+from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import GROUP, World, limits
 
 FULL = Capacity(CapacityEvidence.RESERVATION, free=False, count=0, reason="reservation has 0 free")

@@ -9,9 +9,9 @@ from faultbridge.model.cases import RepairAction
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action, Severity
 from faultbridge.record.ports import Verdict, Verification
-from tests.scenarios.provider.test_external_termination import DIAGNOSE, busy_world
-from tests.scenarios.repair.test_claims import FAILED, UNANSWERED, instance
-from tests.scenarios.threads.test_relapses import RESET
+from tests.scenarios.provider.external_termination import DIAGNOSE, busy_world
+from tests.scenarios.repair.builders import FAILED, UNANSWERED, instance
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World
 from tests.sim.fakes.instance_commands import PASSED
 

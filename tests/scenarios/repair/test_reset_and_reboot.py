@@ -8,25 +8,16 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cases import RepairAction, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.edges import NodeStatus
 from faultbridge.model.faults import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
 from tests.builders import OTHER_GPU
+from tests.scenarios.repair.builders import ESCALATED, FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World, limits
 from tests.sim.fakes import Call
 
-RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
-FIRST = "i-00000000000000001"
 FAILED = Verification(Verdict.FAILED, ("memory: fail",))
-RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
-REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE, release_without_capacity=True)
-
-
-def faulty_world(code: str = "xid.79", **others: object) -> World:
-    world = World(rules=(RESET, REBOOT), **others)  # type: ignore[arg-type]  # the arguments of a world
-    world.fault_and_react(code=code)
-    return world
 
 
 def fix_at(world: World, wanted: RepairAction) -> None:
@@ -38,10 +29,6 @@ def fix_at(world: World, wanted: RepairAction) -> None:
             world.verifier.results.pop(instance, None)
 
     world.restarter.on_restart = fix
-
-
-def restarts(world: World) -> list[tuple[str, str]]:
-    return [(repair_action.value, instance) for repair_action, instance, _ in world.restarter.restarted]
 
 
 def test_a_successful_reboot_returns_the_same_instance_verified() -> None:

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.model.cases import RepairAction
 from faultbridge.model.edges import CaseStatus
 from faultbridge.record.ports import ProviderFailure, Restart, RestartState
-from tests.scenarios.repair.test_reset_and_reboot import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
+from tests.scenarios.repair.builders import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World
 
 

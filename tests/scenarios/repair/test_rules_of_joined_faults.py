@@ -11,23 +11,13 @@ from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
-from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
-from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.record.ports import Verdict, Verification
+from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, REPLACE, with_rules
 from tests.scenarios.world import World
 from tests.sim.fakes.seam import Call
 
-ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "checked")
-REPLACE = RepairAction.REPLACE_NODE
-MILD = Rule("reboots-are-automatic", Match(codes=("xid.48",)), release_without_capacity=True)
-CAREFUL = Rule("replacements-ask", Match(codes=("xid.79",)), approval=(REPLACE,), release_without_capacity=True)
 CLOSED = Window("0 3 1 1 *", timedelta(hours=1))
 """A window on the first of January, when no test runs."""
-
-
-def with_rules(*rules: Rule) -> World:
-    world = World(rules=rules, orchestrated=True)
-    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
-    return world
 
 
 def join_at(world: World, call: str, code: str, **others: object) -> None:

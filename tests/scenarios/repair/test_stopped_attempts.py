@@ -9,17 +9,14 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cases import RepairAction, WaitingFor
-from faultbridge.model.cluster.config import UpdateHold
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action, Severity
 from faultbridge.record.ports import Verdict, Verification
-from faultbridge.repair.registry.registration import Registration
-from tests.scenarios.incidents.test_incident_at_the_intent import begin_incident
-from tests.scenarios.incidents.test_incidents import world_of
-from tests.scenarios.repair.test_exclusion_before_the_intent import ignore
-from tests.scenarios.repair.test_rules_of_joined_faults import ADA, CAREFUL, MILD, with_rules
-from tests.scenarios.threads.test_relapses import RESET
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.incidents.builders import begin_incident
+from tests.scenarios.incidents.incidents import world_of
+from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, begin_update, ignore, with_rules
+from tests.scenarios.threads.relapses import RESET
+from tests.scenarios.world import CLUSTER, World
 
 
 def pause(world: World) -> None:
@@ -29,12 +26,6 @@ def pause(world: World) -> None:
 def join(world: World) -> None:
     """Report a fault whose replacement requires an approval."""
     world.fault(code="xid.79")
-
-
-def begin_update(world: World) -> None:
-    now = world.clock.now()
-    hold = UpdateHold(GROUP, now, now + timedelta(days=1))
-    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"update_holds": (hold,)})
 
 
 @pytest.mark.parametrize("action", [Action.REBOOT_NODE, Action.REPLACE_NODE])

@@ -9,7 +9,7 @@ from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.registration import Registration
-from tests.scenarios.repair.test_capacity_sources import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
+from tests.scenarios.repair.builders import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
 from tests.scenarios.world import CLUSTER, World
 
 LENIENT = Rule("lenient", release_without_capacity=True)

@@ -14,39 +14,21 @@ from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
-from faultbridge.model.policy import Rule
 from faultbridge.record.ports import Attachment, ProviderFailure, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED
-from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
-from tests.scenarios.provider.test_external_termination import busy_world
+from tests.scenarios.provider.external_termination import busy_world
+from tests.scenarios.repair.volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import raise_once
 from tests.sim.fakes.seam import Call
-
-OLD = "i-00000000000000001"
-NEW = "i-00000000000000002"
-HANDS = Rule("hands-on", release_without_capacity=True)
-ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "by hand")
-ESCALATED = CaseStatus.ESCALATED
-
-
-def world_with_volumes(*names: str, moved: tuple[str, ...] = ("data",)) -> tuple[World, list[str]]:
-    """A node with one volume per name; the policy moves the volumes with a name in `moved`."""
-    world = World(rules=(HANDS,))
-    world.policy = replace(world.policy, volumes=moved)
-    return world, [world.volumes.add(OLD, name) for name in names or ("data",)]
 
 
 def place_of(world: World, volume: str) -> str | None:
     world.volumes.settle()
     found = world.volumes.volumes[volume]
     return "deleted" if found.deleted_with else found.instance_id
-
-
-def steps(world: World) -> list[dict[str, Any]]:
-    return [body["data"] for body in world.bodies() if str(body["data"].get("step")).endswith("_volumes")]
 
 
 def outcomes(world: World) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
 from faultbridge.record.ports import LaunchedInstance
-from tests.scenarios.provider.test_external_termination import FIRST, REBOOT, busy_world
+from tests.scenarios.provider.external_termination import FIRST, REBOOT, busy_world
 from tests.scenarios.world import GROUP, World, limits
 
 

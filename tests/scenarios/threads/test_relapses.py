@@ -9,9 +9,9 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from tests.builders import GPU, OTHER_GPU
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World, limits
 
-RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
 FIRST = "i-00000000000000001"
 
 

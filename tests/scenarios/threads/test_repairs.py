@@ -14,7 +14,7 @@ from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import ProviderFailure
 from tests.builders import OTHER_GPU
-from tests.scenarios.incidents.test_incidents import incidents, lose_links, world_of
+from tests.scenarios.incidents.incidents import incidents, lose_links, world_of
 from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED
