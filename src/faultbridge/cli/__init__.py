@@ -1,8 +1,7 @@
-"""The `faultbridge` command line. It loads only the module of the command that is called.
+"""The `faultbridge` command line; it loads only the module of the called command.
 
-Reading order: `command_table` lists the commands, `app` runs one command, `plain_parameters` reads its options. Then
-the folders: `commands` (one module for each subject), `stack` (finds the stack and its services), `render` (tables,
-JSON, times), `errors` (exit codes, hints) and `rules` (EventBridge rule files).
+Reading order: `app` lists the commands and runs one. Then `commands` (one module a subject), `stack` (finds the stack
+and its services), `render` (tables, JSON, times), `errors` (exit codes, hints) and `rules` (EventBridge rule files).
 """
 
 from __future__ import annotations

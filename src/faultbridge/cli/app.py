@@ -89,21 +89,13 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """Converts the values of one command line parameter, with Typer's conversion only where it is needed.
-
-    `descriptor` is Typer's description of the parameter. `convert` is the replaced function of Typer, which creates
-    Typer's conversion from the descriptor. `coerce` calls `convert` only for a value that needs a conversion.
-    """
+    """Converts the values of one command line parameter, with Typer's conversion only where it is needed."""
 
     descriptor: Any
     convert: Callable[[Any], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
-        """Return the value in the type of the parameter.
-
-        A value that already has the type is returned, and Typer converts any other value. Typer also checks all paths
-        and files. None stays None, or becomes `()` if the parameter takes several values.
-        """
+        """Return the value in the type of the parameter; Typer converts it only if it has another type."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         given = self.descriptor
@@ -160,11 +152,7 @@ an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctr
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return its exit code.
-
-    An error becomes one line on stderr. If FAULTBRIDGE_DEBUG is set, the traceback of the error is printed before this
-    line. If only the verb of a command is missing, its help is printed instead.
-    """
+    """Run one command and return its exit code; an error becomes one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Outside standalone mode Typer returns the exit code of `typer.Exit`.
@@ -198,10 +186,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """Build the Typer command tree; only the module of the called command is imported.
-
-    For any other command, the tree has only its line of the help.
-    """
+    """Build the Typer command tree; only the called command is imported, others are lines of the help."""
     use_plain_parameters()
     root = typer.Typer(
         help="Turn GPU-node faults into versioned events and verified repairs.",
@@ -238,10 +223,7 @@ def _command_path(arguments: Sequence[str]) -> str | None:
 
 
 def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the command line for which a shell requests completions.
-
-    With these words, `application` imports the right command. The result is empty if no completion is requested.
-    """
+    """Return the words of the command line that a shell completes; empty if it requests no completion."""
     if COMPLETION not in environment:
         return []
     return (environment.get("COMP_WORDS") or environment.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]

@@ -1,8 +1,4 @@
-"""Errors of the command line.
-
-Reading order: `failures` converts an exception to one line and an exit code; `hints` contains the advice for each
-reason.
-"""
+"""Errors of the command line: the exit code, the line and the advice for each exception."""
 
 from __future__ import annotations
 
@@ -137,10 +133,7 @@ class Failure:
 
 
 def failure_of(error: Exception, command: str | None = None) -> Failure:
-    """Convert an exception of a command to a failure; its message is one line of up to 500 characters.
-
-    `command` is the path of the command, such as `case list`.
-    """
+    """Convert an exception of a command, such as `case list`, to a failure of one line of 500 characters."""
     failure = _failure(error, command)
     message = " ".join(failure.message.split()).removesuffix(".")
     return Failure(failure.exit_code, message[:MAX_MESSAGE_CHARACTERS] or "the command failed", failure.hint)

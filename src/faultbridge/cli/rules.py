@@ -1,8 +1,4 @@
-"""A customer's EventBridge rule files: test them, and deploy them with CloudFormation.
-
-Reading order: `rule_file` reads a file and runs its test events, `pattern_check` compares a pattern with the event
-schemas, `cloudformation` writes the template of a folder of rules.
-"""
+"""A customer's EventBridge rule files: test them, and deploy them with CloudFormation."""
 
 from __future__ import annotations
 
@@ -20,32 +16,21 @@ from faultbridge.model.events.registry import MODULE_OF_EVENT, event_name
 
 
 class _Problem(NamedTuple):
-    """An unknown field in a pattern, or an unknown value of a field.
-
-    `value` is None for an unknown field.
-    """
+    """An unknown field in a pattern, or an unknown value of a field."""
 
     field: str
     value: str | None
     message: str
 
     def covers(self, other: _Problem) -> bool:
-        """Return whether this problem includes another problem.
-
-        An unknown field includes every problem of this field and of the fields in it. An unknown value includes only an
-        equal problem.
-        """
+        """Return whether this problem includes another: an unknown field includes all problems in it."""
         if self.value is None:
             return f"{other.field}.".startswith(f"{self.field}.")
         return (self.field, self.value) == (other.field, other.value)
 
 
 def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a pattern: unknown detail-types, unknown fields of `detail`, wrong values.
-
-    A field is unknown if none of the events that the pattern names has this field. The result is empty for a pattern
-    for AWS events, because their schemas are not known here.
-    """
+    """Return the unknown detail-types, fields and values of a pattern; AWS events are not checked."""
     if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
         return []
     types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(MODULE_OF_EVENT)
@@ -66,11 +51,7 @@ def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
 
 
 def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
-    """Yield the problems of one part of a pattern.
-
-    `node` is the schema of this part, `root` is the schema of the whole event with the definitions to which `node`
-    refers, and `field` is the path of the part, such as `detail.severity`.
-    """
+    """Yield the problems of one part of a pattern; `node` is its schema, `root` that of the event."""
     shapes = list(_shapes(node, root))
     if isinstance(pattern, list):
         yield from _value_problems(pattern, shapes, field)
@@ -91,10 +72,7 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each text in `wanted` that the schemas of a field do not allow.
-
-    A text is allowed if one of the schemas lists it, or if none of the schemas lists values.
-    """
+    """Yield a problem for each text that no schema of the field lists, if one lists values."""
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:
         if allowed and isinstance(value, str) and value not in allowed:
@@ -102,11 +80,7 @@ def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field
 
 
 def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the alternative schemas of a field.
-
-    `node` is the schema of the field. It contains the alternatives, or refers to a definition in `root`, the schema of
-    the whole event. Otherwise, `node` itself is the only schema.
-    """
+    """Yield the alternative schemas of a field, with references to `root` resolved."""
     if "$ref" in node:
         yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
     elif "anyOf" in node:
@@ -130,10 +104,7 @@ class _RuleModel(BaseModel):
 
 
 class GoldenCase(_RuleModel):
-    """A test event of a rule ("golden case").
-
-    `says` describes the event. Fields of the event that are not given get default values.
-    """
+    """A test event of a rule ("golden case"); fields that are not given get default values."""
 
     says: str = Field(min_length=1)
     event: Event
@@ -151,11 +122,7 @@ class Cases(_RuleModel):
 
 
 class RuleFile(_RuleModel):
-    """One EventBridge rule file: a pattern, its purpose, a suggested target, and test events for it.
-
-    `buses` lists the event buses of the rule. `own` is the bus of Faultbridge, and `default` is the default bus of the
-    AWS account.
-    """
+    """One EventBridge rule file; `buses` names Faultbridge's own bus or the account's default bus."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     purpose: str = Field(min_length=1)
@@ -184,11 +151,7 @@ def read_rule(path: Path) -> RuleFile:
 
 
 def matcher(pattern: Mapping[str, Any]) -> Matcher:
-    """Return a function that tests whether an event matches a pattern.
-
-    The function uses moto, which the `local` extra installs. Raises Misconfigured if moto is not installed, and
-    Rejected if the pattern is invalid.
-    """
+    """Return a function that tests whether an event matches a pattern, with moto of the `local` extra."""
     try:
         from moto.events.exceptions import InvalidEventPatternException
         from moto.events.models import EventPattern
@@ -232,12 +195,7 @@ HEAD = """# Written by `faultbridge rule template {folder}`; do not edit. Deploy
 
 
 def template_text(rules: Iterable[RuleFile], folder: str, name: str) -> str:
-    """Return the CloudFormation template for rule files as YAML.
-
-    `folder` (of the rule files) and `name` (of the template file) appear only in the comment at the top.
-
-    Raises `Rejected` if there are too many rules, or if two rules have the same logical name.
-    """
+    """Return the CloudFormation template for rule files as YAML; raises Rejected for too many rules."""
     document = template(list(rules))
     return HEAD.format(folder=folder, name=name) + yaml.safe_dump(document, sort_keys=False, width=110)
 

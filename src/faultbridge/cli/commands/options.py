@@ -32,10 +32,7 @@ NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the n
 
 
 def checked_reason(reason: str, limit: int) -> str:
-    """Return a reason unchanged.
-
-    Raises BadParameter if it has more than `limit` characters or is not printable.
-    """
+    """Return a reason unchanged; a longer or unprintable one is a usage error."""
     if len(reason) > limit or not reason.isprintable():
         raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
     return reason
@@ -67,19 +64,12 @@ StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of
 
 
 def default_cluster() -> str | None:
-    """Return the cluster in `FAULTBRIDGE_CLUSTER`, or None if the variable is not set or empty.
-
-    Commands that use a default cluster only with some of their options call this function. For the other commands, the
-    option `--cluster` reads the variable.
-    """
+    """Return the cluster in `FAULTBRIDGE_CLUSTER`, for commands where only some options use it."""
     return os.environ.get(CLUSTER_VARIABLE) or None
 
 
 def known_source(source: str) -> str:
-    """Return the name of a source unchanged.
-
-    Raises BadParameter, which proposes the closest names, if there is no such source.
-    """
+    """Return the name of a source unchanged; an unknown one is a usage error with the closest names."""
     from faultbridge.decode import registry
 
     if source not in registry.names():
@@ -101,11 +91,7 @@ def standard_input() -> BinaryIO:
 
 
 def confirm(effect: str, *, yes: bool) -> None:
-    """Require that an operator confirms an effect. Raises Rejected if it is not confirmed.
-
-    On a terminal, this function prints a question and reads the answer. If `yes` (the option `--yes`) is True, the
-    effect is confirmed without a question. Without a terminal, only `yes` can confirm it.
-    """
+    """Ask an operator to confirm an effect, unless `yes`; raises Rejected without a confirmation."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -116,10 +102,7 @@ def confirm(effect: str, *, yes: bool) -> None:
 
 
 def read_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's fault mappings from a file; without a file, the result is empty.
-
-    Raises BadParameter if the mappings are invalid, and `Rejected` if the file is not a text file.
-    """
+    """Return a customer's fault mappings from a file; invalid ones are a usage error, no file is empty."""
     if file is None:
         return {}
     from faultbridge.decode.data.mapping import parse_extensions

@@ -192,20 +192,12 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
 
 
 def _has_no_repair(case: Mapping[str, Any]) -> bool:
-    """Return whether an escalated case has the action `contact_support` and never had an attempt.
-
-    No repair is planned for this case. An example is the case of a node that an operator put into quarantine.
-    """
+    """Return whether no repair is planned for an escalated case, as after an operator's quarantine."""
     return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Return the action of a case, its current repair action and its attempt number as text.
-
-    The action is what the policy chose for the fault. The repair action is what the current or next attempt does. The
-    repair action is left out if it equals the action, or if the case has no repair. An example is `reboot_node, now
-    replace_node, attempt 2`.
-    """
+    """Return a case's action, repair action and attempt, as in `reboot_node, now replace_node, attempt 2`."""
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"
@@ -251,10 +243,7 @@ WIDTHS = (14, 13, 46)
 
 
 def check_format(output: OutputFormat, printed_by: str) -> None:
-    """Raise BadParameter for `--json`: entries that are still being recorded cannot be one JSON document.
-
-    `printed_by` is the command or option that prints the entries as they are recorded.
-    """
+    """Refuse `--json` for entries that are still being recorded: they cannot be one JSON document."""
     if output is OutputFormat.JSON:
         raise typer.BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
 

@@ -1,7 +1,4 @@
-"""Convert decoded observations to JSON documents.
-
-The fields of faults and clears are a contract for scripts.
-"""
+"""Convert decoded observations to JSON documents; the fields of faults and clears are a contract."""
 
 from __future__ import annotations
 
@@ -22,11 +19,7 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The facts about an input that the caller of `documents` provides, because the input may lack them.
-
-    `catalog` contains the severity and the action of each fault code. `cluster` is the cluster of the input, and `node`
-    is the node of observations that name no node. Both are None if they are unknown.
-    """
+    """What the caller knows about an input: the catalog, the cluster, and the node of unnamed observations."""
 
     catalog: Catalog
     cluster: str | None = None
@@ -94,11 +87,7 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
 
 
 def summary_document(source: str, decoded: Decoded) -> Document:
-    """Return a document that summarizes an input.
-
-    The document has the number of observations (`parsed`), and the number of lines or documents that were not
-    understood (`unparsed`).
-    """
+    """Return the number of observations (`parsed`) and of parts not understood (`unparsed`)."""
     counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
 
@@ -108,10 +97,7 @@ def _time(at: datetime | None) -> str | None:
 
 
 def component_name(component: Document) -> str:
-    """Return the type of a component and its first known identifier, for example `gpu 0000:c1:00`.
-
-    If no identifier is known, the result is only the type.
-    """
+    """Return the type of a component and its first known identifier, as in `gpu 0000:c1:00`."""
     names = ("pci", "name", "index", "uuid", "link")
     found = next((component[name] for name in names if component[name] is not None), None)
     return component["type"] if found is None else f"{component['type']} {found}"

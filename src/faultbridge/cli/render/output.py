@@ -32,10 +32,7 @@ def terminal_columns(stream: TextIO) -> int | None:
 
 
 def wrapped(text: str, terminal: int | None, indent: int) -> str:
-    """Return a text wrapped to the width of the terminal; lines after the first are indented.
-
-    No word is broken. Without a terminal, the text stays unchanged.
-    """
+    """Wrap a text at words to the width of the terminal, if there is one; later lines are indented."""
     if terminal is None or len(text) <= terminal:
         return text
 
@@ -72,10 +69,7 @@ class OutputFormat(StrEnum):
 
 
 def print_line(text: str = "", *, to_stderr: bool = False, end: str = "\n", flush: bool = False) -> None:
-    """Print a line of text, in which terminal escapes and text direction marks are shown as visible text.
-
-    Escapes and marks therefore have no effect on a terminal. `end` and `flush` are passed to `print`.
-    """
+    """Print a line, in which terminal escapes and text direction marks have no effect."""
     print(visible(text), file=sys.stderr if to_stderr else sys.stdout, end=end, flush=flush)
 
 
@@ -88,10 +82,7 @@ def examples(*lines: str) -> str:
 def show(
     documents: Iterable[Document], columns: Columns, output: OutputFormat, *, empty: str = "nothing to list"
 ) -> None:
-    """Print a list of documents: as a table of `columns`, or as complete JSON documents.
-
-    If the table has no rows, `empty` is printed on stderr instead.
-    """
+    """Print documents as a table of `columns`, or as JSON; `empty` is printed on stderr for an empty table."""
     if output is OutputFormat.JSON:
         print_line(json.dumps(list(documents), indent=2))
     elif output is OutputFormat.JSON_LINES:
@@ -120,10 +111,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
 
 
 def filled(columns: Columns, document: Document) -> Columns:
-    """Return only the columns that have a value in a document.
-
-    Commands use this function to show a new object, most fields of which have no value yet.
-    """
+    """Return only the columns that have a value in a document, for a new and mostly empty object."""
     return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
 
 
@@ -156,11 +144,7 @@ MIN_ITEMS_FOR_BAR = 50
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on stderr, and yield a function that advances the bar by a number of items.
-
-    `total` is the number of all items, or None if it is unknown. Without a terminal, or for a `total` below
-    `MIN_ITEMS_FOR_BAR`, no bar is shown, and the function does nothing.
-    """
+    """Show a progress bar on stderr on a terminal, and yield a function that advances it."""
     if not sys.stderr.isatty() or (total is not None and total < MIN_ITEMS_FOR_BAR):
         yield lambda _count: None
         return
@@ -173,19 +157,12 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 class LiveTable:
-    """A table that prints each row when it is added.
-
-    On a terminal, a cell that is too long continues in the next lines of its column.
-    """
+    """A table that prints each row when it is added; long cells continue in their column."""
 
     def __init__(
         self, columns: Columns, widths: Sequence[int], terminal: Callable[[], int | None] | None = None
     ) -> None:
-        """Store the columns, and the widths of all columns but the last.
-
-        `terminal` returns the width of the terminal, or None without a terminal. By default, it is the width of the
-        terminal of stdout.
-        """
+        """Store the widths of all columns but the last; `terminal` returns None without a terminal."""
         self._columns = columns
         width = terminal() if terminal else terminal_columns(sys.stdout)
         self._wraps = width is not None
@@ -212,11 +189,7 @@ def _wrap(cell: str, width: int) -> list[str]:
 
 
 def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
-    """Return the widths of all columns: `widths`, and for the last column the width that is left.
-
-    If less than `MIN_LAST_COLUMN` is left, the widest column becomes narrower: it and the last column share their width
-    equally, and each has at least `MIN_COLUMN`.
-    """
+    """Return all widths; the widest and the last column share too little room, at least `MIN_COLUMN` each."""
     rest = terminal - sum(widths) - len(GAP) * len(widths)
     if rest >= MIN_LAST_COLUMN:
         return (*widths, rest)

@@ -38,10 +38,7 @@ STYLES: Mapping[str, str] = {
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool) -> list[str]:
-    """Print a table; returns the titles of the columns that were left out.
-
-    If `fit` is True, columns that do not fit the terminal are left out. If it is False, all columns are printed.
-    """
+    """Print a table; returns the titles of the columns that `fit` left out for a narrow terminal."""
     shown = fitting_columns(titles, rows, shutil.get_terminal_size().columns) if fit else list(range(len(titles)))
     kept = [[row[number] for number in shown] for row in (titles, *rows)]
     if sys.stdout.isatty():
@@ -73,12 +70,7 @@ def _min_width(lines: Sequence[Sequence[str]]) -> int:
 
 
 def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
-    """Return the smallest width of each column.
-
-    A column that cannot fold needs its full width. A column that can fold needs the width `folded`, or more if its
-    title is wider. With `whole_words`, it also needs the width of its longest word. No column needs more than its full
-    width.
-    """
+    """Return the smallest widths: a column that can fold needs `folded`, its title and perhaps its words."""
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
         cells = [line[number] for line in lines[1:]]
@@ -89,10 +81,7 @@ def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: boo
 
 
 def folded_widths(lines: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the width of each column for a terminal of this width.
-
-    A word is broken only if the longest words of all columns do not fit the terminal.
-    """
+    """Return the widths for a terminal; a word is broken only if the longest words do not fit."""
     natural = _widths(lines)
     smallest = _min_widths(lines, MIN_FOLDED_WIDTH, whole_words=True)
     if _sum(smallest) > terminal:
@@ -109,10 +98,7 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _folds(cells: Iterable[str]) -> bool:
-    """Return whether the cells of a column may continue on more lines: one of them has several words.
-
-    An id is one word, so a column of ids never continues on more lines.
-    """
+    """Return whether a column may continue on more lines: a cell has several words (an id is one word)."""
     return any(" " in cell for cell in cells)
 
 
@@ -129,10 +115,7 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> Table:
-    """Return a table with styles for a terminal of this width.
-
-    Only columns that have a cell with several words fold, which means that their cells continue on more lines.
-    """
+    """Return a table with styles for a terminal of this width; only columns with several words fold."""
     from rich.table import Table
     from rich.text import Text
 
@@ -156,10 +139,7 @@ Screen = tuple[str, Sequence[Section]]
 
 
 def draw(screen: Screen, width: int, height: int) -> RenderableType:
-    """Return the screen for a terminal of this width and height.
-
-    If a section is too long, its last line states how many rows were left out.
-    """
+    """Return the screen for a terminal of this size; the last line of a section counts the rows left out."""
     from rich.console import Group
     from rich.text import Text
 
@@ -182,10 +162,7 @@ def draw(screen: Screen, width: int, height: int) -> RenderableType:
 
 
 def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bool], console: Console) -> None:
-    """Draw each new screen that `read` returns, until `wait_for_quit` returns True or Ctrl-C is pressed.
-
-    `read` returns None if the screen is unchanged. `wait_for_quit` waits before the next call of `read`.
-    """
+    """Draw each new screen that `read` returns (None: unchanged), until a key or Ctrl-C ends it."""
     from rich.live import Live
 
     with Live(console=console, screen=True, auto_refresh=False) as live:

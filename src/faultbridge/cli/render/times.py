@@ -16,11 +16,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def parse_time(text: str | None, now: datetime, option: str = "--since") -> datetime | None:
-    """Return the time for an RFC 3339 text or an age such as `2h`; None stays None.
-
-    A time without a zone is UTC. Any other text is a usage error that names `option`, and so is a time outside the
-    years 2000 to 2199, the limits of the HTTP API.
-    """
+    """Return the time of an RFC 3339 text (UTC without a zone) or of an age such as `2h`; None stays None."""
     if text is None:
         return None
     past = parse_age(text, now)
@@ -37,10 +33,7 @@ def _limited(at: datetime, text: str, option: str) -> datetime:
 
 
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
-    """Return the time of the option `--until` for an RFC 3339 text or a duration from now; None stays None.
-
-    A time that is not in the future, or that is after the year 2199, is a usage error.
-    """
+    """Return the time of `--until`, an RFC 3339 text or a duration from now; it must be in the future."""
     if text is None:
         return None
     past = parse_age(text, now)
@@ -51,11 +44,7 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
 
 
 def parse_received_at(text: str | None, now: datetime) -> datetime:
-    """Return the time of the option `--received-at`, or `now` if the option was not given.
-
-    The option is a time with a zone, or an age such as `2h`. A time without a zone is a usage error, because it is
-    ambiguous. A time after the year 2199, the limit of the HTTP API, is a usage error too.
-    """
+    """Return the time of `--received-at`, else `now`; a time without a zone is ambiguous, so refused."""
     if text is None:
         return now
     from faultbridge.serve.api.requests import LATEST
@@ -78,10 +67,7 @@ def _absolute_time(text: str, allowed: str) -> datetime:
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
-    """Return `now` minus an age such as `2h`, or None if the text is not an age.
-
-    An age that starts before the year 1 is a usage error.
-    """
+    """Return `now` minus an age such as `2h`, or None if the text is not an age."""
     found = _DURATION.fullmatch(text.strip())
     try:
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None

@@ -22,11 +22,7 @@ ArchiveOption = Annotated[
 
 
 def open_folder(path: Path) -> Folder:
-    """Open a folder with a copy of the archive and, optionally, of the vault.
-
-    The vault contains the anchors, which record where each stream of entries ends. A path that is not a folder is a
-    usage error.
-    """
+    """Open a folder with a copy of the archive and perhaps of the vault with its anchors."""
     if not path.is_dir():
         raise typer.BadParameter(f"not a folder: {path}; give the folder of an archive copy")
     return Folder(path)
@@ -40,12 +36,7 @@ def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify the entries of a node, or of a cluster and all its nodes, in a copy of the archive.
-
-    If `node` is None, all streams of the cluster are verified. With `anchor`, the copy is also compared with the
-    manifests and anchors of the vault in the same folder. An anchor records where each stream of entries ends.
-    `stack_id` is needed only if no manifest or anchor names the stack.
-    """
+    """Verify the streams of a cluster, or of one node, in a copy; `stack_id` if nothing in it names the stack."""
     from faultbridge.record.archive.verification import VerifyArchive
 
     folder = open_folder(path)
@@ -53,18 +44,10 @@ def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool,
 
 
 class Folder:
-    """An Archive and a Vault in a local folder; keys are paths relative to the folder.
-
-    The archive contains copies of entries. The vault contains sealed manifests and anchors, by which an auditor finds
-    missing entries. An anchor records where each stream of entries ends.
-    """
+    """An Archive and a Vault in a local folder; keys are paths relative to the folder."""
 
     def __init__(self, root: Path) -> None:
-        """Use an existing folder that contains copies of objects of the archive and the vault.
-
-        The objects are in the subfolders `archive/`, `manifests/`, `sealed/` and `anchors/`. A subfolder may be
-        missing. Raises Misconfigured if the folder does not exist.
-        """
+        """Use a folder with `archive/`, `manifests/`, `sealed/` and `anchors/`; each may be missing."""
         if not root.is_dir():
             raise Misconfigured(f"not a folder: {root}; name a folder with a copy of the archive")
         self._root = root.resolve()

@@ -43,11 +43,7 @@ def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
 
 
 def with_closest(error: UnknownName, session: Session) -> Rejected:
-    """Return the error about an unknown name, with the closest existing names.
-
-    If the cluster in the error does not exist, return an error about the cluster. If the existing names cannot be read,
-    the error proposes none.
-    """
+    """Return the error about an unknown name, or about its cluster, with the closest existing names."""
     read = KNOWN_NAMES.get(error.kind)
     try:
         existing = list(islice(read(session, error.cluster), MAX_READ_NAMES)) if read else []
@@ -131,11 +127,7 @@ def _session(
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that calls a command with the `Session` that the function `session` returns.
-
-    The parameters of `session` become options of the command. An error about an unknown name proposes the closest
-    names.
-    """
+    """Return a decorator that adds the options of `session`, and proposes names for unknown ones."""
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
         return with_options(session=session)(proposes_names(command))
@@ -168,10 +160,7 @@ def pause() -> None:
 
 
 def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
-    """Print the list that `read` returns. If `seconds` is not 0, first wait up to `seconds` for a row.
-
-    If the list is still empty after this wait, the command exits with code 75.
-    """
+    """Print the list that `read` returns; without a row after `seconds`, exit with code 75."""
     if seconds == 0:
         session.show(read(), columns)
         return

@@ -55,11 +55,7 @@ class Target:
 
     @property
     def selects_aws(self) -> bool:
-        """Return whether an option or environment variable selects an AWS endpoint, Region or credentials.
-
-        The variables are AWS_ENDPOINT_URL, AWS_PROFILE and AWS_ACCESS_KEY_ID. `faultbridge env` sets some of them too,
-        for the embedded stack.
-        """
+        """Return whether an option or variable selects AWS; `faultbridge env` sets some variables too."""
         return self.has_options or any(os.environ.get(name) for name in _AWS_VARIABLES)
 
     @property
@@ -98,12 +94,7 @@ def find_settings(
 
 
 def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
-    """Return the embedded stack if it is running and the command uses it, else None.
-
-    A running embedded stack is used unless options or environment variables select AWS. Environment variables with the
-    values that `faultbridge env` prints for this stack do not select AWS. With `embedded_only`, the result is never
-    None: the function raises `Misconfigured` if the embedded stack is not running.
-    """
+    """Return the running embedded stack, unless options or variables other than its own select AWS."""
     if embedded_only:
         return require_embedded_stack(target.stack)
     embedded = embedded_stack(target.stack)
@@ -114,10 +105,7 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
 
 
 def checked_endpoint(name: str, url: str | None) -> str | None:
-    """Return the URL of an option or environment variable unchanged; None stays None.
-
-    A text that is not an HTTP URL with a host is a usage error. The error message contains `name`.
-    """
+    """Return a URL unchanged; one that is not HTTP with a host is a usage error that names the option."""
     if url is not None and _ENDPOINT.fullmatch(url) is None:
         raise typer.BadParameter(
             f"invalid {name}: {url!r}; give a URL with http:// or https://, such as http://127.0.0.1:4566"
@@ -150,20 +138,14 @@ def embedded_stack(stack: str) -> StackInfo | None:
 
 
 def use_environment(environment: Mapping[str, str]) -> None:
-    """Set environment variables that direct the AWS clients of this process to an embedded stack.
-
-    Variables of the user that would direct a client to another endpoint or account are removed.
-    """
+    """Direct the AWS clients of this process to an embedded stack, and remove other access variables."""
     for name in [one for one in os.environ if one in _OTHER_ACCESS or one.startswith("AWS_ENDPOINT_URL")]:
         del os.environ[name]
     os.environ.update(environment)
 
 
 def settings_from(stack: str, outputs: Mapping[str, str]) -> Settings:
-    """Convert the CloudFormation outputs of a stack to settings.
-
-    The environment of the process provides the other settings.
-    """
+    """Convert the CloudFormation outputs of a stack to settings."""
     from_outputs = {PREFIX + name: outputs[output] for output, name in OUTPUTS.items() if output in outputs}
     own = Settings.from_environment().variables
     return Settings({**own, **from_outputs, f"{PREFIX}STACK": stack})

@@ -1,8 +1,4 @@
-"""Serve the read-only console of a stack on 127.0.0.1, with the credentials of the operator.
-
-The server passes each request to the entry point of the console's Lambda function. There is no authentication: only
-programs on this host can connect.
-"""
+"""Serve the read-only console on 127.0.0.1 with the operator's credentials, and without authentication."""
 
 from __future__ import annotations
 

@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """The stack and the output format of one command.
-
-    If `embedded` is True, only the embedded stack is used, even if options or the environment select AWS. If it is not
-    running, a property that needs the stack raises `Misconfigured`.
-    """
+    """The stack and output format of one command; `embedded` uses only the embedded stack."""
 
     target: Target
     output: OutputFormat
@@ -66,11 +62,7 @@ class Session:
 
     @cached_property
     def clients(self) -> Clients:
-        """Return AWS clients for the Region, profile and endpoint that the options and the environment select.
-
-        If `embedded` is True, the clients use the embedded stack. An endpoint without `http://` or `https://` in an
-        environment variable is a usage error.
-        """
+        """Return AWS clients for the Region, profile and endpoint of the options and the environment."""
         from faultbridge.adapters.aws.clients import SERVICES, Clients
 
         target = self.target
@@ -84,10 +76,7 @@ class Session:
 
     @property
     def place(self) -> str:
-        """Return the name and the place of the stack, for questions that a command asks the operator.
-
-        Examples are `embedded stack faultbridge` and `stack faultbridge (us-east-1)`.
-        """
+        """Return the place for a question, as in `stack faultbridge (us-east-1)`."""
         if chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
             return f"embedded stack {self.target.stack}"
         return f"stack {self.target.stack} ({self.target.region or self.clients.region or 'default region'})"
@@ -132,19 +121,13 @@ class Session:
         return JobViews(self.ports.table)
 
     def applies_at(self) -> datetime:
-        """Return the time by which every process has read a change of settings that is made now.
-
-        Until that time, the old settings may still apply.
-        """
+        """Return the time by which every process has read a change of settings that is made now."""
         from faultbridge.serve.ingest.caches import DEFAULT_TTL
 
         return self.now() + DEFAULT_TTL
 
     def cluster_names(self, cluster: str | None = None) -> list[str]:
-        """Return the name of one cluster or, without an argument, of all clusters.
-
-        Raises UnknownName if the cluster is not registered.
-        """
+        """Return the name of one registered cluster or, without an argument, of all clusters."""
         if cluster is not None:
             return [self.directory.cluster(cluster).config.cluster]
         return self.directory.cluster_names()
@@ -179,10 +162,7 @@ class Session:
 
     @cached_property
     def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
-        """Return the two queues of AWS service events: the dead-letter queue, then the queue itself.
-
-        Returns None if the stack receives no AWS service events.
-        """
+        """Return the dead-letter queue and the queue of AWS service events; None if it receives none."""
         from faultbridge.adapters.aws.messaging import SqsQueue
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
@@ -199,20 +179,14 @@ class Session:
         return StackSecret(self.clients, name)
 
     def anchors(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes that the anchors in the vault contain for the streams of a cluster.
-
-        An anchor records where each stream of entries ends. The vault is an S3 bucket under Object Lock.
-        """
+        """Return the hashes in the vault's anchors, which record where each stream of a cluster ends."""
         from faultbridge.record.archive.verification import AnchorReader
 
         return AnchorReader(self.application.ports.vault)(cluster)
 
     @cached_property
     def receipts(self) -> Receipts:
-        """Return the receipt log, which lists the records that were sent and their outcomes.
-
-        The commands `send`, `fleet` and `demo` write what they sent. Ingest writes the outcomes.
-        """
+        """Return the receipt log, which lists the records that were sent and their outcomes."""
         from faultbridge.adapters.aws.receipts import LogReceipts
 
         settings = self.settings

@@ -80,10 +80,7 @@ class DemoRecord:
 
 
 def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[DemoRecord]:
-    """Read the bundled records and assign them to the nodes of a cluster.
-
-    A record for which the bundle names no node gets the name of an unregistered node.
-    """
+    """Assign the bundled records to nodes; a record without a node gets the name of an unregistered one."""
     rows = json.loads((BUNDLE / "index.json").read_bytes())
     return [
         DemoRecord(
@@ -131,10 +128,7 @@ TABLE: Columns = {
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The result of one demo run.
-
-    `events` and `pages` include repeated deliveries. `repaired_in` and `ran_for` are in seconds.
-    """
+    """The result of one demo run; events and pages include repeated deliveries, times are in seconds."""
 
     cluster: str
     records: int
@@ -233,10 +227,7 @@ FINAL_STATUSES = tuple(status for status in CaseStatus if not status.live)
 
 @dataclass(slots=True)
 class DemoScenario:
-    """One run of the demo on a running stack, with a cluster and a fleet of its own.
-
-    `timeout` is the maximum wait for the repair, in seconds.
-    """
+    """One run of the demo with a cluster and fleet of its own; `timeout` for the repair is in seconds."""
 
     session: Session
     environment: Mapping[str, str]

@@ -123,11 +123,7 @@ def create(
 
 
 def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
-    """Register instances as the nodes `gpu-1`, `gpu-2` and so on, then set the provider of the cluster.
-
-    With a provider, an inventory run would register the instances under their host names. The provider is therefore set
-    last.
-    """
+    """Register instances as `gpu-1` and so on; the provider is set last, because its inventory would rename them."""
     for number, instance in enumerate(instances, 1):
         registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
     registration.set_cluster(config.cluster, {"provider": config.provider})

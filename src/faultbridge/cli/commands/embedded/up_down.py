@@ -61,10 +61,7 @@ def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Ou
 
 
 def confirm_deletion(stack: str, *, yes: bool) -> None:
-    """Require confirmation on a terminal before the data of a running stack is deleted.
-
-    Without a terminal, or if `yes` is True, no confirmation is required.
-    """
+    """Require confirmation on a terminal before the data of a running stack is deleted."""
     from faultbridge.local import stack_info
 
     if sys.stdin.isatty() and stack_info(stack=stack) is not None:

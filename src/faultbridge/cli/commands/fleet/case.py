@@ -1,7 +1,4 @@
-"""`faultbridge case`: shows cases, and approves, denies or cancels their repairs.
-
-A case tracks one fault of one node, from the first fault that requires an action until the case is closed.
-"""
+"""`faultbridge case`: shows cases, and approves, denies or cancels their repairs."""
 
 from __future__ import annotations
 
@@ -130,10 +127,7 @@ def _continues(case: Case) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """An operator's answer to an approval request: its reason, attempt and repair action.
-
-    `attempt` and `repair_action` are None if the answer is for the current attempt and repair action of the case.
-    """
+    """An operator's answer to an approval request; without attempt or action it is for the current one."""
 
     reason: str
     attempt: int | None

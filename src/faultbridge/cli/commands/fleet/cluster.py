@@ -42,10 +42,7 @@ CHANGES: Columns = {
 
 
 def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> None:
-    """Print the settings of a cluster that differ from `before`, and the time from which they apply.
-
-    As JSON, the whole cluster is printed. `effect` describes the new settings, as a sentence for people.
-    """
+    """Print the settings that differ from `before`, and from when they apply; as JSON, the whole cluster."""
     view = session.directory.cluster(before.cluster)
     applies_at = json_time(session.applies_at()) or ""
     if not session.prints_table:
@@ -100,10 +97,7 @@ DomainOption = Annotated[
 
 
 def declared_domains(given: list[str] | None) -> tuple[DeclaredDomain, ...] | None:
-    """Return the failure domains of the option `--domain`; None if the option was not given.
-
-    One empty text removes all declared failure domains.
-    """
+    """Return the failure domains of `--domain`; None if it was not given, empty for one empty text."""
     return None if given is None else tuple(_declared(one) for one in given if one)
 
 
@@ -236,24 +230,14 @@ def cluster_settings(
 
 
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
-    """Check the options for access to Slurm, and return their values by the name of the setting.
-
-    - `head_node` is the instance id of the head node.
-    - `rest` is the address of the REST API of Slurm.
-    - `requeue` states whether jobs are requeued when a node is drained.
-
-    None means that the option was not given. An empty text removes the stored setting.
-    """
+    """Check the options for Slurm and return the settings; None was not given, an empty text removes a setting."""
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest
     return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
 
 
 def _senders(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the trusted senders, and return them without duplicates; None if none were given.
-
-    One empty text removes all trusted senders of the cluster.
-    """
+    """Check the trusted senders, without duplicates; None if none were given, empty for one empty text."""
     if given is None:
         return None
     wrong = [one for one in given if not SENDER.fullmatch(one)]
@@ -263,10 +247,7 @@ def _senders(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _roles(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the node roles, and return them without duplicates; None if none were given.
-
-    One empty text removes all node roles of the cluster.
-    """
+    """Check the node roles, without duplicates; None if none were given, empty for one empty text."""
     if given is None:
         return None
     wrong = [one for one in given if not ROLE_ID.fullmatch(one)]

@@ -1,7 +1,4 @@
-"""`faultbridge finding`: shows findings (signs of gray failures), and records whether they were right.
-
-A finding does not repair, isolate or page, unless a policy allows its detector to act.
-"""
+"""`faultbridge finding`: shows findings (signs of gray failures), and records whether they were right."""
 
 from __future__ import annotations
 

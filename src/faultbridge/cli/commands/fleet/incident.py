@@ -1,7 +1,4 @@
-"""`faultbridge incident`: shows cluster incidents, and closes them.
-
-An incident is one shared cause behind the faults of many nodes. While it is open, the repairs of these nodes wait.
-"""
+"""`faultbridge incident`: shows cluster incidents, and closes them."""
 
 from __future__ import annotations
 

@@ -40,19 +40,12 @@ RANKS: Columns = {
 
 
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    """Return whether a row for a rank is wanted: its rank is in `ranks`, and its node is `node`.
-
-    If `ranks` is None or empty, every rank matches. If `node` is None, every node matches.
-    """
+    """Return whether the row of a rank has one of `ranks`, if any are given, and the node, if one is given."""
     return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
 
 
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
-    """Yield a row for each rank of a job, with its node and its GPU.
-
-    `devices` contains the devices of each node. A rank uses the GPU on its node that has the local rank as index. If
-    `devices` does not contain this GPU, the fields for the GPU are None.
-    """
+    """Yield a row for each rank, with its node and the GPU whose index is the local rank, if it is known."""
     from faultbridge.model.cluster.ranks import gpu_of, ranks_of
 
     for node, text in sorted(job.ranks.items(), key=lambda each: ranks_of(each[1])[:1]):
@@ -63,12 +56,7 @@ def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[
 
 
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
-    """Return the ranks of each node as text, such as `0-7`.
-
-    The ranks come from the rank map `file` (`--ranks`), or are numbered in the order of `nodes`, with `per_node` ranks
-    on each node (`--ranks-per-node`). If neither option is given, the result is empty. It is a usage error to give
-    both.
-    """
+    """Return the ranks of each node, such as `0-7`, from `--ranks` or `--ranks-per-node`; empty without both."""
     from faultbridge.cli.commands.offline.explain import read_rank_map
     from faultbridge.model.cluster.ranks import ranks_in_order
 
@@ -299,11 +287,7 @@ SIGNAL_EXIT = 128
 
 
 def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
-    """Record the start of a job, run its command, and record its outcome; return the exit code.
-
-    `start` records the start. `end` records the outcome and the reason, which are its two arguments. If `start` or
-    `end` fails, the error is only printed, so the command always runs. Raises OSError if the program cannot be started.
-    """
+    """Record a job, run its command, and return its exit code; a failed record is only printed."""
     _recorded("the start of the job", start)
     try:
         code, received = _run(command)
@@ -338,10 +322,7 @@ def _run(command: Sequence[str]) -> tuple[int, list[int]]:
 
 @contextmanager
 def _forwarding(started: Sequence[subprocess.Popen[bytes]], received: list[int]) -> Iterator[None]:
-    """Within the `with` block, forward signals to the started process, and store them in `received`.
-
-    `started` is empty until the process exists. The signals do not end this program: it waits until the process ends.
-    """
+    """Forward signals to the started process, and store them; they do not end this program."""
 
     def forward(number: int, _: FrameType | None) -> None:
         received.append(number)

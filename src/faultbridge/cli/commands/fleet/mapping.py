@@ -1,7 +1,4 @@
-"""`faultbridge mapping`: checks, publishes and shows a customer's own fault mappings.
-
-A mapping translates names in records of other systems, such as alert names, to fault codes of the catalog.
-"""
+"""`faultbridge mapping`: checks, publishes and shows a customer's own fault mappings."""
 
 from __future__ import annotations
 

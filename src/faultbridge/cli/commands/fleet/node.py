@@ -42,10 +42,7 @@ _UNDECIDED = frozenset({None, WaitingFor.ADMISSION})
 
 
 def show_effect(session: Session, state: NodeState) -> None:
-    """Wait up to 10 seconds until an order has taken effect, then print the node.
-
-    An order is recorded immediately. The stack processes it within seconds, unless a repair limit delays it.
-    """
+    """Wait up to 10 seconds until an order has taken effect, then print the node."""
     for _ in range(MAX_POLLS):
         if not _pending(state):
             break
@@ -94,10 +91,7 @@ ALIAS_SEPARATOR = ";"
 
 @dataclass(frozen=True, slots=True)
 class InvalidRow:
-    """A line of the file that is not a valid node: the line number, the node name and the problem.
-
-    The node name is None if the line has no name.
-    """
+    """A line of the file that is not a valid node: the line number, the node name and the problem."""
 
     number: int
     node: str | None
@@ -149,10 +143,7 @@ def import_nodes(
 
 
 def read_nodes(file: str) -> list[NewNode | InvalidRow]:
-    """Read the nodes in a file, or in standard input for `-`. A file without nodes is a usage error.
-
-    A line that is not a valid node becomes an InvalidRow.
-    """
+    """Read the nodes in a file, or in standard input for `-`; a file without nodes is a usage error."""
     text = read_text(file).removeprefix("\ufeff")
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
     if not rows:
@@ -206,10 +197,7 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
-    """Return the instances of a provider group as nodes, and register their IAM roles.
-
-    A record proves the instance of its node only if a registered role sent the record.
-    """
+    """Return the instances of a provider group as nodes, and register their IAM roles, which prove records."""
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
@@ -352,12 +340,7 @@ def _names_no_instance() -> None:
 
 
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
-    """Add the command `faultbridge node VERB`, which records an operator's order for a node.
-
-    - `summary`: the help text of the command
-    - `reason`: the value of `--reason` in the example that the help shows
-    - `effect`: what the operator must confirm, for example with `--yes`; "" if the order needs no confirmation
-    """
+    """Add the command `faultbridge node VERB` for an operator's order; an `effect` must be confirmed."""
 
     @app.command(
         verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary

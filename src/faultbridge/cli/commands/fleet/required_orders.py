@@ -57,11 +57,7 @@ def list_stuck(
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:
-    """Print each node, and below it the command on a separate line, so that it can be copied.
-
-    A table would break a long command into several lines. Line breaks in a reason are replaced by spaces, so that no
-    part of a reason is printed in the line of a command.
-    """
+    """Print each node, and its command on a line of its own, which a reason cannot imitate."""
     for one in found:
         print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {visible_line(one['reason'])}")
         print_line(f"    {one['command']}")

@@ -1,7 +1,4 @@
-"""`faultbridge top`: a live screen of one cluster.
-
-The screen shows unhealthy nodes, live cases, open incidents and breakers.
-"""
+"""`faultbridge top`: a live screen of one cluster's unhealthy nodes, live cases, incidents and breakers."""
 
 from __future__ import annotations
 
@@ -92,10 +89,7 @@ class ClusterReader:
         }
 
     def changed(self) -> Screen | None:
-        """Read the cluster and return a new screen, or return None if no read of the lists is due.
-
-        A read is due after a change of the cluster, while a case is live, and 30 seconds after the last read.
-        """
+        """Return a new screen after a change, while a case is live, and after 30 seconds; else None."""
         now = self.session.now()
         due = self._read_at is None or self._cases or now - self._read_at >= REREAD_AFTER
         if not due and self.session.directory.cluster(self.cluster) == self._seen:

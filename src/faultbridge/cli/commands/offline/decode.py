@@ -74,25 +74,16 @@ class Inputs:
 
     @property
     def read_once(self) -> int:
-        """Return the number of devices whose counters were read only once.
-
-        An increase of a counter cannot be computed for these devices.
-        """
+        """Return the number of devices whose counters were read only once, so that no increase is known."""
         return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether log lines were ignored because they report no fault and no clear.
-
-        This is the case if the log lines outnumber their faults, their clears and the lines not understood.
-        """
+        """Return whether log lines were ignored because they report no fault and no clear."""
         return self.lines > self.faults + self.unparsed_lines
 
     def decode(self, files: list[str]) -> Iterator[Document]:
-        """Yield the decoded documents of the files.
-
-        If a file is rejected or cannot be read, the error is stored in `failure`, and the next file is read.
-        """
+        """Yield the decoded documents of the files; the error of a file is stored in `failure`."""
         for file in files:
             try:
                 for document in self._decode_file(file):
@@ -164,10 +155,7 @@ class Inputs:
             self.lines += 1
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Return the observations, and add the faults that a comparison of their counter samples shows.
-
-        The last samples of earlier files are compared too.
-        """
+        """Add the faults that a comparison of counter samples, also of earlier files, shows."""
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
         compared = differences([*earlier, *observations], thresholds_with(self.hints.mappings))[len(earlier) :]
@@ -186,11 +174,7 @@ def lines_text(inputs: Inputs) -> str:
 
 
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
-    """Return the bytes of an input that were read so far, and the source that recognizes them.
-
-    If `is_whole` is True, the source must recognize all of `first`, the bytes that were read before the call.
-    Otherwise, more bytes are read from `stream` if the first chunk of `first` is not sufficient.
-    """
+    """Return the bytes read so far, and the source that recognizes them; reads more if it must."""
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])
     except Rejected as error:

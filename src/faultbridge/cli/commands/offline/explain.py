@@ -1,8 +1,4 @@
-"""`faultbridge explain`: explains why a job died, and whether it may restart.
-
-It reads files of the job and of its nodes. With some options, it also reads the faults that an installation of
-Faultbridge (a stack) recorded.
-"""
+"""`faultbridge explain`: explains why a job died from its files, its nodes' files and recorded faults."""
 
 from __future__ import annotations
 
@@ -101,11 +97,7 @@ def _device(device: Document) -> str:
 
 
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
-    """Yield a line for each piece of evidence, with its points, and then the log line that it comes from.
-
-    `title` is `for` or `against`. If later evidence comes from the same log line as the first piece of evidence, the
-    log line is not printed again.
-    """
+    """Yield a line for each piece of evidence with its points, then its log line, each log line once."""
     lead = None
     for one in points:
         signal = one["signal"]
@@ -163,10 +155,7 @@ def _notes(document: Document) -> Iterator[str]:
 
 
 def read_rank_map(file: Path) -> dict[str, str]:
-    """Return the ranks of each node as text, from a rank map file.
-
-    Raises Rejected if the file is not a rank map, or if it lists a rank twice.
-    """
+    """Return the ranks of each node from a rank map file; raises Rejected if it is none or repeats a rank."""
     try:
         ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -266,11 +255,7 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
 
 
 def _input(text: str) -> InputFile:
-    """Return the file that an argument names, as `FILE` or as `NODE=FILE`.
-
-    If a file exists whose name is the whole argument, the argument is a `FILE`, even if it contains `=`. Raises OSError
-    if the file cannot be opened.
-    """
+    """Return the file of an argument, `FILE` or `NODE=FILE`; an existing file may have `=` in its name."""
     node, separator, name = text.partition("=")
     path = Path(name if separator and not Path(text).exists() else text)
     path.open("rb").close()

@@ -1,7 +1,4 @@
-"""`faultbridge mechanism`: lists, shows and tests the mechanisms of `faultbridge explain`.
-
-A mechanism is a possible cause of a job's failure, such as `gpu_lost`.
-"""
+"""`faultbridge mechanism`: lists, shows and tests the mechanisms of `faultbridge explain`."""
 
 from __future__ import annotations
 
@@ -95,10 +92,7 @@ def check_mechanisms(
 
 
 def book_with(folder: Path | None) -> Book:
-    """Return the packaged mechanisms, preceded by a customer's own mechanisms if a folder is given.
-
-    A customer's mechanism replaces the packaged mechanism of the same name. Invalid mechanisms are a usage error.
-    """
+    """Return the packaged mechanisms; those of a customer's folder come first and replace equal names."""
     if folder is None:
         return packaged_book()
     try:
@@ -124,10 +118,7 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    """Return a failure mechanism as a document with the field names of the mechanism files.
-
-    Fields that are not set are left out.
-    """
+    """Return a failure mechanism as a document with the field names of the files, without unset fields."""
     row = asdict(one)
     expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
     row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}

@@ -50,12 +50,7 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the job that a case affected last, with the time window that `of_job` computes for the job.
-
-    If the case affected no job, or if this job succeeded, the result has no job. Its window then contains only the node
-    of the case, and ends when the case was opened. `span` is the minimum length of this window; None means the longest
-    time after which a fault can still explain a failure.
-    """
+    """Return the job that a case affected last; if none died, only a window of its node until it was opened."""
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
     lines = session.timeline.entries(TimelineQuery(case=case_id, types=(EntryType.JOB,)))
@@ -153,10 +148,7 @@ class RecordedRequest:
     record: bool
 
     def find(self, session: Session) -> Recorded | None:
-        """Return the time window, nodes and job to read from the stack, or None if only files are given.
-
-        Options that conflict are a usage error.
-        """
+        """Return what to read from the stack, None if only files are given; conflicts are usage errors."""
         self._check()
         if self.job is None and self.at is None and self.case is None:
             return None
@@ -190,10 +182,7 @@ class RecordedRequest:
         return now - max(since, EARLIEST)
 
     def _ended(self, job: Job) -> Job:
-        """Return the job. Raises Rejected if it succeeded, or if it is running and `--record` is given.
-
-        A verdict on a running job is not final, so it is not recorded.
-        """
+        """Return the job; a succeeded one, or a running one with `--record`, raises Rejected."""
         if job.outcome == SUCCEEDED:
             raise Rejected("job_succeeded", f"job {job.id} succeeded: there is no failure to explain")
         if self.record and job.runs:
@@ -251,11 +240,7 @@ def recorded_request(
 def explained(
     session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
 ) -> Document:
-    """Return the verdict on a job as a document: why the job died, and whether it may restart.
-
-    `evidence` is what was read from the files, `book` contains the mechanisms, and `ranks` maps each rank to its node.
-    If `recorded` is not None, the faults that a stack recorded in the window of `recorded` are evidence too.
-    """
+    """Return the verdict on a job as a document, from its files and, if given, from recorded faults."""
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
         return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
@@ -277,11 +262,7 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and the time ranges for which records exist.
-
-    The first range is the whole window. The range of a node ends with the last heartbeat of the node. `roles` contains
-    the role of each fault code in the failure of a job, such as first sign or consequence.
-    """
+    """Return recorded faults as signals, and the ranges with records: a node's ends with its last heartbeat."""
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))

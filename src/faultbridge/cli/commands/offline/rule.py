@@ -1,7 +1,4 @@
-"""`faultbridge rule`: tests EventBridge rule files, and writes a CloudFormation template for them.
-
-It needs no stack.
-"""
+"""`faultbridge rule`: tests EventBridge rule files, and writes a CloudFormation template for them."""
 
 from __future__ import annotations
 

@@ -40,10 +40,7 @@ class History:
 
     @property
     def asked(self) -> bool:
-        """Return whether the options select recorded history: --since, --until or --archive was given.
-
-        The option --cluster alone selects no history.
-        """
+        """Return whether --since, --until or --archive select recorded history; --cluster alone does not."""
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
@@ -200,11 +197,7 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replays:
-    """Replays the recorded entries of one cluster under policies.
-
-    `events` are the recorded entries. `store` reads the stored policies that the entries name. `store` is None if the
-    entries come from an archive copy, because then no stack is read.
-    """
+    """Replays the recorded entries of one cluster under policies; a copy of the archive has no `store`."""
 
     config: ClusterConfig
     events: Sequence[Document]

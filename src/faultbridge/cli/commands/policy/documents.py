@@ -39,19 +39,13 @@ def policy_store(session: Session) -> PolicyStore:
 
 
 def known_policy(session: Session, version: str) -> dict[str, Any]:
-    """Return the packaged or stored policy of a version.
-
-    Raises Rejected `unknown_policy` if there is no such version.
-    """
+    """Return the packaged or stored policy of a version; raises Rejected `unknown_policy`."""
     packaged = packaged_document()
     return packaged if version == packaged["version"] else policy_store(session).document(version)
 
 
 def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
-    """Return the policy in a file, with its version.
-
-    If the policy is invalid, the function prints the problems and exits with code 1.
-    """
+    """Return the policy in a file, with its version; print the problems of an invalid one and exit."""
     from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy
     from faultbridge.decode.data.policies import version_of
 

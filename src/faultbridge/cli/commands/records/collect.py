@@ -77,11 +77,7 @@ def _run_once(collector: Collector) -> None:
 
 
 def _watch(eks_cluster: str | None) -> ObjectWatch:
-    """Return the watch that reads the objects of an EKS cluster, or of the cluster in which this pod runs.
-
-    `eks_cluster` is the name of the EKS cluster. It is None for the cluster of this pod. lightkube is an optional
-    dependency, so it is imported only here. Raises Misconfigured if it is not installed.
-    """
+    """Watch the objects of an EKS cluster, or of this pod's cluster, with the optional package lightkube."""
     try:
         from faultbridge.adapters.kubernetes.client import eks_access, in_cluster_access
         from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch

@@ -1,7 +1,4 @@
-"""`faultbridge reject`: lists, shows and retries rejected records.
-
-A rejected record is a record that ingest could not use. It is stored with the reason.
-"""
+"""`faultbridge reject`: lists, shows and retries rejected records."""
 
 from __future__ import annotations
 
@@ -152,11 +149,7 @@ def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the names under which the rejected records of a cluster are stored.
-
-    If `cluster` is None, the result has the names for all clusters. Rejected records of unregistered clusters are
-    stored under NO_CLUSTER.
-    """
+    """Return the names under which rejected records are stored, for unregistered clusters NO_CLUSTER."""
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))
     return [*session.cluster_names(), NO_CLUSTER]

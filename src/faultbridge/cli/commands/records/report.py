@@ -1,7 +1,4 @@
-"""`faultbridge report`: writes a report of a cluster and its cases as one HTML file.
-
-`faultbridge case report`, which writes a report of one case, uses the same function to write the file.
-"""
+"""`faultbridge report`: writes a report of a cluster and its cases as one HTML file."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def write_report(
 
 
 def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
-    """Write the text of a report to `file`, and print the path and size of the file.
-
-    If `file` is None, the file is `NAME.html` in the current folder.
-    """
+    """Write a report to `file`, or to `NAME.html` in the current folder, and print its path and size."""
     path = file or Path(f"{name}.html")
     path.write_text(text, encoding="utf-8")
     session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)

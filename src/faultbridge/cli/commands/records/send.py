@@ -128,10 +128,7 @@ def _wait_for_outcomes(
 
 
 def sender(session: Session) -> Send:
-    """Return the service that sends records.
-
-    The service writes each record that the queue accepts to the receipt log, with the current user and host as sender.
-    """
+    """Return the service that sends records and writes a receipt for each, with the user and host."""
     ports = session.ports
     return Send(
         queue=ports.queue,

@@ -249,11 +249,7 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 
 
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
-    """Return the query for the filters of the command line.
-
-    A query needs a cluster if it is for a job, or if it is for neither a case nor a device. If a query needs a cluster
-    and none is given, it gets the default cluster if `default` is True, and stays without a cluster if not.
-    """
+    """Return the query of the filters; the default cluster serves a query without case and device, if `default`."""
     times = {name: parse_time(filters[name], now, f"--{name}") for name in ("since", "until")}
     needs_cluster = filters["job"] or not (filters["case"] or filters["device"])
     if default and needs_cluster and not filters["cluster"]:
