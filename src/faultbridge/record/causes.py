@@ -62,11 +62,7 @@ class Chain:
 
 
 def read_chain(table: Table, event_id: str) -> Chain:
-    """Read the causes and effects of an entry, or the effects of a raw record.
-
-    `event_id` is the id of the entry or of the raw record. Raises Rejected `unknown_event` if no entry has this id and
-    no entry names it as its cause.
-    """
+    """Read the causes and effects of an entry, or the effects of a raw record; raises `unknown_event`."""
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
     has_all_causes = len(causes) <= MAX_LINKS
@@ -103,11 +99,7 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
 
 
 def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
-    """Yield the effects of an event, nearest first, until there are more than `MAX_LINKS`.
-
-    All effects at the same distance are yielded together, so their number may exceed the limit. `item` is the entry of
-    the event, or None if `event_id` is the id of a raw record.
-    """
+    """Yield the effects of an event, nearest first; effects of one distance may exceed `MAX_LINKS`."""
     seen, distance = {event_id}, 0
     level = list(_effects_of(table, event_id, item))
     while level and len(seen) <= MAX_LINKS + 1:
@@ -137,10 +129,7 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
 
 
 def _neighbor(table: Table, item: Item, step: int) -> Item | None:
-    """Return the entry of the same case after `item` (`step` 1) or before it (`step` -1), or None.
-
-    Entries about faults are skipped.
-    """
+    """Return the entry of the same case after (`step` 1) or before (-1) `item`, faults left out, or None."""
     listed = query_all(table, keys.case(str(item["case_id"])).pk, index=CASES)
     case = sorted((one for one in listed if _is_of_case(one, item)), key=lambda one: str(one["sk"]))
     place = [one["sk"] for one in case].index(item["sk"]) + step

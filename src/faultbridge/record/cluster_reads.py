@@ -33,12 +33,7 @@ MAX_AGE = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class _Held:
-    """The items and work rows of one cluster that were read, and when the items were read.
-
-    `shared` are the keys of the items, which are read together. The partition key of each shard of the cluster starts
-    with `shards`. `rows` maps this partition key to the work rows of the shard, by the prefix of their sort keys. The
-    empty prefix means all rows.
-    """
+    """What was read of one cluster; `rows` are those of each shard, by the prefix of their sort keys."""
 
     shared: frozenset[Key]
     shards: str
@@ -53,11 +48,7 @@ class _Held:
 
 @dataclass(slots=True)
 class ClusterReads:
-    """A `Table` that shares its reads of some items and rows among all calls in a context of `once`.
-
-    What was read is used for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other
-    items or rows, go to `table` directly.
-    """
+    """A `Table` that shares its reads of some items and rows in a context of `once`, for five seconds."""
 
     table: Table
     clock: Clock
@@ -78,10 +69,7 @@ class ClusterReads:
             self._held = outer
 
     def forget(self) -> None:
-        """Discard what was read, so that the next reads are fresh.
-
-        Call this before a decision whose write is not conditional on the version of an item that was read.
-        """
+        """Discard what was read, before a decision whose write is not conditional on a version that was read."""
         if self._held is not None:
             self._held.forget()
 
@@ -93,11 +81,7 @@ class ClusterReads:
         return self._items(held, frozenset((key,)))[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return the wanted table items that exist, by key.
-
-        Within the context `once`, the items that it shares are read only once. If one of the wanted items is not
-        shared, all of them are read from the table.
-        """
+        """Return the wanted items that exist; within `once`, the items that it shares are read only once."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
@@ -148,10 +132,7 @@ class ClusterReads:
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
-        """Return the shared items of a cluster.
-
-        All shared items are read again if they are older than `MAX_AGE`, or if a write discarded an item in `wanted`.
-        """
+        """Return the shared items of a cluster, read again if too old or if a write discarded a wanted one."""
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
             held.forget()

@@ -1,7 +1,4 @@
-"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version.
-
-The version is a number that each write increases.
-"""
+"""Cluster stream: writes a cluster's own state and entries, conditional on the version of the state."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ Result = TypeVar("Result")
 
 
 def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
-    """Run a read and its conditional write, and repeat both after a conflict with another writer.
-
-    Raises Conflict after 20 conflicts.
-    """
+    """Run a read and its conditional write, and repeat both after a conflict, up to 20 times."""
     for attempt in range(MAX_TRIES - 1):
         try:
             return read_and_write()
@@ -57,10 +51,7 @@ def cluster_writes(
     severity: Severity | None,
     now: datetime,
 ) -> tuple[ClusterState, list[Write]]:
-    """Return a cluster's next state, and the writes that store it with the entries made from `drafts`.
-
-    `severity` is the severity of each entry, or None. The writes fail if the stored version is not that of `before`.
-    """
+    """Return a cluster's next state, and the writes that store it and its entries if `before` is current."""
     head = replace(before.head, version=before.head.version + 1)
     stream = stack.stream(before.cluster)
     entries, head = seal(stream, head, drafts, actor=actor, severity=severity, recorded_at=now)
@@ -103,10 +94,7 @@ def partition(stream: Stream) -> str:
 
 
 def entries_after(table: Table, stream: Stream, start: Head | None) -> Iterator[Item]:
-    """Read a stream's entries after `start`, in order and with consistent reads.
-
-    If `start` is None, all entries are read.
-    """
+    """Read a stream's entries after `start`, or all for None, in order and with consistent reads."""
     pk = partition(stream)
     after = keys.entry(pk, start.epoch, start.sequence).sk if start else None
     yield from query_all(table, pk, prefix=keys.ENTRY, after=after)

@@ -30,10 +30,7 @@ def entry_text(event: Mapping[str, Any]) -> EntryText:
 
 
 def component_text(component: Data | None) -> str:
-    """Return a component's type, name and link as text, such as `gpu 0000:c1:00`; empty for None.
-
-    The name is the PCI address if it is known, else the UUID, else the index, else the name.
-    """
+    """Return a component's type, best known name and link, such as `gpu 0000:c1:00`; empty for None."""
     if not component:
         return ""
     component_type = str(component.get("type") or "")
@@ -60,21 +57,14 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of the capacity sources from the entry with answers that happened last.
-
-    A capacity source is a place where EC2 capacity for a successor may come from. The answers are in the order in which
-    the sources were queried. The result is empty if none of `entries` contains answers.
-    """
+    """Return the answers of the capacity sources from the latest entry with answers, in order of the queries."""
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
     return list(latest["data"]["facts"]["capacity_sources"]) if latest else []
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:
-    """Return one capacity source's answer as text, such as `own reservation: counts, 3 free`.
-
-    A capacity source is a place where EC2 capacity for a successor may come from.
-    """
+    """Return one capacity source's answer as text, such as `own reservation: counts, 3 free`."""
     free = "" if answer.get("free") is None else f", {answer['free']} free"
     reason = f" ({answer['reason']})" if answer.get("reason") else ""
     decision = _DECISIONS.get(str(answer["decision"]), str(answer["decision"]))

@@ -51,10 +51,7 @@ class StreamSeal:
 
     @property
     def missing_to(self) -> Position:
-        """Return the position (epoch and sequence) up to which entries may have expired and be missing.
-
-        These entries are sealed and may have an expiry time.
-        """
+        """Return the position up to which entries are sealed, and may have expired and be missing."""
         return min(self.position, self.expires_to)
 
 
@@ -83,10 +80,7 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal in a table item. Without an item, no entry is sealed, and the position is (0, 0).
-
-    A damaged item raises Rejected `bad_seal`.
-    """
+    """Return the seal in a table item; without an item it is (0, 0), a damaged one raises `bad_seal`."""
     if found is None:
         return StreamSeal()
     try:
@@ -114,10 +108,7 @@ _UNDETERMINED = frozenset({"instance_id", "expires_at"})
 
 
 def table_form(shard: int) -> StoredForm:
-    """Return a function that computes an entry's attributes in the table from its body.
-
-    `shard` is the part of the cluster's index that contains the entry's node, or 0 for an entry of a cluster.
-    """
+    """Return a function that computes an entry's table attributes, in a shard of the cluster's index."""
 
     def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
         return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))
@@ -181,10 +172,7 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
 
 
 def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
-    """Return the names of the attributes whose stored values contradict the entry's body.
-
-    If this release cannot read the schema version of the entry, the result is only `schema`.
-    """
+    """Return the names of stored attributes that contradict the body; `schema` for an unknown version."""
     try:
         current = items.upcast(stored)
     except (KeyError, TypeError, ValueError, Misconfigured):
@@ -230,11 +218,7 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A defect (a break) that a verification found, and its reason (`detail`).
-
-    `epoch` and `sequence` name the first entry that is missing or cannot be trusted. Both are 0 if the defect concerns
-    no entry. `object` is the key of the archive object or table item that has the defect, or None for an entry.
-    """
+    """A defect that a verification found, at the first entry that is missing or cannot be trusted."""
 
     stream: str
     epoch: int
@@ -245,10 +229,7 @@ class Break:
 
 
 class KnownHash(NamedTuple):
-    """The hash of one entry as an anchor or a sealed manifest recorded it.
-
-    An anchor is a locked record of where every stream ends. `anchor` is the name of this anchor or manifest.
-    """
+    """The hash of one entry as an anchor or a sealed manifest recorded it."""
 
     hash: str
     anchor: str
@@ -289,18 +270,11 @@ class ChainScan:
 
     @property
     def position(self) -> Position:
-        """Return the epoch and sequence of the last checked entry.
-
-        Before the first check, the result is the position of `start`, or (0, 0).
-        """
+        """Return the position of the last checked entry; before that, of `start`, or (0, 0)."""
         return self._epoch, self._sequence
 
     def check(self, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the next entry; return the defects (breaks) found, such as entries missing before it.
-
-        The scan then continues from this entry as it is stored. A defect is therefore not reported again for every
-        entry after it.
-        """
+        """Check the next entry, and continue from it as stored, so that a defect is not repeated."""
         position = _position(stored)
         if position is None:
             detail = f"the sort key names no entry: {stored['sk']}"
@@ -333,10 +307,7 @@ class ChainScan:
         return []
 
     def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that an entry's body matches the entry's position, stream and attributes.
-
-        An entry that `seal` does not allow to expire must have no expiry time.
-        """
+        """Check an entry's body, position, stream and attributes, and that it expires only if sealed."""
         try:
             parsed = parse_entry(self._stream, position, stored)
         except ValueError:
@@ -372,11 +343,7 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Return a defect if known entries are missing at the end of the epoch of the last checked entry.
-
-        A known entry is an entry in `known`. Before the first check, the earliest epoch in `known` is searched. A
-        missing entry that may have expired is no defect.
-        """
+        """Return a defect if known, unexpired entries are missing at the end of the last epoch."""
         epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
         missing = [position for position in self._known if position[0] == epoch and position > reached]
         if not missing:
@@ -391,11 +358,7 @@ class ChainScan:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 
     def _first_epoch(self) -> int:
-        """Return the epoch in which `check_known` searches for missing entries.
-
-        This is the epoch of the last checked entry. Before the first entry, it is the earliest epoch with a known hash,
-        or 0 if there is no known hash.
-        """
+        """Return the epoch of the last checked entry; before it, the earliest with a known hash, or 0."""
         return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 
     def _check_known_hash(self, epoch: int, sequence: int) -> Iterator[Break]:

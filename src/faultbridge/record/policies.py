@@ -52,27 +52,15 @@ class PolicyStore:
     clock: Clock
 
     def put(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
-        """Store a policy document and make it the current policy.
-
-        The current policy applies to each cluster whose registration names no version. The document contains its own
-        `version`. `by` is the ARN of the operator, which the list of versions shows.
-        """
+        """Store a policy document and make it the policy of each cluster whose registration names none."""
         return self._store(document, by, "version")
 
     def put_shadow(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
-        """Store a policy document and make it the shadow policy.
-
-        Faultbridge records the decisions that the shadow policy would have made, and does not act on them. `by` is the
-        ARN of the operator.
-        """
+        """Store a policy as the shadow policy, whose decisions are recorded without effect."""
         return self._store(document, by, "shadow")
 
     def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
-        """Store a policy document, and make it the current policy or the shadow policy.
-
-        `role` is `version` for the current policy and `shadow` for the shadow policy. The policy in the other role does
-        not change.
-        """
+        """Store a policy document in the role `version` (current) or `shadow`; the other role does not change."""
         policy = load(Policy, document)
         now = self.clock.now()
         stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
@@ -83,10 +71,7 @@ class PolicyStore:
         return policy
 
     def reset(self) -> None:
-        """Make the packaged default policy the current policy again; stored versions are kept.
-
-        The current policy applies to each cluster whose registration names no version.
-        """
+        """Make the packaged default policy the current policy again; stored versions are kept."""
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
 
     def end_shadow(self) -> None:

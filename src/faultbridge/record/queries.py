@@ -29,11 +29,7 @@ Found = Iterator[tuple[Item, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """How entries are read: from which position, how many in one request, and oldest or newest first.
-
-    Only entries after the position `after` are read; None means all entries. If `page_size` is None, the table decides
-    how many entries one request reads.
-    """
+    """How entries are read: after which position, how many in one request, and oldest or newest first."""
 
     after: str | None = None
     page_size: int | None = None
@@ -53,19 +49,13 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read the rows in a cluster's shards whose sort key starts with `prefix`.
-
-    The rows are read shard by shard, in the order of their sort keys. The reads are consistent.
-    """
+    """Read the rows in a cluster's shards with this prefix, shard by shard and consistently."""
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
 
 def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the rows of the registered nodes that are neither healthy nor retired.
-
-    A row contains, for example, the status and the live case of the node.
-    """
+    """Return the rows of the registered nodes that are neither healthy nor retired."""
     return tuple(shard_rows(table, config, UNHEALTHY))
 
 
@@ -116,10 +106,7 @@ def query_all(
     page_size: int | None = None,
     newest_first: bool = False,
 ) -> Iterator[Item]:
-    """Read all pages of a query, with at most `page_size` items per request.
-
-    A page is read only when its items are needed. `newest_first` reads in descending order of the sort key.
-    """
+    """Read all pages of a query, each only when it is needed, with at most `page_size` items per request."""
     start = None
     while True:
         page = table.query(

@@ -55,11 +55,7 @@ class Rulebook:
         return parsed[1]
 
     def rules(self, config: ClusterConfig) -> Rules:
-        """Return the rules for decisions about the nodes of a cluster.
-
-        The rules include the shadow policy, whose decisions are recorded without action. A cluster whose registration
-        names a policy version has no shadow policy.
-        """
+        """Return the rules of a cluster; one that names a policy version has no shadow policy."""
         pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
         policy = self._named(config.policy or _version(pointer, "version"))
         shadow = self._shadow(_version(pointer, "shadow"))
@@ -113,10 +109,7 @@ def _version(pointer: Item | None, name: str) -> str | None:
 
 
 def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
-    """Return the rules of a cluster that an operator names in a command.
-
-    Raises UnknownName if the cluster is not registered: the operator probably mistyped its name.
-    """
+    """Return the rules of a cluster of an operator's command; raises UnknownName for a mistyped name."""
     config = rulebook.config(cluster)
     if config is None:
         raise UnknownName("cluster", cluster)

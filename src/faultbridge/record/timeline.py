@@ -108,27 +108,17 @@ def read_token(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Signs page tokens and checks their signatures.
-
-    `secret` is a function that returns the key of the signatures, called whenever a token is signed or read.
-    """
+    """Signs page tokens and checks their signatures with the key that `secret` returns."""
 
     secret: Callable[[], bytes]
 
     def sign(self, scope: str, position: str) -> str:
-        """Return a signed token for a position in a timeline or list.
-
-        `scope` names the timeline or list, and its cluster. `read` accepts the token only with the same `scope`.
-        """
+        """Return a signed token for a position; `read` accepts it only with the same `scope`."""
         body = position.encode()
         return _encode(self._tag(scope, body) + body)
 
     def read(self, scope: str, token: str) -> str:
-        """Return the position in a signed token.
-
-        An invalid token, a token of another scope, or a token of more than `MAX_CHARACTERS` characters raises Rejected
-        `bad_token`.
-        """
+        """Return the position in a token; an invalid or too long token, or another scope, raises `bad_token`."""
         try:
             raw = _decode(token)
         except ValueError:
@@ -270,10 +260,7 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Return up to `limit` entries of a stream that follow the epoch and sequence in `after`.
-
-        If `node` is None, the cluster's own stream is read.
-        """
+        """Return up to `limit` entries of a node's or, for None, the cluster's own stream after a position."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
@@ -287,11 +274,7 @@ class Timeline:
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
     ) -> tuple[tuple[Line, ...], bool]:
-        """Return the last `limit` entries of a stream in a time window, in the order of the stream.
-
-        The second value is True if the window has more entries. If `node` is None, the cluster's own stream is read.
-        `span` is the start and the end of the window; None means no limit on that side. `head` is the stream's end.
-        """
+        """Return the last `limit` entries of a stream in a time window, and whether the window has more."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found, older = newest_in_window(self.table, pk, head, span, limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in found), older
@@ -369,10 +352,7 @@ OVERLAP = timedelta(seconds=30)
 
 
 def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield the entries that match `query`, then matching entries as they are recorded.
-
-    `wait` pauses between two reads. If it returns False, `follow` reads once more and ends.
-    """
+    """Yield the entries that match `query`, then new ones, until `wait` returns False and one more read."""
     yielded: set[str] = set()
     more = True
     while True:

@@ -1,8 +1,4 @@
-"""Anchor: every hour, stores the hash of the last entry of each stream of a cluster in the vault.
-
-The vault is a bucket whose objects are locked until their retention ends. Therefore, a principal that can write the
-table cannot change a stored anchor.
-"""
+"""Anchor: stores the hash of the last entry of each stream of a cluster in the locked vault, every hour."""
 
 from __future__ import annotations
 
@@ -32,12 +28,7 @@ from faultbridge.record.ports.objects import Vault
 
 @dataclass(frozen=True, slots=True)
 class AnchorDocument:
-    """The stored anchor of one hour: the last entry of each stream of a cluster.
-
-    Streams without entries are left out. `heads` maps the name of a stream to the epoch, sequence number and hash of
-    its last entry. An epoch is one numbering of a stream; a new one starts after a restore of the table. `root` is the
-    Merkle root over `heads`.
-    """
+    """One hour's anchor: epoch, sequence and hash of each stream's last entry, and their Merkle root."""
 
     key: str
     stack_id: str
@@ -49,10 +40,7 @@ class AnchorDocument:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes one anchor for each cluster and hour to the vault; an existing anchor is never replaced.
-
-    The vault is a bucket whose objects cannot be changed.
-    """
+    """Writes one anchor for each cluster and hour to the vault; an existing anchor is never replaced."""
 
     table: Table
     vault: Vault
@@ -60,10 +48,7 @@ class Anchor:
     stack: Stack
 
     def __call__(self, config: ClusterConfig) -> AnchorDocument:
-        """Return the anchor of the current hour, and write it to the vault if it is not stored there yet.
-
-        A damaged stored anchor raises `Rejected` (`bad_object`).
-        """
+        """Return the anchor of the current hour, and write it if it is missing; a damaged one raises `Rejected`."""
         now = self.clock.now()
         key = layout.anchor_key(config.cluster, f"{now:%Y-%m-%dT%H}")
         stored = self.vault.get(key)
@@ -90,10 +75,7 @@ class Anchor:
 
 
 def read_anchor(key: str, body: bytes) -> AnchorDocument:
-    """Parse a stored anchor.
-
-    Raises `Rejected` (`bad_object`) if the anchor is damaged, or if its Merkle root does not match its heads.
-    """
+    """Parse a stored anchor; raises `Rejected` (`bad_object`) if it is damaged or its root does not match."""
     try:
         found: dict[str, Any] = json.loads(gzip.decompress(body))
         heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}
@@ -112,11 +94,7 @@ def leaf(stream: str, head: Head) -> bytes:
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
-    """Return the root of the Merkle tree over `leaves` in the given order, in hexadecimal digits.
-
-    In a level with an odd number of hashes, the last hash passes to the next level unchanged. Without leaves, the root
-    is the SHA-256 hash of zero bytes.
-    """
+    """Return the root of the Merkle tree over `leaves` in hexadecimal; an odd last hash rises unchanged."""
     level = list(leaves)
     if not level:
         return hashlib.sha256(b"").hexdigest()
@@ -135,10 +113,7 @@ class RecordAnchor:
     stack: Stack
 
     def __call__(self, anchor: AnchorDocument) -> bool:
-        """Record an anchor as an entry. Returns False if the last anchor entry of the cluster has it already.
-
-        Raises `Conflict` after 20 conflicts with other writers.
-        """
+        """Record an anchor as an entry; returns False if the last anchor entry of the cluster has it already."""
         return append_to_cluster(lambda: self._record(anchor))
 
     def _record(self, anchor: AnchorDocument) -> bool:

@@ -1,7 +1,4 @@
-"""Seal: completes and checks a day of a cluster in the archive, before its entries may expire.
-
-The check reads back every object that the manifest of the day names.
-"""
+"""Seal: completes a day of a cluster in the archive and reads it back, before its entries may expire."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ class SealedObject:
 
 @dataclass(frozen=True, slots=True)
 class SealedRange:
-    """Consecutive entries of one stream with their first and last sequence number.
-
-    All entries are of one epoch, which is one numbering of the stream. `hash` is the hash of the last entry.
-    """
+    """Consecutive entries of one stream and epoch, with the hash of the last one."""
 
     stream: str
     node: str | None
@@ -58,10 +52,7 @@ class SealedRange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a sealed day of one cluster: its archive objects, and ranges of entries by stream.
-
-    `after` is the latest day before `day` that had a manifest at the time of the seal, or None if there was none.
-    """
+    """The manifest of a sealed day of one cluster; `after` is the latest earlier day with a manifest."""
 
     stack: str
     stack_id: str
@@ -107,21 +98,14 @@ def sealed_head(table: Table, partition: str) -> Head | None:
 
 @dataclass(frozen=True, slots=True)
 class ExpireEntries:
-    """Sets the expiry time of sealed entries in the table.
-
-    `keep` is the time from the seal to the expiry. None means that entries never expire.
-    """
+    """Sets the expiry time of sealed entries, `keep` after the seal; None means that entries never expire."""
 
     table: Table
     clock: Clock
     keep: timedelta | None
 
     def __call__(self, manifest: Manifest) -> int:
-        """Set the expiry time of a manifest's entries, and store the last sealed entry of each stream.
-
-        Returns the number of these entries, including entries that have already left the table. Ranges whose seal is
-        already stored are skipped and not counted. If `keep` is None, no expiry time is set, and the result is 0.
-        """
+        """Set the expiry time of a manifest's entries; returns their number, without ranges already stored."""
         count = 0
         for sealed in manifest.ranges:
             pk, end = _partition(manifest.cluster, sealed.node), (sealed.epoch, sealed.last)
@@ -154,10 +138,7 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream: its last sealed entry, and the last of its entries that may expire.
-
-        Returns False, and stores nothing, if the stored seal already covers the range `sealed`.
-        """
+        """Store the seal of a stream; returns False if the stored seal already covers the range."""
         item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
         end = place_text((sealed.epoch, sealed.last))
         try:
@@ -180,11 +161,7 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """The result of sealing a day.
-
-    `entries` is the number of entries in the manifest of the day, `completed` the number of entries that this seal
-    added to the archive.
-    """
+    """The result of sealing a day; `completed` entries were added to the archive by this seal."""
 
     day: str
     entries: int = 0
@@ -232,10 +209,7 @@ class Seal:
         return result
 
     def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Seal a day that has no manifest, and return its locked manifest.
-
-        If two runs seal the day at the same time, both use the manifest that was locked first.
-        """
+        """Seal a day without a manifest; of two runs at the same time, both use the manifest locked first."""
         manifest = self._write(config, result)
         self._prove(key, manifest)
         locked = self._lock(key, manifest)
@@ -294,11 +268,7 @@ class Seal:
             yield line_of(item)
 
     def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
-        """Read the archive objects of all days on which the entries in `lines` were recorded.
-
-        Returns the objects, and the hashes of all entries in them. An object that cannot be read is skipped, so that
-        its entries are archived again.
-        """
+        """Read the archive objects of the days of `lines`; an unreadable object's entries are archived again."""
         objects: list[SealedObject] = []
         archived: ArchivedHashes = {}
         for day in sorted({line.day for line in lines}):
@@ -402,11 +372,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSchedule:
-    """Anchors every cluster once an hour, and seals the last day that ended at least two hours ago.
-
-    A recorded anchor and a sealed day are not repeated. A `FaultbridgeError` of one cluster does not stop the run for
-    the other clusters.
-    """
+    """Anchors every cluster once an hour, and seals the last day that ended at least two hours ago."""
 
     table: Table
     clock: Clock
@@ -415,10 +381,7 @@ class ArchiveSchedule:
     seal: Seal
 
     def __call__(self) -> RunResult:
-        """Anchor every registered cluster, and seal the last day (UTC) that ended at least two hours ago.
-
-        A `FaultbridgeError` of a cluster is part of the result, and is not raised.
-        """
+        """Anchor every registered cluster and seal its last day; one cluster's error does not stop the others."""
         result = RunResult()
         for row in query_all(self.table, keys.CLUSTERS):
             cluster = str(row["sk"])

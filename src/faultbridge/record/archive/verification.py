@@ -1,7 +1,4 @@
-"""Archive verification: checks an archive against its manifests, its hash chains and the vault.
-
-It reads only the stored objects, so it works without a deployed stack.
-"""
+"""Archive verification: checks an archive against its manifests, chains and vault, without a stack."""
 
 from __future__ import annotations
 
@@ -32,12 +29,7 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """The hashes of entries in the vault, by stream, and then by epoch and sequence number.
-
-    `known` has the hashes from anchors and sealed manifests, `sealed` only those from sealed manifests. If the vault
-    contains two different hashes of one entry, `known` keeps the hash that was read first. `anchors` counts the anchors
-    and sealed manifests that could be read.
-    """
+    """The hashes of entries in the vault by stream and position; of two different hashes the first counts."""
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
     sealed: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
@@ -54,19 +46,12 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class AnchorReader:
-    """Reads the hashes of entries from the anchors and the sealed manifests in a vault.
-
-    A vault is a bucket whose objects cannot be changed. An anchor has the hash of the last entry of every stream.
-    """
+    """Reads the hashes of entries from the anchors and the sealed manifests in a vault."""
 
     vault: Vault
 
     def __call__(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes of a cluster's entries from the anchors and sealed manifests in the vault.
-
-        The result also contains breaks: one for each anchor or sealed manifest that cannot be read, and one if the
-        vault has two different hashes of an entry.
-        """
+        """Return the hashes of a cluster's entries, with a break for each unreadable or contradicting object."""
         collected = _Collected()
         for anchor in self._anchors(cluster, collected.breaks):
             collected.anchors += 1
@@ -82,20 +67,12 @@ class AnchorReader:
         return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id in the first readable anchor.
-
-        If the vault has no readable anchor, the first readable sealed manifest is used. The result is None if the vault
-        has neither.
-        """
+        """Return the stack id in the first readable anchor, or else in the first readable sealed manifest."""
         anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
         return anchor.stack_id if anchor else None
 
     def _recovered(self) -> frozenset[int]:
-        """Return the numbers of the epochs that `faultbridge recover` has claimed.
-
-        An epoch is one numbering of the entries of a stream. Before `faultbridge recover` starts an epoch, it stores an
-        object with the number of the epoch in the vault.
-        """
+        """Return the epochs that `faultbridge recover` has claimed by an object in the vault."""
         return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
 
     def _anchors(self, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
@@ -121,10 +98,7 @@ class ReadArchive:
     archive: Archive
 
     def objects(self, cluster: str, query: TimelineQuery | None = None) -> Iterator[str]:
-        """List the keys of the archive objects with entries of a cluster.
-
-        With `query`, only the objects of the days in the period of the query are listed.
-        """
+        """List the keys of a cluster's archive objects, with `query` only those of its days."""
         first = to_text(query.since)[:10] if query and query.since else ""
         last = to_text(query.until)[:10] if query and query.until else "~"
         for key in self.archive.list(layout.cluster_prefix(cluster)):
@@ -132,11 +106,7 @@ class ReadArchive:
                 yield key
 
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
-        """Yield every line (archived entry) of the given objects; repeated lines are included.
-
-        Raises `Rejected` (`bad_object`) with the key of an object whose content is invalid. A missing object has no
-        lines.
-        """
+        """Yield every line of the given objects, repeated ones too; raises `Rejected` for an invalid object."""
         for key in keys:
             try:
                 yield from layout.unpack(self.archive.get(key) or b"")
@@ -182,11 +152,7 @@ class _ArchiveContent:
 
 @dataclass(frozen=True, slots=True)
 class VerifyArchive:
-    """Verifies the archive of a cluster against its manifests and hash chains.
-
-    A vault is a bucket of locked objects. If `vault` is not None, the archive is also compared with the manifests and
-    anchors in it. `stack_id` is the id of the stack. If it is None, a manifest or an anchor must name the stack.
-    """
+    """Verifies the archive of a cluster against its manifests and chains and, if given, the vault."""
 
     archive: Archive
     vault: Vault | None = None

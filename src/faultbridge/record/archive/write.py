@@ -16,18 +16,12 @@ class _ObjectWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """An `ArchiveSink` for stacks without a Firehose delivery stream.
-
-    It writes the archive objects itself.
-    """
+    """An `ArchiveSink` for stacks without a Firehose delivery stream: it writes the archive objects itself."""
 
     objects: _ObjectWriter
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Write one object for each cluster and day of the lines.
-
-        A repeated call with the same lines writes the same objects again.
-        """
+        """Write one object for each cluster and day of the lines; the same lines give the same objects."""
         groups: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in lines:
             groups.setdefault((line.cluster, line.day), []).append(line)
@@ -43,10 +37,7 @@ class WriteArchive:
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Send entries, given as table items, to the archive, and return the number of entries.
-
-        Raises `Transient` if the archive did not accept all entries.
-        """
+        """Send entries, given as table items, to the archive; raises `Transient` unless all were accepted."""
         lines = [line_of(entry) for entry in entries]
         if lines:
             self.sink.put(lines)

@@ -50,10 +50,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """A cache of data about clusters. A value is used until it reaches a given age.
-
-    A name such as `roster` identifies the kind of data. The cache has at most one value for each cluster and name.
-    """
+    """A cache of one value for each cluster and kind of data, which is used until it reaches an age."""
 
     clock: Clock
     _values: dict[tuple[str, str], _Value] = field(default_factory=dict)
@@ -61,11 +58,7 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return the cached value with this name for a cluster, or call `read` and cache the result.
-
-        The cached value is used if it is at most `age` old and was cached with an equal `version`. `version` is a value
-        that changes when the cached value is no longer correct.
-        """
+        """Return the cached value if it is at most `age` old and of an equal `version`, or read and cache it."""
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)
         if kept is None or kept.version != version or now - kept.at > age:
@@ -80,11 +73,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class CaseDocuments:
-    """The documents of the console page of a case.
-
-    `pages` are the notifications that were sent to operators about the case. `older` is True if the case has earlier
-    entries that were not read.
-    """
+    """The documents of the page of a case; `older` if earlier entries were not read."""
 
     facts: CaseFacts
     pages: tuple[Document, ...]
@@ -93,12 +82,7 @@ class CaseDocuments:
 
 @dataclass(frozen=True, slots=True)
 class StreamDocuments:
-    """The documents of a node, job or incident page.
-
-    `document` describes the node, job or incident. `older` is True if there are earlier entries that were not read.
-    Only a node page has `case` (the last case of the node), `followed` (the number of followed jobs on the node) and
-    `jobs` (the first of these jobs, sorted by id).
-    """
+    """The documents of a node, job or incident page; the last three fields are those of a node."""
 
     document: Document
     entries: tuple[Document, ...]
@@ -165,10 +149,7 @@ class Facts:
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
-        """Read a cluster for its page: its cases, open incidents, jobs, and the entries of its own stream.
-
-        At most 20 live and 20 closed cases (those opened last), 25 jobs, and the 40 newest entries are read.
-        """
+        """Read a cluster for its page: 20 live and 20 closed cases, incidents, 25 jobs and 40 entries."""
         now = self.clock.now()
         with self._once(cluster) as views:
             view = views.cluster(cluster)
@@ -261,10 +242,7 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, its newest `limit` entries in a time window, and the cases of these entries.
-
-        If the entries belong to more than 20 cases, only the 20 cases with the newest entries are read.
-        """
+        """Read a cluster, its newest `limit` entries in a time window, and at most 20 cases of these entries."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
@@ -273,11 +251,7 @@ class Facts:
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
-        """Read an incident, its entries, and the nodes of its failure domain.
-
-        Only the newest 100 entries of the cluster's own stream during the incident are searched for entries of the
-        incident.
-        """
+        """Read an incident, the nodes of its domain, and its entries among the newest 100 of the cluster."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
             rows = unhealthy_rows(views.table, of.config)
@@ -294,11 +268,7 @@ class Facts:
         return StreamDocuments(incident_document(view), entries, older), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
-        """Return the nodes of a cluster with their status and placement.
-
-        `rows` are the rows of the unhealthy nodes; any other node gets the status `healthy`. The nodes and their
-        placements may be up to 15 minutes old.
-        """
+        """Return the nodes of a cluster, up to 15 minutes old; one without a row is `healthy`."""
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
             GridNode(

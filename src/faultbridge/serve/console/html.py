@@ -1,8 +1,4 @@
-"""HTML: renders templates, and escapes the values in them.
-
-Control characters and direction marks are made visible. Only the texts of the style sheet and the script are not
-escaped.
-"""
+"""HTML: renders templates, escapes their values, and makes control characters visible."""
 
 from __future__ import annotations
 
@@ -69,10 +65,7 @@ _ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The addresses of pages. Each address begins with `base`.
-
-    If `base` is None, as in a report file, the addresses are empty, and names are shown without links.
-    """
+    """The addresses of pages below `base`; None, as in a report file, gives no links."""
 
     base: str | None = BASE
 
@@ -97,10 +90,7 @@ class Links:
         return self._path("clusters", cluster, "incidents", incident_id, **query)
 
     def job(self, cluster: str, job_id: str, **query: str) -> str:
-        """Return the address of the page of a job, with query parameters.
-
-        The job id is a query parameter, because it may contain `/`.
-        """
+        """Return the address of the page of a job, whose id is a query parameter, because it may contain `/`."""
         return self._path("clusters", cluster, "jobs", id=job_id, **query)
 
     def asset(self, name: str) -> str:
@@ -143,10 +133,7 @@ def _environment() -> Environment:
 
 
 def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
-    """Return a sentence as HTML, with no line break in times and in ids of instances, cases and incidents.
-
-    With `links`, the ids of cases and incidents become links to their pages in `cluster`.
-    """
+    """Return a sentence as HTML, with unbroken times and ids, and with `links` as links in `cluster`."""
     parts = _ID.split(visible(text))  # every second part is an id
     shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
     return Markup().join(shown)
@@ -176,8 +163,5 @@ def _show(value: object) -> object:
 
 
 def _points(corners: tuple[tuple[float, float], ...]) -> str:
-    """Return the corners of a polygon as text for an SVG drawing of 1000 by 100 units.
-
-    The corners are given as shares of width and height, measured from the lower left.
-    """
+    """Return the corners of a polygon, given as shares from the lower left, for an SVG of 1000 by 100."""
     return " ".join(f"{1000 * x:.2f},{100 - 100 * y:.2f}" for x, y in corners)

@@ -49,10 +49,7 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 def entity_tag(version: str) -> str:
-    """Return the weak entity tag (HTTP `ETag`) for a page.
-
-    `version` is a text that changes when the page shows another state, such as the text of the page itself.
-    """
+    """Return the weak entity tag (HTTP `ETag`) of a text that changes when the page shows another state."""
     return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
 
 
@@ -85,11 +82,7 @@ class Content:
         }
 
     def not_modified(self, if_none_match: str) -> bool:
-        """Return whether the client already has this content, so that the content need not be sent.
-
-        `if_none_match` is the request header with the entity tags of the content that the client has. The result is
-        False if the status of the response is not 200.
-        """
+        """Return whether the client already has this content, by its entity tags; never for an error."""
         named = {one.strip() for one in if_none_match.split(",")}
         return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named
 
@@ -104,11 +97,7 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """The data of one page: a template with its values, the documents for JSON, and the entries for CSV.
-
-    `name` is the name of the JSON or CSV file, without its ending. `live` is True if the page changes often, for
-    example while a case is live.
-    """
+    """The data of one page: template and values, documents for JSON, entries for CSV, the file's name."""
 
     template: str
     values: dict[str, object]
@@ -120,20 +109,13 @@ class PageData:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Answers requests for pages of the console.
-
-    The server has already authenticated the caller. This class checks that the cluster exists and that the caller may
-    access it.
-    """
+    """Answers the requests of authenticated callers, and checks that they may access the cluster."""
 
     facts: Facts
     links: Links = field(default_factory=Links)
 
     def __call__(self, path: str, request: Request) -> Content:
-        """Return the content for a path below `/console`.
-
-        A `FaultbridgeError` becomes a page that states the reason.
-        """
+        """Return the content for a path below `/console`; a `FaultbridgeError` becomes a page."""
         try:
             return self._content(path.strip("/"), request)
         except FaultbridgeError as error:
@@ -179,11 +161,7 @@ class Pages:
         return Content(render(data.template, self.links, **values), tag=tag)
 
     def _version(self, data: PageData) -> str:
-        """Return the text from which the entity tag of a page is computed.
-
-        The text changes with the documents of the page (except ages), the style sheet and the script. The text of a
-        live page also changes every minute.
-        """
+        """Return the text of a page's entity tag; that of a live page also changes every minute."""
         minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
         return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
 
@@ -259,19 +237,12 @@ class Pages:
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 
     def _now(self, entries: Iterable[Document]) -> datetime:
-        """Return the start of the current minute, or the latest recording time of `entries` if it is later.
-
-        The current time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
-        """
+        """Return the current minute, in which a page's text stays equal, or a later recording time."""
         minute = self.facts.clock.now().replace(second=0, microsecond=0)
         return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
 
     def _span(self, window: Window, entries: Iterable[Document]) -> Span:
-        """Return the time span that a page shows for a time window.
-
-        If the window has no end, or ends in the future, the span ends now. If the window has no start, the span starts
-        at the first of `entries`, or one minute ago if there are no entries.
-        """
+        """Return the span of a window: it ends now at the latest, and starts at the first of `entries`."""
         since, until = window
         now = self._now(entries)
         first = min((occurred_at(one) for one in entries), default=now - MINUTE)

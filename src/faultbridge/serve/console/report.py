@@ -1,7 +1,4 @@
-"""Reports: the page of a case or a cluster as one HTML file that needs no server and no network.
-
-The style sheet and the script are part of the file. A content security policy allows only these two, by their hashes.
-"""
+"""Reports: a page as one HTML file that needs no network; its policy allows only its style and script."""
 
 from __future__ import annotations
 
@@ -33,11 +30,7 @@ class Reports:
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:
-        """Return the report of a cluster: its page with its newest entries in a time window, and their cases.
-
-        At most `limit` entries are included, and a section for at most 20 of their cases. The page also lists up to 20
-        live and 20 closed cases.
-        """
+        """Return the report of a cluster: its page, at most `limit` entries, and at most 20 of their cases."""
         facts, cases = self.facts.report(cluster, window, limit)
         now = self.facts.clock.now()
         times = [from_text(str(one["metadata"]["occurred_at"])) for one in facts.entries]

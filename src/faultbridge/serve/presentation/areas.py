@@ -30,11 +30,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of a stacked area chart: its tone, its outline, and its latest number of nodes (`now`).
-
-    `points` are the corners of the outline, first along the top of the layer from left to right, then back along the
-    bottom. A corner is a pair (x, y): its distances from the left and from the bottom of the chart, each from 0 to 1.
-    """
+    """One layer of a stacked area chart: tone, outline (shares of the chart from its lower left), latest number."""
 
     mark: Mark
     points: tuple[tuple[float, float], ...]
@@ -43,10 +39,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A stacked area chart over one span of time.
-
-    `highest` is the top of the scale: the largest total number of nodes, at least 1.
-    """
+    """A stacked area chart over one span of time; `highest` is the largest total of nodes, at least 1."""
 
     start: datetime
     end: datetime
@@ -60,19 +53,13 @@ class Area:
 
 
 def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of a cluster's nodes by status, from the entries up to `end`.
-
-    The result is None if none of these entries changes the status of the cluster.
-    """
+    """Return the chart of a cluster's nodes by status up to `end`, or None without a change of status."""
     changes = of_type(entries, "Cluster Status Change")
     return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
 
 
 def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of an incident's affected nodes, from the entries up to `end`.
-
-    The result is None if none of these entries changes the incident.
-    """
+    """Return the chart of an incident's affected nodes up to `end`, or None without a change of it."""
     changes = of_type(entries, "Cluster Incident Change")
     samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
     return _area(samples, start, end)
@@ -101,11 +88,7 @@ def _tone(name: str) -> Tone:
 def _outline(
     samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
 ) -> tuple[tuple[float, float], ...]:
-    """Return the corners of one layer, as `Layer.points` stores them.
-
-    `below` and `above` are the heights of the bottom and the top of the layer at each sample, as numbers of nodes.
-    `span` is the start and end of the time axis, `highest` the top of the scale.
-    """
+    """Return the corners of one layer between the heights `below` and `above` at each sample."""
     start, end = span
 
     def share(at: datetime) -> float:

@@ -12,20 +12,13 @@ from faultbridge.serve.presentation.entry_rows import Document
 
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
-    """Return the limit that a policy sets for a breaker.
-
-    The result is None if `policy` is None, or if the policy sets no limit for the scope of the breaker.
-    """
+    """Return the limit that a policy, if there is one, sets for the scope of a breaker, or None."""
     scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 
 
 def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
-    """Return two texts about an open or half-open breaker: what ends this state, and what follows.
-
-    With `limit`, the first text about an open breaker states which time without a further failed node ends the state.
-    It also states the earliest end, if this is after `now`. For a breaker that `stays_open`, it states neither.
-    """
+    """Return two texts about an open or half-open breaker: what ends this state, and what follows."""
     trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
     if breaker["state"] == "half_open":
         return (

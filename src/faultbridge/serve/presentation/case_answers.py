@@ -1,8 +1,4 @@
-"""Case answers: the questions of an operator about a case, with their answers.
-
-The questions are: what happened, why it was not repaired, why this action, what was done, what happens now, and what to
-do. The first sentence of each answer can be read alone.
-"""
+"""Case answers: the questions of an operator about a case; the first sentence of an answer stands alone."""
 
 from __future__ import annotations
 
@@ -187,11 +183,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
 
 
 def situation(case: Document) -> str:
-    """Return the situation of a case, which is its key in the tables of this module.
-
-    The situation is the status of the case, such as `open`. A detail follows for some statuses: what a queued or open
-    case waits for, how a case was resolved, or what stopped the repair of an escalated case.
-    """
+    """Return the key of a case in the tables of this module: its status, with a detail for some statuses."""
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
     if status == "queued" and case["attempt"]:
@@ -221,10 +213,7 @@ def advice_for(case: Document) -> Advice:
 
 
 def without_repair(case: Document) -> str:
-    """Return a text template that states why a case has no repair.
-
-    It is "" if the case was repaired or its repair runs.
-    """
+    """Return a template that states why a case has no repair; "" if it was repaired or is in repair."""
     exact = str(case["resolution"]) if case["resolution"] else situation(case)
     if exact == "queued approval" and not (case["approval"] or {}).get("by_rule", True):
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
@@ -261,10 +250,7 @@ _STEP_TEXTS = {
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
-    """Yield one sentence for each attempt, or for successive attempts with equal actions and results.
-
-    Of each attempt, only the first MAX_STEPS steps are described.
-    """
+    """Yield one sentence for each attempt, or for successive attempts with equal actions and results."""
     courses = [
         _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
     ]
@@ -322,10 +308,7 @@ _REPAIRED = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question and its answer: sentences, commands that an operator may run, and a runbook.
-
-    `nodes` are the other nodes with a live case, if an open breaker delays the repair.
-    """
+    """One question with sentences, commands, a runbook and the nodes that keep a breaker open."""
 
     question: str
     sentences: tuple[str, ...]
@@ -340,10 +323,7 @@ class Answer:
 
 
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
-    """Return the questions about a case with their answers, in the order in which an operator reads them.
-
-    The question why a case was not repaired, or what delayed its repair, is included only if it applies.
-    """
+    """Return the questions that apply to a case with their answers, in the order of reading."""
     advice, values = advice_for(facts.case), case_values(facts)
     refusal = tuple(_refusal(facts, values))
     return (
@@ -363,11 +343,7 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 
 
 def _asked_about_action(facts: CaseFacts) -> str:
-    """Return the question about the repair action of a case, which depends on how far the repair is.
-
-    If the action was taken or runs, or if an operator ordered the quarantine, the question is why this action was
-    chosen. Otherwise, the question is which action is planned, or was planned.
-    """
+    """Return the question about the repair action: why it was chosen, or which one is planned."""
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
     if acted or case["status"] == "in_progress" or case["resolution"] in DONE or case["code"] == "operator.quarantine":
@@ -470,10 +446,7 @@ def _swap(steps: Sequence[Document]) -> str:
 
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:
-    """Return each line of a template as a sentence, with the values inserted.
-
-    A value with several lines stays in one sentence.
-    """
+    """Return each line of a template as a sentence; a value of several lines stays in one sentence."""
     return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
 
 

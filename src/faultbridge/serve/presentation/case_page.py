@@ -1,15 +1,4 @@
-"""Cases: the content of the page of a case: answers to questions, phases, attempts and entries.
-
-Read in this order:
-
-- `serve.presentation.case_values`: the documents from which the page of a case is built. The values that these
-  sentences insert
-- `serve.presentation.case_values`, `serve.presentation.case_answers`: why the case waited, and what each attempt did
-- `serve.presentation.case_answers`: why the case was not repaired, what happens next and what to do, as sentences.
-  The questions about a case with their answers
-
-Tests: tests/presentation.
-"""
+"""The page of a case: answers (`case_answers`), phases, attempts and entries."""
 
 from __future__ import annotations
 
@@ -78,12 +67,7 @@ class Period:
 
 
 def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
-    """Return the lanes of a chart that shows how the time of a case was spent.
-
-    There is one lane for each kind of wait and for each repair step of an attempt, in the order of their first start.
-    Times of no length are left out. If the first entries of the case are missing, there is one lane for each phase
-    instead.
-    """
+    """Return a lane for each kind of wait and repair step, or for each phase if first entries are missing."""
     changes = of_type(entries, CASE_STATUS, NOTE, STEP)
     first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
     is_complete = first is not None and not first["data"].get("from")
@@ -107,10 +91,7 @@ def _bar(period: Period) -> Bar:
 
 
 def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
-    """Yield the periods between the changes of a case.
-
-    A wait is named after the change that starts it, and a repair step after the change that ends it.
-    """
+    """Yield the periods of a case: a wait is named after its first change, a step after its last."""
     name, tone, start, attempt = "", Tone.WAIT, end, 0
     for change in changes:
         at, data, kind = occurred_at(change), change["data"], change["metadata"]["event_type"]
@@ -142,19 +123,13 @@ def _current(case: Document) -> str:
 
 
 def current_phase(case: Document) -> str:
-    """Return what a running attempt does now, by the last phase of the case.
-
-    The result is "" if no attempt runs, or if there is no text for the phase.
-    """
+    """Return what a running attempt does now; "" if none runs or the phase has no text."""
     phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
     return _PHASE_TEXTS.get(phase, "")
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:
-    """Yield one period for each phase of a case, with the length that the case's document states.
-
-    The periods follow one another without gaps, and the last one ends at `end`.
-    """
+    """Yield one period for each phase with its stated length, the last one until `end`."""
     phases = case["phases"]
     at = end - timedelta(milliseconds=sum(phases.values()))
     for number, (name, milliseconds) in enumerate(phases.items(), 1):
@@ -231,11 +206,7 @@ class CasePage:
 
 
 def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
-    """Return the page of a case.
-
-    `pages` are the notifications that operators got about the case. `older` states that the case has entries
-    before those in `facts`.
-    """
+    """Return the page of a case with its notifications; `older` if entries before those in `facts` exist."""
     case, rows = facts.case, entry_rows(facts.entries)
     closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
     end = closed or max([now, *(row.at for row in rows)])

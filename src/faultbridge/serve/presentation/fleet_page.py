@@ -14,10 +14,7 @@ from faultbridge.serve.presentation.tones import CLUSTER, NODE, Mark, mark
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """What the fleet page shows about one cluster.
-
-    `lost_ms` is the lost GPU time of the latest cases of the page's period, in milliseconds of one GPU.
-    """
+    """What the fleet page shows about one cluster; `lost_ms` is in milliseconds of one GPU."""
 
     cluster: Document
     nodes: Sequence[GridNode]
@@ -62,10 +59,7 @@ class FleetPage:
 
 
 def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
-    """Return the fleet page, with the numbers of each cluster and their totals.
-
-    `since` is the start of the period whose cases count for the lost GPU time.
-    """
+    """Return the fleet page, with totals; cases since `since` count for the lost GPU time."""
     shown = tuple(_cluster(one, gpus_by_type) for one in clusters)
     healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
     nodes = sum(one.nodes for one in shown)

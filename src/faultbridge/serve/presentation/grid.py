@@ -1,7 +1,4 @@
-"""Grid: the nodes of a cluster by group and failure domain.
-
-For a cluster of more than 1,000 nodes, only the nodes that are not healthy are listed. The others are counted.
-"""
+"""Grid: a cluster's nodes by group and failure domain; above 1,000 nodes healthy ones are only counted."""
 
 from __future__ import annotations
 
@@ -47,10 +44,7 @@ class NodeGroup:
 
 
 def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
-    """Return the nodes of a cluster by group and failure domain.
-
-    The groups, the domains and the nodes are in the order of their names.
-    """
+    """Return the nodes of a cluster by group and failure domain, each in the order of names."""
     members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
     for node in nodes:
         members[node.group or "no group", node.domain or ""].append(node)
@@ -91,11 +85,7 @@ class GpuShare:
 
 
 def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuShare:
-    """Count the GPUs of nodes, and those of nodes in service.
-
-    `gpus_by_type` maps an instance type to its number of GPUs. A node of an unknown instance type counts as a node
-    without GPUs.
-    """
+    """Count the GPUs of nodes, and those in service; an unknown instance type has no GPUs."""
     total = serving = 0
     for node in nodes:
         gpus = gpus_by_type.get((node.instance_type or "").removeprefix("ml."), 0)

@@ -26,10 +26,7 @@ MIN_SPAN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time with a text; `running` is True if the span has not ended.
-
-    `target` is a link to the entry from which the bar was made, or empty.
-    """
+    """A span of time with a text; `running` if it has not ended, `target` links to its entry."""
 
     start: datetime
     end: datetime
@@ -66,20 +63,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of lanes (named rows of bars) on a common time axis from `start` to `end`.
-
-    `end` must be later than `start`; `make_chart` ensures this.
-    """
+    """A chart of lanes (named rows of bars) on a common time axis; `end` is later than `start`."""
 
     start: datetime
     end: datetime
     lanes: tuple[Lane, ...]
 
     def share(self, at: datetime) -> float:
-        """Return the position of a time on the axis, from 0 (`start`) to 1 (`end`).
-
-        A time before `start` has the position 0, and a time after `end` has the position 1.
-        """
+        """Return the position of a time on the axis, from 0 (`start`) to 1 (`end`), clipped."""
         return min(max((at - self.start) / (self.end - self.start), 0.0), 1.0)
 
     @property
@@ -94,10 +85,7 @@ class Chart:
 
 
 def make_chart(start: datetime, end: datetime, lanes: Iterable[Lane]) -> Chart:
-    """Return a chart of lanes from `start` to `end`; bars are clipped to this span of time.
-
-    Bars outside the span, and lanes without bars, are omitted. The span is at least one second long.
-    """
+    """Return a chart of lanes, clipped to a span of at least one second, without empty lanes."""
     end = max(end, start + MIN_SPAN)
     clipped = (replace(lane, bars=tuple(_clip(lane.bars, start, end))) for lane in lanes)
     return Chart(start, end, tuple(lane for lane in clipped if lane.bars))
@@ -137,11 +125,7 @@ DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The span of time that a page shows.
-
-    `running` is True if the span reaches the present. The bar of a status or condition that has not ended is then
-    marked as running.
-    """
+    """The span of time that a page shows; `running` if it reaches the present."""
 
     start: datetime
     end: datetime
@@ -154,11 +138,7 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return a lane with one bar for each period in a status.
-
-    The changes of status come from the entries of the type `kind`. Each bar ends at the next change, and the last bar
-    at the end of the span. If a case was resolved or expired, the bar of this final status has no length.
-    """
+    """Return a lane with one bar for each period in a status; a resolved case's last bar has no length."""
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))
     for number, change in enumerate(changes):
@@ -189,12 +169,7 @@ def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Spa
 
 
 def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each condition, with one bar from each detection until the condition is cleared.
-
-    Each bar shows the reporters of the condition. `active` are the node's conditions now. They add lanes for conditions
-    that began before the first entry. If the span reaches the present, a condition that was not cleared is shown only
-    if it is in `active`.
-    """
+    """Return one lane a condition, with a bar from each detection to its end; `active` adds earlier ones."""
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:
         open_bars[_condition_name(condition)] = (from_text(str(condition["since"])), condition, "")
@@ -235,12 +210,7 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 
 
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
-    """Return one lane for each attempt number, with one bar for each repair step.
-
-    The first bar begins at the start of the attempt, if an entry records it, and each other bar at the end of the
-    previous step. A bar ends with the outcome of its step. Attempts of different cases with the same number share a
-    lane.
-    """
+    """Return one lane for each attempt number, with one bar for each repair step."""
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)
         for change in of_type(entries, CASE_STATUS)

@@ -1,7 +1,4 @@
-"""Incident page: the shared cause, the nodes of the failure domain, and the cases that wait.
-
-A chart shows the number of affected nodes over time.
-"""
+"""Incident page: the shared cause, the nodes of the failure domain over time, and the cases that wait."""
 
 from __future__ import annotations
 
@@ -40,11 +37,7 @@ class DomainNode:
 
 @dataclass(frozen=True, slots=True)
 class DomainPart:
-    """One part of the failure domain, such as a rack below a spine switch, with its nodes.
-
-    If the failure domain has more than 1,000 registered nodes, `nodes` has only affected nodes and nodes with a waiting
-    case.
-    """
+    """One part of the failure domain, such as a rack, with its (in a large domain, affected) nodes."""
 
     name: str
     total: int
@@ -95,11 +88,7 @@ def incident_page(
     older: bool,
     meaning: str = "",
 ) -> IncidentPage:
-    """Return the page of an incident; `nodes` are the registered nodes of its failure domain.
-
-    `meaning` is the name of the incident's fault code in the catalog. `older` states that the incident has entries
-    before those in `entries`.
-    """
+    """Return the page of an incident; `nodes` are those of its domain, `meaning` is its code's name."""
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
     opened = from_text(str(incident["opened_at"]))

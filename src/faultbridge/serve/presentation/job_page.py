@@ -54,10 +54,7 @@ _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
 def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
-    """Return the questions about a job with their answers.
-
-    `verdict` is the recorded verdict on the job, if there is one. `hits` are the faults that affected the job.
-    """
+    """Return the questions about a job with their answers, from its verdict and its faults."""
     explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
     if job["ended_at"] is None:
@@ -150,10 +147,7 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A node of the job: whether a fault of the node affected the job, and its ranks, if they are known.
-
-    `ranks` is a text such as `0-7`.
-    """
+    """A node of the job: whether a fault affected the job, and its ranks, such as `0-7`, if known."""
 
     node: str
     affected: bool
@@ -162,10 +156,7 @@ class JobNode:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """The content of the page of a job.
-
-    `explanation` is empty if the entries contain no verdict on the job.
-    """
+    """The content of the page of a job; `explanation` is empty without a verdict."""
 
     cluster: str
     job_id: str

@@ -61,11 +61,7 @@ _STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
 
 
 def job_lanes(jobs: Iterable[Document], node: str, span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each job, with a bar from the job's start to its end.
-
-    The bar of a job that still runs ends with the span. If a fault of `node` affected the job, the text of the bar
-    states this.
-    """
+    """Return one lane for each job, with a bar that states whether a fault of `node` affected it."""
     return tuple(Lane(f"job {one['job_id']}", (_job_bar(one, node, span),)) for one in jobs)
 
 

@@ -39,11 +39,7 @@ _COMMAND = re.compile(r"`([^`]+)`")
 
 
 def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
-    """Yield the questions about a node with their answers.
-
-    `case` has the facts of the node's live case, or of its last case if none is live. It is None if the node had no
-    case.
-    """
+    """Yield the questions about a node with their answers; `case` is its live or last case, or None."""
     if node["case"] and case is not None:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
         return
@@ -129,11 +125,7 @@ def node_page(
     followed: int = 0,
     case: CaseFacts | None = None,
 ) -> NodePage:
-    """Return the page of a node; `older` states that the span has entries before those in `entries`.
-
-    `followed` is the number of the node's followed jobs. `jobs` are the first of these, sorted by id. `case` has the
-    facts of the node's live case, or of its last case if none is live. It is None if the node had no case.
-    """
+    """Return the page of a node; `jobs` are the first of the `followed` jobs, `case` the live or last one."""
     rows, live = entry_rows(entries), node["case"]
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)

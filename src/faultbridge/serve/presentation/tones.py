@@ -1,7 +1,4 @@
-"""Tones: how urgent a status is to a reader.
-
-A page shows a tone as color, symbol and text, never as color alone.
-"""
+"""Tones: how urgent a status is to a reader; a page shows it as color, symbol and text."""
 
 from __future__ import annotations
 
