@@ -1,7 +1,4 @@
-"""Admit: decide which queued cases may start a repair now, and why refused cases must wait.
-
-The rule is pure; `repair/admission.py` applies it to the table.
-"""
+"""Admit: decide which queued cases may start a repair now; `repair/admission.py` applies the rule."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ FIELDS = "minute, hour, day of month, month, day of week"
 
 
 def is_open(window: Window, now: datetime) -> bool:
-    """Return whether a maintenance window is open at `now`.
-
-    A window is open from its start until its duration has passed. At exactly this end, the window is closed.
-    """
+    """Return whether a maintenance window is open at `now`; at exactly its end, it is closed."""
     from cronsim import CronSim
 
     # The search backwards excludes its start, so it starts in the next minute to include the current one.
@@ -41,10 +35,7 @@ def is_open(window: Window, now: datetime) -> bool:
 
 
 def check_cron(text: str) -> None:
-    """Check that a text is a cron expression of five fields.
-
-    Any other text raises ValueError, whose message lists the five fields.
-    """
+    """Raise ValueError unless a text is a cron expression of five fields."""
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != len(FIELDS.split(", ")):
@@ -119,10 +110,7 @@ class AdmissionRequest:
 
     @property
     def breaker(self) -> Breaker | None:
-        """Return the strictest breaker that limits repairs of the case's node, or None.
-
-        A breaker limits repairs while it is open or half open.
-        """
+        """Return the strictest open or half-open breaker that limits repairs of the node, or None."""
         return self.control.breaker(self.queued.domain)
 
 
@@ -134,10 +122,7 @@ def admit(
     holds: Iterable[UpdateHold] = (),
     use: IsolationUse | None = None,
 ) -> Admission:
-    """Return the most urgent cases that no check refuses, at most `MAX_PICKS`, and the refused cases.
-
-    `holds` are the pauses of repairs in groups that their owners update. `use` is the use of the isolation budget.
-    """
+    """Return the most urgent cases that no check refuses, at most `MAX_PICKS`, and the refused cases."""
     in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
@@ -186,10 +171,7 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_update(request: AdmissionRequest) -> Refused | None:
-    """Refuse a repair in a group whose repairs pause for an update by the group's owner.
-
-    Returns None for any other group, and for a verification, because it changes no instance.
-    """
+    """Refuse a repair, except a verification, in a group whose repairs pause for its owner's update."""
     queued = request.queued
     hold = next((one for one in request.holds if one.group == queued.group), None)
     if hold is None or not queued.repair_action.needs_slot:
@@ -282,10 +264,7 @@ def recent_evictions(control: Control, code: str, now: datetime) -> list[str]:
 
 
 def _check_isolation(request: AdmissionRequest) -> Refused | None:
-    """Refuse the repair of a node that still serves, if the isolation budget gives no permit to take it out.
-
-    The permit itself is taken when the node is isolated.
-    """
+    """Refuse the repair of a serving node without a permit, which is taken only when the node is isolated."""
     queued, use = request.queued, request.use
     if use is None or not queued.needs_permit:
         return None

@@ -52,20 +52,14 @@ IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "ac
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The percentage and the number of nodes out of service that make a cluster critical.
-
-    Both must be reached.
-    """
+    """The percentage and number of nodes out of service which, both reached, make a cluster critical."""
 
     critical_percent: int = 20
     critical_nodes: int = 2
 
 
 def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
-    """Return the number of nodes by status. `bad` contains the number in each status except healthy.
-
-    The result counts all other nodes of the `expected` number as healthy. A status without nodes is left out.
-    """
+    """Return the number of nodes by status; nodes of `expected` that are not in `bad` are healthy."""
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}
     return {status: counts[status] for status in sorted(counts) if counts[status]}
@@ -77,10 +71,7 @@ def in_service(counts: Mapping[str, int]) -> int:
 
 
 def provider_health(conditions: Iterable[ProviderCondition]) -> str:
-    """Return the provider's health: `action_required`, `recovering` or `in_service`.
-
-    `action_required` means that an operator must act. `recovering` means that any other condition is open.
-    """
+    """Return `action_required` (by an operator), `recovering` (any other condition) or `in_service`."""
     kinds = {one.kind for one in conditions}
     if kinds & NEEDS_OPERATOR:
         return ACTION_REQUIRED
@@ -160,10 +151,7 @@ def evaluate_breakers(
     node_counts: Mapping[str | None, int],
     now: datetime,
 ) -> tuple[BreakerChange, ...]:
-    """Return the state changes of a cluster's breakers that are due now.
-
-    `node_counts` maps each failure domain to its number of nodes, and None to the number of nodes in the cluster.
-    """
+    """Return the state changes of a cluster's breakers that are due now; None counts the cluster."""
     failing, limits = list(failing), tuple(limits)
     changes = (
         _change(name, limit, breakers.get(name), tally, now)
@@ -202,10 +190,7 @@ def _tallies(
     node_counts: Mapping[str | None, int],
     breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
-    """Yield the name and node counts of each breaker of a limit: one for the cluster, or one per domain.
-
-    A failure domain without failing nodes and without a stored breaker is left out.
-    """
+    """Yield the name and counts of each breaker of a limit whose domain has failing nodes or a stored breaker."""
     if limit.scope is BreakerScope.CLUSTER:
         yield breaker_name(limit.scope), Tally(tuple(failing), node_counts.get(None, 0))
         return

@@ -117,10 +117,7 @@ LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
 
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return the time until which a node is excluded from repairs, or None if it is not excluded now.
-
-    The result is `FOREVER` if the exclusion has no end.
-    """
+    """Return until when a node is excluded from repairs (`FOREVER` without an end), or None."""
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)
@@ -136,10 +133,7 @@ def exclusion_reason(state: NodeState, config: ClusterConfig, now: datetime) -> 
 
 
 def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return the time before which a condition opens no case, or None if it may open a case now.
-
-    Until then, the node is excluded from repairs, or its absence is explained by the update of its group.
-    """
+    """Return until when an exclusion, or the update of a group, keeps a condition from opening a case."""
     hold = config.update_hold(state.placement.group, now) if is_absence(condition) else None
     ends = (opted_out_until(state, config, now), hold.until if hold else None)
     return max((end for end in ends if end is not None), default=None)
@@ -238,10 +232,7 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
 
 
 def may_be_shared(state: NodeState) -> bool:
-    """Return whether other nodes may share the cause of an active fault of the node.
-
-    An incident may then explain the fault, which otherwise requires an operator.
-    """
+    """Return whether an incident may explain a fault that otherwise requires an operator."""
     return any(condition.family is not None for condition in state.active())
 
 

@@ -54,11 +54,7 @@ def raise_isolation(state: NodeState, joined: Iterable[Condition], policy: Polic
 def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise the repair action of a waiting case if a condition in `joined` needs a stronger action.
-
-    A running attempt is not changed. The attempt reads the conditions itself, before its intent (the point of no
-    return) and after its verification.
-    """
+    """Raise a waiting case's action for `joined` conditions; a running attempt reads them itself."""
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:
         return state, ()
@@ -169,10 +165,7 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -
 
 
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
-    """Open a case for the worst actionable condition, or defer it while the node is excluded from repairs.
-
-    The case is also deferred while the node is absent because the owner of its group updates the group.
-    """
+    """Open a case for the worst condition, or defer it while the node is excluded or its group updates."""
     condition = _case_condition(decided.state, changes, rules, now)
     deferred = deferred_until(decided.state, condition, rules.config, now) if condition else None
     decided = replace(decided, state=replace(decided.state, case_deferred_until=deferred))
@@ -282,10 +275,7 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Set the status to degraded while a condition of severity warning or worse is active, else healthy.
-
-    An isolated node stays degraded. A node with another status than degraded or healthy is not changed.
-    """
+    """Set the status to degraded while a condition is a warning or the node isolated, else healthy."""
     state = decided.state
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     if state.status is NodeStatus.HEALTHY and impaired:

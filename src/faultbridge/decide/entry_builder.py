@@ -39,10 +39,7 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
 
 
 def gpu_time_lost(case: Case, end: datetime) -> int | None:
-    """Return the case's duration in ms times the node's number of GPUs; None if that number is unknown.
-
-    If no attempt started and the number is known, the result is 0.
-    """
+    """Return the case's milliseconds times the GPUs, 0 without an attempt, None for unknown GPUs."""
     if case.gpus is None:
         return None
     attempted = CaseStatus.IN_PROGRESS in case.marks
@@ -88,10 +85,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a change: a fault entry, or a note if the change has no condition.
-
-    `catalog` is the version of the fault catalog.
-    """
+    """Draft the entry of a change: a fault entry, or a note if the change has no condition."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -286,8 +280,5 @@ MAX_LISTED = 50
 
 
 def node_list(names: Collection[str], count: int | None = None) -> dict[str, Any]:
-    """Return the number of nodes and the first fifty names, sorted, as event data.
-
-    `count` is the number of all nodes; None means that `names` contains all of them.
-    """
+    """Return the number of nodes (`count`, or all names) and the first fifty names, as event data."""
     return {"count": len(names) if count is None else count, "listed": sorted(names)[:MAX_LISTED]}

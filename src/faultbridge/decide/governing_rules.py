@@ -27,10 +27,7 @@ _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An active condition that needs a case, its policy rule, and the repair action of the rule.
-
-    The repair action is None if the rule permits none for this condition.
-    """
+    """An active condition that needs a case, its rule, and the rule's repair action, or None if it permits none."""
 
     condition: Condition
     rule: Rule
@@ -57,10 +54,7 @@ def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | Non
 
 
 def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
-    """Return the strongest requirement of the node if its repair action is `action` or a stronger one.
-
-    If the strongest requirement has a weaker repair action, or there is no requirement, the result is None.
-    """
+    """Return the strongest requirement if it needs `action` or a stronger one, else None."""
     found = strongest_requirement(state, policy)
     enough = found is not None and _strength(found)[0] >= _ORDER.index(action)
     return found if enough else None
@@ -174,10 +168,7 @@ _NOTHING = _ORDER.index(RepairAction.VERIFY)
 
 
 class Choice(NamedTuple):
-    """The chosen repair action, or None if an operator must act.
-
-    `reason` states why the requested action was not chosen, or why the node is only verified. Otherwise, it is empty.
-    """
+    """The chosen repair action, or None if an operator must act, and why it is not the requested one."""
 
     repair_action: RepairAction | None
     reason: str = ""
@@ -209,10 +200,7 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 
 
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
-    """Return the strongest repair action that the case or a confirmed active condition requires.
-
-    A condition is confirmed if it is not claimed, or if a verification has failed while it was active.
-    """
+    """Return the strongest action that the case or a confirmed active condition requires."""
     return max((case.repair_action, *_required(believed(state), policy)), key=_ORDER.index)
 
 
@@ -280,10 +268,7 @@ MAX_PROBATIONS = 8
 
 
 class Response(NamedTuple):
-    """The repair action for a condition, or None if an operator must act.
-
-    `probation` is the probation during which the condition is a relapse, or None if it is no relapse.
-    """
+    """The action for a condition (None: an operator must act), and the probation if it is a relapse."""
 
     repair_action: RepairAction | None
     probation: Probation | None = None
@@ -316,11 +301,7 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 
 
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
-    """Put a node on probation for the fault of a case whose repair was verified.
-
-    A relapse (`Probation.is_relapse`) during the probation needs a stronger repair action. The node is unchanged if it
-    has no instance, or if the policy sets no probation.
-    """
+    """Put the node on probation for a verified repair, if it has an instance and the policy a probation."""
     if state.incarnation is None or not limits.probation:
         return state
     until, instance = now + limits.probation, state.incarnation.instance
@@ -374,10 +355,7 @@ def orchestrator_timed_out(state: NodeState, policy: Policy, now: datetime) -> b
 
 
 def reason_to_proceed(state: NodeState, policy: Policy, now: datetime) -> str | None:
-    """Return why a repair may proceed without the orchestrator, or None if it must wait.
-
-    Without a live case, the result is None.
-    """
+    """Return why a repair may proceed without the orchestrator, or None if it must wait."""
     case = state.live_case
     if case is None or not orchestrator_timed_out(state, policy, now):
         return None

@@ -59,11 +59,7 @@ class Pairing:
 
 
 def may_change_instance(state: NodeState) -> bool:
-    """Return whether the inventory may change a node's instance.
-
-    The result is False if the node is retired, being replaced or not registered. It is also False while a repair
-    attempt controls the node, unless the attempt only waits for the provider's own repair.
-    """
+    """Return whether the inventory may change the instance: not of a node that is retired, replaced or in repair."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
     case = state.live_case

@@ -23,11 +23,7 @@ NORMAL = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A node whose counters rise much faster than those of its group.
-
-    `value` is the node's rise per hour, `median` the median of the group, `peers` the number of other nodes. `score` is
-    the distance of `value` from the median, in hundredths of a robust standard deviation (see `find_outliers`).
-    """
+    """A node whose counters rise much faster per hour than those of its peers; `score` is in hundredths."""
 
     value: int
     median: int
@@ -36,11 +32,7 @@ class Outlier:
 
 
 def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
-    """Return how much a counter total rises per hour, or None if the two samples cannot be compared.
-
-    The result is None without an earlier sample, after a change of instance or boot, after a reset of the counter, and
-    for samples less than 30 minutes apart.
-    """
+    """Return a counter's rise per hour; None for samples of another instance, boot or within 30 minutes."""
     if before is None or before.incarnation != after.incarnation or after.total < before.total:
         return None
     elapsed = after.at - before.at
@@ -48,10 +40,7 @@ def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
 
 
 def main_part(before: Baseline | None, after: Baseline) -> str | None:
-    """Return the component that caused more than half of the rise of a counter total, or None.
-
-    The result is also None if `before` has no totals of components.
-    """
+    """Return the component, if known, that caused more than half of the rise of a counter total."""
     if before is None or not before.parts:
         return None
     rises = {key: total - before.parts.get(key, 0) for key, total in after.parts.items()}

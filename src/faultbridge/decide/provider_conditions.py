@@ -49,10 +49,7 @@ def open_conditions(
 
 
 def target_size(expected: int, registered: Mapping[str, int], status: ProviderStatus) -> int:
-    """Return how many nodes a cluster should have: its registered nodes, and those that its groups lack.
-
-    A desired size below the number of registered nodes does not reduce the result: a node counts until it is retired.
-    """
+    """Return the cluster's size: its nodes until they are retired, and those that its groups lack."""
     return expected + sum(max(status.groups[name].desired - registered.get(name, 0), 0) for name in status.groups)
 
 
@@ -100,10 +97,7 @@ def _has_surplus(group: str, registered: Mapping[str, int], status: ProviderStat
 def update_conditions(
     holds: Iterable[UpdateHold], status: ProviderStatus, now: datetime
 ) -> Iterator[ProviderCondition]:
-    """Yield a condition for each group that its owner updates now.
-
-    The condition is `updating`, or `update_overdue` once the pause of the group's repairs has reached its deadline.
-    """
+    """Yield `updating`, or `update_overdue` past the pause's deadline, for each group in an update."""
     for hold in holds:
         group = status.groups.get(hold.group)
         if not hold.running or group is None or group.update is None:

@@ -1,8 +1,4 @@
-"""Required order: the command that an operator must run before a node or its case can continue.
-
-The rule is pure. `serve/ops/required_orders.py` applies it to the nodes of a cluster. If the state of a node requires
-no order, the state is final or changes without an operator.
-"""
+"""Required order: the command without which a node or case cannot continue (`serve/ops/required_orders.py`)."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ class RequiredOrder:
 
 
 def required_order(state: NodeState, config: ClusterConfig, now: datetime, control: Control) -> RequiredOrder | None:
-    """Return the command without which a node or its case cannot continue, or None if none is needed.
-
-    `control` contains the pause and the breakers of the cluster.
-    """
+    """Return the command without which a node or its case cannot continue, or None."""
     case = state.live_case
     if state.status in {None, NodeStatus.RETIRED}:
         return None
@@ -43,11 +36,7 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 
 
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
-    """Return the command for an escalated case: `faultbridge node return`.
-
-    If Faultbridge tried to replace the node, and no group is registered for it, the command is instead
-    `faultbridge node add`, which names the group.
-    """
+    """Return the command for an escalated case: return the node, or add it with a missing group."""
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
     if not (was_to_be_replaced and config.acts and state.placement.group is None):
         return _on_node("return", state, f"the case is escalated: {case.reason}")
@@ -100,10 +89,7 @@ def permission_order(config: ClusterConfig) -> RequiredOrder | None:
 
 
 def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
-    """Return the command that ends an unlimited exclusion of the node from repairs.
-
-    Without such an exclusion, the result is None.
-    """
+    """Return the command that ends an unlimited exclusion of the node from repairs, or None."""
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None
     if state.ignored.by != LABEL:
@@ -136,10 +122,7 @@ class NoRepair:
 
 
 def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return why a node in service has faults but no case.
-
-    Returns None if the node has no faults, has a live case, or is not in service.
-    """
+    """Return why a node in service has faults but no case, or None."""
     faults = tuple(state.active())
     if not faults or state.live_case is not None or state.status is None or not state.status.in_service:
         return None

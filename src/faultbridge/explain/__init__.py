@@ -1,6 +1,5 @@
-"""Explains why a job died, and decides whether it may restart.
+"""Explains why a job died, and decides whether it may restart, from the content of files and times.
 
-`dumps` finds the ranks that other ranks wait for, in dumps of the PyTorch Flight Recorder. `signals` converts logs and
-dumps to signals. `verdict` compares the signals with failure mechanisms, which are known ways in which jobs die. The
-package and customers define these mechanisms as data. Callers pass the content of the files and the times.
+`dumps` finds the ranks that others wait for in PyTorch Flight Recorder dumps, `signals` converts logs and dumps to
+signals, `verdict` compares these with failure mechanisms, which are data.
 """

@@ -70,18 +70,11 @@ class ClusterReplay:
 
     @property
     def follows_breakers(self) -> bool:
-        """Whether the recorded breaker states apply in the replay.
-
-        They apply if the policy that was in force has the same breaker limits as the tested policy.
-        """
+        """Whether the recorded breaker states apply: both policies have the same breaker limits."""
         return self.recorded_limits == self.rules.policy.breakers
 
     def apply(self, commit: Commit) -> None:
-        """Apply the recorded pauses and breaker changes of a commit.
-
-        If the breaker limits of the recorded and the tested policy differ, the only breaker change that is applied is
-        an operator's order to close the breakers.
-        """
+        """Apply recorded pauses and breaker changes; under other limits only an operator's closing order."""
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
             if data["kind"] == "pause":
@@ -101,10 +94,7 @@ class ClusterReplay:
         self.control = replace(self.control, breakers={**self.control.breakers, **changed})
 
     def update_breakers(self, now: datetime) -> None:
-        """Open and close breakers under the tested policy, by the number of nodes with live cases.
-
-        Absorbed cases do not count. Nothing changes if the recorded breaker states apply.
-        """
+        """Open and close breakers by the nodes with live cases, unless the recorded states apply."""
         limits = self.rules.policy.breakers
         if self.follows_breakers:
             return
@@ -122,10 +112,7 @@ class ClusterReplay:
         self._set_breakers({one.name: one.breaker for one in moved})
 
     def refusal(self, track: Track, case: Case, action: RepairAction, now: datetime) -> Refused | None:
-        """Return why admission under the tested policy refuses a queued case now; None if it admits the case.
-
-        Other queued cases are not considered.
-        """
+        """Return why admission refuses a queued case now, without regard to other cases; else None."""
         refused = admit(self.control, self.rules.policy, (_queued(track, case, action),), now).refusals
         return refused[0] if refused else None
 
@@ -191,10 +178,7 @@ class InStep:
     cluster: ClusterReplay
 
     def replay(self, track: Track, commit: Commit) -> list[Decision]:
-        """Replay one commit of a node, update `track.state`, and return the compared decisions.
-
-        If a decision differs, `track.state` is the node without the recorded decision.
-        """
+        """Replay one commit of a node, update `track.state`, and return the compared decisions."""
         before = placed(track.state, commit)
         changes, conditions = self.reader.changes(before, commit)
         before = replace(before, conditions=conditions)
@@ -215,10 +199,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Apply a recorded commit, with whose decisions the tested policy agrees, to a node.
-
-        The case of the node keeps the rule that the tested policy selected, not the recorded rule.
-        """
+        """Apply a recorded commit to a node, whose case keeps the rule that the tested policy selected."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -285,10 +266,7 @@ class InStep:
         return Decision(commit.at, track.state.key.node, case.id, theirs, mine, refused)
 
     def admission(self, track: Track, case: Case, now: datetime) -> tuple[RepairAction | None, str]:
-        """Return the repair action of the next attempt, and the reason why the attempt must wait.
-
-        The action is None if an operator must act. The reason is empty if the attempt need not wait.
-        """
+        """Return the next attempt's action (None: an operator must act), and why it must wait."""
         policy = self.cluster.rules.policy
         action = choose_repair_action(track.state, case, policy).repair_action
         if action is None:
@@ -327,11 +305,7 @@ class InStep:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return True if the decision stages produced a commit.
-
-    The stages run in the sweep, after records that changed conditions, and after an operator order that changed a
-    condition.
-    """
+    """Return whether the decision stages produced a commit: the sweep, changed conditions, or an order."""
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False
@@ -423,11 +397,7 @@ class Counterfactual:
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply the recorded changes of conditions in a commit to a diverged node.
-
-        If there are changes, the simulated case of the node then continues. Changes that a recorded repair of the node
-        caused are ignored, because the simulation does not have this repair.
-        """
+        """Apply the changes of conditions that no recorded repair caused, and continue the simulated case."""
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
         if repairing or not changes:
@@ -437,11 +407,7 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return when the simulated case of a diverged node needs its next step (`settle`).
-
-        The result is None if the node has no live case, or if no time of a next step is known, such as for an escalated
-        case.
-        """
+        """Return when the simulated case needs its next step, or None if that is not known."""
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             return None
@@ -451,11 +417,7 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Advance the simulated case of a diverged node by one step.
-
-        A step can decide about the case, and start or finish an attempt. Without a live case, the simulated course
-        ends. `next_timer` returns the time of the next step.
-        """
+        """Advance the simulated case of a diverged node by one step; without one, its course ends."""
         case = track.state.live_case
         if case is None:
             self._end(track, at)
@@ -574,17 +536,11 @@ class Counterfactual:
 
 
 def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
-    """Return a node's state after a check of the approval deadline of its live case.
-
-    If the deadline has passed without an answer, the case is escalated. Otherwise the state is unchanged.
-    """
+    """Return a node's state, escalated if its approval request is past its deadline."""
     return expire_approval(Transition(state), at).state
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the time of the next step of each simulated case, with its node, in order of time.
-
-    Diverged nodes without a known next step are left out.
-    """
+    """Return the times of the next steps of the simulated cases, with their nodes, in order."""
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

@@ -1,7 +1,4 @@
-"""Plots: results of the lab and of the back-test as SVG charts; standard library only.
-
-This package does not run in Lambda. Tests: tests/plots.
-"""
+"""Plots: results of the back-test as SVG charts; standard library only, not for Lambda."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stacked bar: its parts by name, and half the width of the confidence interval of their sum.
-
-    `margin` is None if there is no confidence interval.
-    """
+    """One stacked bar; `margin` is half the width of the confidence interval of its sum, if there is one."""
 
     name: str
     parts: Mapping[str, float]
@@ -36,10 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a chart; `margins` are half the widths of its confidence intervals in x and y.
-
-    The color of a point with `marked` differs from that of the other points.
-    """
+    """One point of a chart, with half the widths of its confidence intervals; `marked` has another color."""
 
     name: str
     x: float
@@ -69,10 +60,7 @@ class _Drawing:
 
 
 def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return a chart of horizontal bars as SVG.
-
-    Each bar has its total as text, and its confidence interval as a line if `margin` is set.
-    """
+    """Return a chart of horizontal bars as SVG, with their totals and confidence intervals."""
     names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
     drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
     scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
@@ -95,10 +83,7 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
 
 
 def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart of points as SVG; `axes` are the labels of the x and y axes, which start at zero.
-
-    Each point with a name gets a number, and a legend lists the names by number. `found` must not be empty.
-    """
+    """Return a chart of at least one point as SVG, with numbers and a legend; axes start at zero."""
     drawing = _Drawing(title, PLOT_HEIGHT)
     bottom, top, left = PLOT_HEIGHT - 48, 48, 70
     across = (WIDTH - left - 270) / _longest(one.x + one.margins[0] for one in found)
@@ -136,11 +121,7 @@ VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
 def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return the two charts of a lab comparison as SVG, by file name.
-
-    `systems` has the results of each compared repair system. One chart shows the lost GPU-hours by cause. The other
-    chart shows needless evictions against lost GPU-hours, and highlights the systems whose name starts with `marked`.
-    """
+    """Return charts of lost GPU-hours by cause, and of needless evictions against them, by file name."""
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
     ]
@@ -162,11 +143,7 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
 
 
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
-    """Return two charts for each cluster of a back-test as SVG, by file name.
-
-    One chart counts the repair actions by kind. The other chart shows how many repairs were right, needless,
-    undetermined or missed. Both charts compare the recorded decisions with those of the tested policy.
-    """
+    """Return charts of repairs by kind and by judgment for each cluster, as SVG by file name."""
     found = {}
     for one in clusters:
         pairs = {"record": one["recorded"], "policy": one["replayed"]}

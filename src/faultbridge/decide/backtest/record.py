@@ -59,12 +59,7 @@ class RecordedAttempt:
 
 @dataclass(slots=True)
 class Trail:
-    """The recorded course of one case.
-
-    `complete` is True if the record contains the opening of the case. `verdicts` are the results of the case's
-    diagnostics in order of time, True for passed. `lost` is the lost GPU time in milliseconds, or None if it is not
-    recorded.
-    """
+    """The recorded course of one case; `verdicts` of its diagnostics, `lost` GPU time in milliseconds."""
 
     id: str
     node: str
@@ -156,10 +151,7 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
-    """Return a node with the changes that a recorded commit made to its case.
-
-    If an attempt ended with a verified node, a probation of the length `limits.probation` starts.
-    """
+    """Return a node with a commit's changes of its case; a verified node starts its probation."""
     for event in commit.of_type(EntryType.CASE_STATUS):
         state = replace(state, case=_moved(state.case, event))
         case = state.case
@@ -174,10 +166,7 @@ def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catal
 
 
 def ordered(state: NodeState, order: str) -> NodeState:
-    """Return a node after the operator order `replace`, `return` or `cancelled` changed its case.
-
-    Any other order changes nothing. A node without a live case is returned unchanged.
-    """
+    """Return a node after the order `replace`, `return` or `cancelled` changed its live case."""
     case = state.live_case
     if case is None:
         return state
@@ -241,10 +230,7 @@ def _answered(state: NodeState, event: Event) -> NodeState:
 
 
 def with_request(state: NodeState, action: RepairAction, asked_at: datetime, answer_by: datetime) -> NodeState:
-    """Return a node whose live case waits for approval of a repair action.
-
-    A node without a live case is returned unchanged.
-    """
+    """Return a node whose live case, if any, waits for approval of a repair action."""
     case = state.live_case
     if case is None:
         return state
@@ -258,11 +244,7 @@ FIRST_PAUSE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A recorded decision about a case, and the decision of the tested policy at the same time.
-
-    `recorded` and `replayed` state the two decisions as text, such as `wait`. `reason` states why the tested policy
-    makes a case wait.
-    """
+    """A recorded decision about a case as text, such as `wait`, and that of the tested policy."""
 
     at: datetime
     node: str
@@ -300,10 +282,7 @@ class Course:
 
     @property
     def lost(self) -> int | None:
-        """The lost GPU time in milliseconds: GPUs times the duration of the case, 0 without a repair.
-
-        None if the case has no end in the replay, or if the number of GPUs is unknown.
-        """
+        """The lost GPU time in ms: GPUs times the duration of the case, 0 without a repair, None if unknown."""
         if self.ended_at is None or self.gpus is None:
             return None
         span = (self.ended_at - self.opened_at) // timedelta(milliseconds=1)
@@ -435,11 +414,7 @@ class FactReader:
 
 
 def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condition) -> None:
-    """Remove the condition that `condition` replaces because the device of the fault is now identified.
-
-    The replaced condition has another key than `key`, but the same code, start time and component type as `condition`.
-    Nothing is removed if `key` already exists.
-    """
+    """Remove the condition, with another key, that `condition` replaces with an identified device."""
     if key in conditions:
         return
     same = [name for name, one in conditions.items() if (one.code, one.since) == (condition.code, condition.since)]
@@ -449,10 +424,7 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
 
 
 def placed(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node with the placement and instance that a commit records, and ignored if it records so.
-
-    The operator orders `ignore` and `heed` determine whether the node is ignored.
-    """
+    """Return a node with the placement and instance of a commit, and ignored if it records so."""
     for event in commit.events:
         data = event["data"]
         if data.get("placement"):
@@ -473,10 +445,7 @@ def _ordered(state: NodeState, order: str, at: datetime) -> NodeState:
 
 
 def in_status(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node with the status and the isolation that a commit records.
-
-    A node that enters service from validation is returned as not isolated.
-    """
+    """Return a node with a commit's status and isolation; one that passed validation is not isolated."""
     for event in commit.of_type(EntryType.NODE_STATUS):
         data = event["data"]
         state = replace(state, status=NodeStatus(data["to"]), isolation=Isolation(data["isolation"]))

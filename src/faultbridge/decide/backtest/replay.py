@@ -42,12 +42,7 @@ class Evidence:
 
 
 def replay(events: Sequence[Event], rules: Rules, evidence: Evidence) -> Replayed:
-    """Replay the recorded entries of one cluster under the tested policy, which `rules` contains.
-
-    While the tested policy decides as recorded, the recorded times and outcomes apply. After a decision that differs,
-    the case follows the tested policy. Its node follows the entries again when the recorded case is closed and the
-    simulated case is closed or escalated.
-    """
+    """Replay the recorded entries of one cluster under the tested policy, which `rules` contains."""
     found = trails(events)
     reader = FactReader(evidence.catalog, evidence.policies)
     cluster = ClusterReplay(rules, Control(rules.config.cluster))

@@ -102,11 +102,7 @@ class PoliciesInForce:
         return cls([at for at, _ in found], [version for _, version in found])
 
     def explain(self, decision: Decision, version: str) -> str:
-        """Return why a decision differs: another policy was, or may have been, in force.
-
-        Returns an empty text if the two decisions are the same, if no other policy can explain the difference, or if no
-        entry names `version`, the version of the tested policy.
-        """
+        """Return why a decision differs: another policy was or may have been in force; else ""."""
         if decision.same or version not in self.versions:
             return ""
         index = bisect_right(self.times, decision.at)
@@ -125,11 +121,7 @@ _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The outcome of one case, recorded or under the tested policy, for the totals of the report.
-
-    `repaired_after` is the time from the opening of the case to its end, or None if no repair ended the case. `lost` is
-    the lost GPU time in milliseconds, or None if it is unknown.
-    """
+    """The outcome of one case for the totals; `lost` GPU time is in milliseconds, None if unknown."""
 
     node: str
     actions: tuple[RepairAction, ...]
@@ -189,11 +181,7 @@ def compare(before: Report, after: Report) -> dict[str, Any]:
 
 
 def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
-    """Yield the decisions to compare, with the decision of `before` in place of the recorded decision.
-
-    A decision is left out if one of the replays did not compare its commit, because the node had diverged. If a replay
-    compared the commit without a decision, its tested policy decided as recorded.
-    """
+    """Yield the decisions of two replays of commits that both compared, `before` as the recorded one."""
     replays = [(one, _by_commit(one.decisions)) for one in (before, after)]
     for key in sorted({key for _, found in replays for key in found}):
         if any(key not in found and key[:2] in replay.not_compared for replay, found in replays):

@@ -26,11 +26,7 @@ def families_of(state: NodeState) -> frozenset[Family]:
 
 
 def is_absorbable(case: Case | None) -> bool:
-    """Return whether a case may wait for a cluster incident instead of a repair.
-
-    An open or queued case may wait. An escalated case may wait if it has no attempt. Any other case, and a canceled
-    case of any status, may not wait.
-    """
+    """Return whether a case may wait for an incident: open, queued or escalated without attempt, not canceled."""
     if case is None or case.cancelled:
         return False
     never_attempted = case.status is CaseStatus.ESCALATED and case.attempt is None

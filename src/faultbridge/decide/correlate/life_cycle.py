@@ -1,7 +1,4 @@
-"""Life cycle: how cluster incidents are opened, grow, shrink, expire and are closed.
-
-The input is the time and the affected nodes of a cluster.
-"""
+"""Life cycle: how cluster incidents open, grow, shrink, expire and close, by time and affected nodes."""
 
 from __future__ import annotations
 
@@ -227,11 +224,7 @@ def exempt_nodes(
 
 
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
-    """Return the `Hold` of an incident with its current exempt nodes. A `Hold` decides which repairs wait.
-
-    The repair of an exempt node waits for no further incident of the family. A node of an expired incident is exempt
-    until it had no fault of the family for the quiet period of the incident.
-    """
+    """Return the `Hold` of an incident, which decides which repairs wait, with its exempt nodes."""
     hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
     return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))
 
@@ -239,10 +232,7 @@ def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hol
 def recently_left(
     incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return the nodes that left an incident less than its quiet period ago, and when each of them left.
-
-    `nodes` are the nodes that the incident affects now.
-    """
+    """Return the nodes that left an incident less than its quiet period ago, and when each left."""
     affected, quiet = frozenset(nodes), incident.quiet_period(limits)
     left = dict.fromkeys(incident.nodes, now) | dict(incident.left)
     return {name: at for name, at in sorted(left.items()) if name not in affected and now < at + quiet}
@@ -310,11 +300,7 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether the snapshot contains the data that a change of this incident requires.
-
-    An incident of the intake (the path of records to the table) may change only if the snapshot states whether records
-    arrive. Any other incident may always change.
-    """
+    """Return whether the snapshot has what a change requires: for the intake, whether records arrive."""
     return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
 
 
@@ -392,11 +378,7 @@ def _announce_growth(incident: Incident, now: datetime) -> Incident:
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime, *, grows: bool = True
 ) -> Iterator[AffectedNode]:
-    """Yield the members of an incident: the affected nodes that belong to it.
-
-    If the incident has expired or `grows` is False, only the nodes that it already contained, or that left it recently,
-    still belong to it. A failed intake affects all nodes, including nodes that were added later.
-    """
+    """Yield the affected nodes of an incident; an expired one, or one that does not grow, gets no new nodes."""
     grows = (grows and incident.status.holds) or incident.domain.kind is DomainKind.INTAKE
     known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))
     for one in snapshot.of_family(incident.family):
@@ -419,10 +401,7 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the nodes, failure domain, status and subject of an incident, and when its growth was last announced.
-
-    A change of one of these values is recorded. A change of only other values, such as the counts of nodes, is not.
-    """
+    """Return the values of an incident whose changes are recorded; counts of nodes are not among them."""
     return incident.nodes, incident.domain, incident.status, incident.subject, incident.announced_at
 
 

@@ -1,7 +1,4 @@
-"""Shared causes: failure domains in which an unlikely number of nodes start to fail at the same time.
-
-Faults are compared within one fault family.
-"""
+"""Shared causes: failure domains in which an unlikely number of nodes start to fail with one fault family."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ _SCALE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OnsetCount:
-    """The number of faults of one family that started in one failure domain, in thousandths, as of `at`.
-
-    The number decays over time, so that recent faults weigh more than old ones.
-    """
+    """How many faults of one family started in one domain, in thousandths, decayed as of `at`."""
 
     thousandths: int
     at: datetime
@@ -45,11 +39,7 @@ class OnsetCount:
 
 @dataclass(frozen=True, slots=True)
 class OnsetHistory:
-    """How many faults of each family started in each failure domain, from `since` up to `until`.
-
-    Each key of `counts` is `family/kind/name`: the fault family, and the kind and name of the failure domain. `since`
-    and `until` are None before the first count.
-    """
+    """How many faults started from `since` to `until`, by `family/kind/name` of a domain."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -57,11 +47,7 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return the expected number of faults of a family in a failure domain within `window`.
-
-        `nodes` is the number of nodes in the failure domain. Without history, one fault per node is expected in each
-        `PRIOR_PER_NODE` (a duration). The history can only raise this number.
-        """
+        """Return the expected faults in a domain within `window`: one a node in `PRIOR_PER_NODE`, or more."""
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))
         if counted is None or self.since is None:
@@ -72,11 +58,7 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return a copy of the history that also counts the faults in `onsets`, up to the time `until`.
-
-        Each fault has the time of its start. Faults that started up to `self.until` are skipped, because they are
-        already counted. Only the `MAX_DOMAINS` highest counts are kept.
-        """
+        """Return the history with later faults counted up to `until`, with its `MAX_DOMAINS` highest counts."""
         counts = dict(self.counts)
         for family, domain, at in onsets:
             if at > until or (self.until is not None and at <= self.until):
@@ -88,10 +70,7 @@ class OnsetHistory:
 
 
 def is_unlikely(number: int, expected: float, odds: int) -> bool:
-    """Return whether `number` or more events have a probability below one in `odds`.
-
-    The events have a Poisson distribution with the mean `expected`, which must be above 0.
-    """
+    """Return whether `number` or more events of a Poisson mean have a probability below one in `odds`."""
     below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(number))
     return 1 - below < 1 / odds
 
@@ -198,10 +177,7 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain whose nodes may have failed because of one shared cause.
-
-    `affected` are its nodes with faults that started close together, and `of` is the number of all its nodes.
-    """
+    """A failure domain of `of` nodes, of which the affected may have failed because of one shared cause."""
 
     domain: FailureDomain
     affected: tuple[AffectedNode, ...]
@@ -214,10 +190,7 @@ class SharedCause:
 
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
-    """Return whether the sizes of failure domains must be read.
-
-    The sizes are needed only if enough nodes for an incident in one domain have faults of the same family.
-    """
+    """Return whether enough nodes of one domain have faults of one family, so that sizes must be read."""
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
         families.setdefault(one.family, []).append(one)
@@ -256,10 +229,7 @@ def find_shared_causes(
 
 
 def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -> tuple[AffectedNode, ...]:
-    """Return the largest group of nodes whose faults started within `limits.window` of each other.
-
-    Of several groups of this size, the latest is returned.
-    """
+    """Return the largest, then latest, group of nodes whose faults started within `limits.window`."""
     ordered = sorted(members, key=lambda one: (one.since, one.node))
     largest: tuple[int, int] = (0, 0)
     first = 0

@@ -60,10 +60,7 @@ def specific_condition(
 
 
 def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
-    """Return the keys of at most 8 active unspecific conditions that a new specific condition explains.
-
-    An unspecific condition names no device or only a general code.
-    """
+    """Return the keys of at most 8 active unspecific conditions that a specific one explains."""
     matching = (
         key
         for key, condition in _active(conditions)
@@ -78,10 +75,7 @@ def is_unspecific(fault: Fault, catalog: Catalog) -> bool:
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
-    """Return whether an unspecific fault can mean a condition that has ended, so that the fault is stale.
-
-    An unspecific fault names no device or only a general code.
-    """
+    """Return whether an unspecific fault can mean an ended condition, so that the fault is stale."""
     if not is_unspecific(fault, catalog):
         return False
     reported_code = catalog.canonical(fault.code)
@@ -122,10 +116,7 @@ def has_tombstone_after(
 
 
 def keep_end(code: str, ended_at: datetime, evicted: dict[str, datetime], floor: datetime | None) -> datetime | None:
-    """Store in `evicted` that a condition whose tombstone is removed ended at `ended_at`; return the new floor.
-
-    If `evicted` has no room for another code, its oldest time becomes the floor, unless the floor is later.
-    """
+    """Store an evicted end by its code; without room, the oldest end raises the floor, which is returned."""
     evicted[code] = max(ended_at, evicted.get(code, ended_at))
     if len(evicted) <= MAX_EVICTED_CODES:
         return floor
@@ -134,10 +125,7 @@ def keep_end(code: str, ended_at: datetime, evicted: dict[str, datetime], floor:
 
 
 def last_evicted(fault: Fault, evicted: Mapping[str, datetime], catalog: Catalog) -> datetime | None:
-    """Return the latest time of the evicted tombstones that a fault may be about, or None.
-
-    A fault that names no device or only a general code can be about a condition with any code.
-    """
+    """Return the latest end of evicted tombstones of a fault's code, for an unspecific one of any code."""
     if is_unspecific(fault, catalog):
         return max(evicted.values(), default=None)
     return evicted.get(catalog.canonical(fault.code))

@@ -44,10 +44,7 @@ _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 
 
 def weight(changes: Iterable[Change]) -> int:
-    """Return the number of table writes for these changes.
-
-    Each change needs one write, for its entry. A new fault also needs the rows that index its device.
-    """
+    """Return the table writes of these changes: an entry each, and the index rows of a new device's fault."""
     return sum(1 + (_names_of_device(change) if change.kind is ChangeKind.BEGAN else 0) for change in changes)
 
 
@@ -60,11 +57,7 @@ def condition_bytes(key: str, condition: Condition) -> int:
 
 
 def mildest_condition(conditions: Mapping[str, Condition]) -> str:
-    """Return the key of the least severe condition.
-
-    Of equally severe conditions, it is the condition whose last observation is the oldest. The overflow condition is
-    never returned.
-    """
+    """Return the key of the least severe, longest unobserved condition, never the overflow condition."""
     others = (key for key, condition in conditions.items() if condition.code != OVERFLOW)
     return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))
 
@@ -74,10 +67,7 @@ KnownSizes = dict[str, tuple[Condition, int]]
 
 
 def condition_sizes(conditions: Mapping[str, Condition], known: KnownSizes) -> dict[str, int]:
-    """Return an upper bound of the bytes of each condition, by its key.
-
-    Only the sizes of conditions that changed are computed. `known` has the other ones, and is updated.
-    """
+    """Return an upper bound of each condition's bytes; only changed ones are computed."""
     for key, condition in conditions.items():
         if key not in known or known[key][0] is not condition:
             known[key] = condition, condition_bytes(key, condition)
@@ -85,11 +75,7 @@ def condition_sizes(conditions: Mapping[str, Condition], known: KnownSizes) -> d
 
 
 def oversized_conditions(conditions: Mapping[str, Condition], known: KnownSizes | None = None) -> list[str]:
-    """Return the keys of the conditions to evict so that the rest fits into the node's table item.
-
-    The mildest conditions are evicted first, and of equally severe conditions the largest first. `known` keeps the
-    sizes of unchanged conditions for the next call.
-    """
+    """Return the mildest, then largest conditions to evict, so that the rest fits the node's item."""
     if len(conditions) <= ALWAYS_FITTING:
         return []
     sizes = condition_sizes(conditions, {} if known is None else known)
@@ -110,10 +96,7 @@ def oversized_conditions(conditions: Mapping[str, Condition], known: KnownSizes 
 
 
 def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
-    """Return an upper bound of the bytes of a tombstone in its node's table item.
-
-    A tombstone contains the times of an ended condition.
-    """
+    """Return an upper bound of the bytes of a tombstone in its node's table item."""
     return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
 
 
@@ -131,10 +114,7 @@ def evict_tombstones(
 
 
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Return the fault attributes that fit into `limit` bytes, in their order.
-
-    If they do not fit, the longest attributes are removed, and `attributes_dropped` is added with their number.
-    """
+    """Return the attributes that fit `limit` bytes without the longest, and `attributes_dropped`."""
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
         return dict(attributes)
@@ -149,10 +129,7 @@ def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str
 
 
 def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
-    """Return at most 8 reporters of a condition; the reporter `newest` is always kept.
-
-    Inactive reporters are removed first, then active reporters, in both groups those with the oldest report first.
-    """
+    """Return at most 8 reporters with `newest`; inactive, then oldest ones are removed first."""
     kept = dict(reporters)
     while len(kept) > MAX_REPORTERS:
         others = (source for source in kept if source != newest)

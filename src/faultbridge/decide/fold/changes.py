@@ -70,10 +70,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of the fold stage: the node's next state, its changes, and each record's outcome.
-
-    `remaining` are the observations that exceed the limits of one commit. The caller applies them after the commit.
-    """
+    """The node's next state, its changes, each record's outcome, and what exceeds the limits of one commit."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()

@@ -20,10 +20,7 @@ MAX_DIGESTS = 8
 
 
 def merge_conditions(first: Condition, second: Condition) -> Condition:
-    """Merge two conditions of the same device.
-
-    Code, component, message and attributes of the first are kept, and the newer of two reports of one source.
-    """
+    """Merge two conditions of a device; the first one's texts and the newer reports are kept."""
     one, two = first.as_reported, second.as_reported
     hours = sorted({*first.hours, *second.hours})
     return replace(
@@ -137,10 +134,7 @@ def add_report(
 
 
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
-    """Merge an unspecific condition into the specific condition that explains it, with all its reporters.
-
-    An unspecific condition names no device or only a general code.
-    """
+    """Merge an unspecific condition, with its reporters, into the specific one that explains it."""
     reporters = {
         source: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
         for source, reporter in unspecific.reporters.items()
@@ -149,10 +143,7 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
-    """Return the keys of the conditions that a health snapshot checked and did not find.
-
-    `devices` is the node's device list, which gives a device the same key under each of its names.
-    """
+    """Return the keys of the conditions that a snapshot checked on these devices and did not find."""
 
     def key(code: str, component: Component) -> str:
         return condition_key(catalog.canonical(code), identity(component, devices))
@@ -180,10 +171,7 @@ def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
 
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
-    """Return the parts of a condition that changed enough to record a timeline entry.
-
-    A count changed enough if it reached a new power of ten.
-    """
+    """Return the parts of a condition to record; a count only at a new power of ten."""
     old, new = before.as_reported, after.as_reported
     parts: tuple[str, ...] = ()
     if len(str(after.count)) > len(str(before.count)):

@@ -53,10 +53,7 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
 
 
 def note_change(note: Note, kind: ChangeKind, group: str, fault: Fault, arrival: Arrival, reason: str) -> Change:
-    """Return the timeline change for a fault without a condition, or for the summary of a daily limit.
-
-    A late fault, which is about an earlier instance or boot, also names its sender.
-    """
+    """Return the change for a fault without a condition or for a summary; a late one names its sender."""
     reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
     facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
     noted = fault if note is Note.FAULT else None
@@ -66,10 +63,7 @@ def note_change(note: Note, kind: ChangeKind, group: str, fault: Fault, arrival:
 
 
 def summary_text(group: str) -> str:
-    """Return the text of the note that a daily limit was reached and no further faults are recorded today.
-
-    `group` is the prefix of the keys to which the limit applies, such as LATE.
-    """
+    """Return the note that the daily limit of a group of keys, such as LATE, was reached."""
     kinds = {
         INFORMATION: "informational faults",
         DAMPED: "claims of sources whose earlier claims were refuted",

@@ -24,10 +24,7 @@ def rename_key(key: str, devices: Iterable[Component]) -> str:
 
 
 def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Component]) -> dict[str, Tombstone]:
-    """Return `tombstones` (times of ended conditions) with the current names of the devices in the keys.
-
-    If two keys become equal, their tombstones are merged, and the later times are kept.
-    """
+    """Return tombstones under the current names of their devices; of two, the later times are kept."""
     devices = tuple(devices)
     renamed: dict[str, Tombstone] = {}
     for key, tombstone in tombstones.items():
@@ -37,11 +34,7 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
 
 
 def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
-    """Return `noted` with the current names of the devices in the keys.
-
-    `noted` maps the key of each note to the day on which the note was last recorded. The key usually contains the key
-    of a condition. If two keys become equal, the later day is kept.
-    """
+    """Return the day of each note under the current names of devices; of two, the later day is kept."""
     devices = tuple(devices)
     renamed: dict[str, str] = {}
     for key, day in noted.items():
@@ -53,10 +46,7 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
 def rename_conditions(
     conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
 ) -> Iterator[Change]:
-    """Give conditions the current names of their devices, and yield a change for each renamed condition.
-
-    Conditions with equal keys are merged.
-    """
+    """Give conditions the current names of their devices, merge equal ones, and yield the changes."""
     devices = tuple(devices)
     for key in tuple(conditions):
         before = conditions[key]

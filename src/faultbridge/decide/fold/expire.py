@@ -38,10 +38,7 @@ def end_all(state: NodeState, *, at: datetime, reason: str) -> Folded:
 
 
 def end_boot(state: NodeState, *, before: datetime, now: datetime) -> Folded:
-    """End the conditions that a reboot ends: a millisecond before the time `before`, or at their last observation.
-
-    The later of the two times applies, but never a time after `now`.
-    """
+    """End the conditions that a reboot ends: just `before` it, or at their last observation, not after `now`."""
     end = before - timedelta(milliseconds=1)
 
     def ends_at(condition: Condition) -> datetime | None:

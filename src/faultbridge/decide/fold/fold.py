@@ -42,10 +42,7 @@ def fold(
     changed: int = 0,
     damped: Collection[str] = (),
 ) -> Folded:
-    """Apply observations to a node in the order of their times, up to the limit of changes of one commit.
-
-    `changed` is the number of changes that the commit already contains. Claims of the sources in `damped` are notes.
-    """
+    """Apply observations in the order of their times, up to one commit; claims of `damped` sources are notes."""
     conditions = NodeConditions(state, catalog, changed)
     claims = Claims(conditions, state, catalog, now, now + limits.claim_ttl, damped)
     outcomes: dict[str, Outcome] = {}
@@ -94,10 +91,7 @@ def _apply_observation(conditions: NodeConditions, claims: Claims, arrival: Arri
 
 
 def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
-    """Record a fault of another instance or an earlier boot as a note, once per day and code.
-
-    The fault changes no condition. An observation that is not a fault is stale, and nothing is recorded.
-    """
+    """Record a fault of another instance or boot as a daily note; any other observation is stale."""
     fault = arrival.observation
     if not isinstance(fault, Fault):
         return Outcome.STALE

@@ -192,11 +192,7 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        """Apply a fault to a node that already has the maximum number of conditions.
-
-        A fault that is more severe than the mildest condition replaces that condition. A milder fault, or an equally
-        severe one, creates no condition. In both cases the overflow condition is reported.
-        """
+        """Replace the mildest condition by a more severe fault, if the node is full, and report the overflow."""
         mildest = capacity.mildest_condition(self.active)
         if (fault.severity or Severity.INFO).rank > self.active[mildest].severity.rank:
             self.end(mildest, self.active[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)

@@ -122,10 +122,7 @@ def _last_xid(previous: CounterSample, sample: CounterSample, name: str) -> Faul
 
 
 def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if DCGM's count of one Xid is higher than in the previous sample.
-
-    DCGM counts the occurrences of each Xid number within a time window.
-    """
+    """Return a fault if DCGM's count of one Xid, within its time window, is higher than before."""
     number, now, before = name.partition("/")[2], sample.values[name], previous.values.get(name, 0)
     if not number.isdigit() or not isinstance(now, int) or not isinstance(before, int) or now <= before:
         return None

@@ -56,10 +56,7 @@ class SecretPattern:
     any_case: bool = False
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each secret in a text.
-
-        For a pattern with `any_case`, the text must be in lower case.
-        """
+        """Yield the start and end of each secret; with `any_case`, the text must be in lower case."""
         return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
 
 
@@ -72,30 +69,19 @@ def secret_patterns() -> Sequence[SecretPattern]:
 
 @cache
 def secret_hints() -> frozenset[bytes]:
-    """Return the hints of all patterns: short texts that occur in or near the secrets.
-
-    A pattern with hints is searched only in a text that contains at least one of them.
-    """
+    """Return the hints of all patterns; a pattern with hints needs one of them in the text."""
     return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern that finds the tokens of all listed vendors by the prefixes of these tokens.
-
-    The pattern matches from the last character of a prefix, which is `_`, `.` or `-`, to the end of the token. Its
-    group `secret`, the text to mask, leaves the prefix out.
-    """
+    """Return one pattern for the tokens of all vendors; its group `secret` leaves the prefix out."""
     token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
     plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
     return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
 
 
 def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
-    """Return a regular expression that matches the position directly after any of the prefixes.
-
-    `prefixes` has a list of prefixes for each vendor. The expression has one lookbehind for each length of prefix,
-    because a lookbehind must have a fixed length.
-    """
+    """Return a lookbehind after any of the prefixes, one for each length, which must be fixed."""
     by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
     groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))
     return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)

@@ -54,10 +54,7 @@ def _name(fault: Fault) -> _Name:
 
 
 def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
-    """Return an observation with only the kept faults, or None for a fault that is not kept.
-
-    A health snapshot does not clear the faults that are removed from it.
-    """
+    """Return an observation with only the kept faults; a snapshot does not clear the removed ones."""
     if isinstance(observation, Fault):
         return observation if _name(observation) in kept else None
     if not isinstance(observation, Snapshot):

@@ -53,10 +53,7 @@ small lag, a time of another clock must not be corrected."""
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
-    """Return the sending time, or the time of receipt if the sending time is implausible.
-
-    A sending time is plausible if it is not after the receipt, and at most `MAX_DELAY` before it.
-    """
+    """Return the sending time, or the receipt if that time is after it or over `MAX_DELAY` before it."""
     return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
 
 
@@ -173,10 +170,7 @@ def _behind(seconds_off: str) -> timedelta:
 
 
 def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
-    """Return the record of a node whose clock is behind by `slow`, with a corrected sending time.
-
-    The sending times of earlier records in its `last_sent` are moved by the same time.
-    """
+    """Return a record of a node whose clock is behind by `slow`, with its sending times moved."""
     sent_at = _corrected(record.sent_at, record, slow)
     if sent_at == record.sent_at:
         return record

@@ -110,10 +110,7 @@ class Trust:
         return not proven and _is_listed(record.sender, config)
 
     def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
-        """Return why a record is refused because of its sender, or None if its body must be read to decide.
-
-        `instance_id` is the instance that the message names outside of the body, or None.
-        """
+        """Return why a sender is refused, or None if the body must be read to decide."""
         if self._is_trusted(sender, config):
             return None
         instance = instance_of(sender)
@@ -128,19 +125,13 @@ class Trust:
         return None
 
     def refusal_of_report(self, sender: str | None, config: ClusterConfig) -> str | None:
-        """Return why a sender may not report jobs, or None if it may.
-
-        A job runs on many nodes, so a single instance may not report it.
-        """
+        """Return why a sender may not report jobs, which run on many nodes: it is a single instance."""
         if self._is_trusted(sender, config):
             return None
         return f"{sender or 'none'} may not report jobs; add it to trusted_senders of {config.cluster}"
 
     def refusal_of_canary(self, sender: str | None) -> str | None:
-        """Return why a sender may not send canaries (test records), or None if it may.
-
-        If sender checks are required, only the functions of the installation may send them.
-        """
+        """Return why a sender is not a function of the installation, which may send canaries, or None."""
         if not self.required or self._is_own(sender):
             return None
         return f"{sender or 'none'} may not send canaries; only the functions of the installation send them"

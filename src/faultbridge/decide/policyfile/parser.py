@@ -39,10 +39,7 @@ def field_guide() -> Mapping[str, Mapping[str, str]]:
 
 
 def part_title(name: str) -> str:
-    """Return the title of a part of a policy from its class name: `LimitsPart` becomes `limits`.
-
-    Words are separated: `ComponentType` becomes `component type`.
-    """
+    """Return a part's title from its class name: `LimitsPart` becomes `limits`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removesuffix("Part")).lower()
 
 
@@ -130,11 +127,7 @@ _KINDS = {
 
 
 def _example(field: Mapping[str, Any]) -> str:
-    """Return a text such as `, such as 1h30m` with an example of a field's value, or "".
-
-    The text is empty if the field has no example. It is also empty for a choice, a whole number or a boolean, because
-    the error text already states the allowed values.
-    """
+    """Return an example such as `, such as 1h30m`, or "" if the field has none or lists its values."""
     is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
     if is_listed or not field.get("examples"):
         return ""
@@ -148,10 +141,7 @@ _MAX_VALUE_TEXT = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a policy file: the rule and the field, what is expected, and what was found.
-
-    `rule` is None for a problem outside the rules.
-    """
+    """One problem of a policy file: its rule, if any, and field, what is expected and what was found."""
 
     rule: str | None
     field: str
@@ -266,11 +256,7 @@ def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
 
 
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
-    """Yield the contradictions between valid fields of breakers and rules.
-
-    These are repeated breaker scopes, repeated rule names, rules after a rule that matches every condition, repair
-    actions that are repeated or in the wrong order, and an approval for an action that the rule does not have.
-    """
+    """Yield the contradictions between valid fields: repetitions, unreachable rules, wrong orders."""
     if len({breaker.scope for breaker in breakers}) < len(breakers):
         yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")
     names: set[str] = set()

@@ -22,12 +22,7 @@ _NOT_GIVEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of a policy, and whether the policy file or a default sets it.
-
-    `rule` is the name of the rule that has the value, or None for a value outside the rules. `field` is the path of the
-    value in the rule or the policy. `origin` is `file` if the policy file sets the value, else `default`. A duration is
-    in seconds.
-    """
+    """One value of a policy, durations in seconds; `origin` is `file` or `default`."""
 
     rule: str | None
     field: str
@@ -44,11 +39,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """One value that differs between two policies.
-
-    `before` is the setting in the old policy, and `after` that in the new policy. A setting is None if its policy has
-    no such rule, breaker or maintenance window.
-    """
+    """One value that differs between two policies; None if a policy has no such rule or part."""
 
     rule: str | None
     field: str
@@ -57,11 +48,7 @@ class ChangedSetting:
 
 
 def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Return every value of a stored policy document, with its origin: the file or a default.
-
-    The setting with the field `rules` lists the names of the rules in their order, because the first rule that matches
-    applies. Its origin is always `file`.
-    """
+    """Return every value of a stored policy with its origin; `rules` lists their names in order."""
     policy = complete_policy(document)
     given = policy.model_dump(mode="json", exclude_unset=True)
     rules = given.pop("rules", [])

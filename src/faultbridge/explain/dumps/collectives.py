@@ -15,12 +15,7 @@ _NOTHING = Progress(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The dumps of a job by rank, its process groups by name, and the ranks without a dump.
-
-    `pending` has the pending operations of each rank in program order. `collectives` has the pending collectives of
-    each rank and group. `progress` has the sequence numbers of the last enqueued and the last completed collective of a
-    rank in a group, if the dump of the rank shows them.
-    """
+    """The dumps of a job by rank, its groups, its pending operations and its progress by rank and group."""
 
     dumps: Mapping[int, Dump]
     groups: Mapping[str, Group]
@@ -30,18 +25,12 @@ class Job:
     progress: Mapping[tuple[int, str], Progress]
 
     def progress_of(self, rank: int, group: str) -> Progress:
-        """Return the sequence numbers of a rank's last enqueued and last completed collective in a group.
-
-        Both numbers are 0 if `progress` has none for this rank and group.
-        """
+        """Return the last enqueued and completed collective of a rank in a group; 0 for an unknown one."""
         return self.progress.get((rank, group), _NOTHING)
 
 
 def job_of(dumps: Iterable[Dump]) -> Job:
-    """Index the dumps of a job.
-
-    Raises `Rejected` for two dumps of one rank, because they may come from two runs of the job.
-    """
+    """Index the dumps of a job; two dumps of one rank may be of two runs and raise `Rejected`."""
     by_rank: dict[int, Dump] = {}
     groups: dict[str, Group] = {}
     for one in dumps:
@@ -60,11 +49,7 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 
 
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
-    """Return the numbers of the last enqueued and last completed collective of each rank in each group.
-
-    The numbers that a dump states also count sends and receives. They are therefore ignored for a group in which a rank
-    sent or received.
-    """
+    """Return the progress of each rank by group; stated numbers that also count sends are ignored."""
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}
     for rank, one in dumps.items():
@@ -131,10 +116,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often each signature in `signatures` occurs in groups with the description of `group`.
-
-    The calls with the number `sequence` in `group` are not counted, because they are the calls to judge.
-    """
+    """Count the signatures in groups with the description of `group`, without the calls to judge."""
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (
         one
@@ -166,10 +148,7 @@ _FULL_SYNC = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Call:
-    """One collective of a group, or one send or receive of a rank.
-
-    `pair` is empty for a collective. For a send or receive, `pair` has the waiting rank and, if it is known, the peer.
-    """
+    """One collective, or one send or receive with the waiting rank and, if it is known, the peer (`pair`)."""
 
     group: str
     sequence: int
@@ -178,11 +157,7 @@ class Call:
 
 @dataclass(slots=True)
 class Waiting:
-    """The first pending call of each waiting rank, and the ranks that have not started this call.
-
-    `absent` has the ranks that have not enqueued the call or have no dump. `queued` has the ranks that have enqueued
-    the call behind another pending operation.
-    """
+    """The first pending call of each waiting rank; `absent` have not enqueued it, `queued` not started it."""
 
     calls: dict[int, Call] = field(default_factory=dict)
     operations: dict[Call, Operation] = field(default_factory=dict)
@@ -191,13 +166,7 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return, for each rank, its first pending collective that another rank has already finished.
-
-    A rank without such a collective is not included.
-
-    Only collectives such as `all_reduce` are considered, which no rank can finish before all ranks have joined. The
-    root of a broadcast can finish before the other ranks join.
-    """
+    """Return each rank's first pending collective that another rank, which had to wait for all, finished."""
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():
         furthest[group] = max(furthest[group], progress.completed)
@@ -210,11 +179,7 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
-    """Return the first pending call of each waiting rank, and the ranks that have not started this call.
-
-    A rank in `sinks` gets no call: it has not finished an operation that another rank has finished, so it waits for no
-    other rank.
-    """
+    """Return the first pending call of each waiting rank; a rank in `sinks` waits for no other rank."""
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}
     for rank, head in heads.items():
@@ -264,10 +229,7 @@ Graph = Mapping[Hashable, Sequence[Hashable]]
 
 
 def terminal_components(graph: Graph) -> list[frozenset[Hashable]]:
-    """Return the strongly connected components without an edge to another component.
-
-    Each target of an edge must be a node of the graph.
-    """
+    """Return the strongly connected components without an edge to another component."""
     components = _components(graph)
     return [one for one in components if all(target in one for node in one for target in graph[node])]
 
@@ -324,12 +286,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A rank that other ranks wait for, and the operation that proves this.
-
-    `group`, `description`, `sequence` and `operation` identify the operation: its process group, its number in this
-    group, and its name. `waiting` lists other ranks that wait in this operation. If there are none, `waiting` lists the
-    ranks that wait for `rank` in other operations. `file` is the dump file of `rank`, or None if `rank` has no dump.
-    """
+    """A rank that other ranks (`waiting`) wait for, the operation that proves it, and its dump, if any."""
 
     rank: int
     state: State
@@ -367,10 +324,7 @@ class Explained:
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Find the ranks that other ranks of a job wait for, from the dumps of the job.
-
-    Raises `Rejected` for two dumps of one rank.
-    """
+    """Find the ranks that other ranks of a job wait for, from the dumps of the job."""
     job = job_of(dumps)
     differing: dict[int, Operation] = {}
     hanging = unfinished(job)

@@ -67,11 +67,7 @@ def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
 
 
 def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the document if it is within the limits on its depth and on its number of values.
-
-    Raises `Rejected` if the document is nested too deeply, contains itself, or has too many values. A pickle may refer
-    to one value many times. Each reference counts, so that no later step takes exponential time.
-    """
+    """Return the document if its depth and values are within limits; each reference to a value counts."""
     values, pending = 0, [(document, 1)]
     while pending:
         value, depth = pending.pop()
@@ -159,10 +155,7 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\n", b"\r", b"\t")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A PyTorch process group: its name, its description, and the global ranks of its members.
-
-    The position of a global rank in `ranks` is the rank of this member within the group.
-    """
+    """A PyTorch process group; the position of a global rank in `ranks` is its rank within the group."""
 
     name: str
     description: str
@@ -202,11 +195,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """The Flight Recorder dump of one rank.
-
-    `operations` are in program order. `progress` maps the names of groups to the progress of the rank in the group.
-    Groups without known progress are not included.
-    """
+    """The Flight Recorder dump of one rank: its operations in program order and its known progress by group."""
 
     file: str
     rank: int
@@ -216,11 +205,7 @@ class Dump:
 
 
 def read_dump(file: str, body: bytes) -> Dump:
-    """Read a Flight Recorder dump in pickle or JSON format.
-
-    The number at the end of the file name is the rank, such as 12 in `_dump_12` and `dump_12.json`. Raises `Rejected`
-    for a file name without a rank, for more than 64 MiB, and for content that is not a Flight Recorder dump.
-    """
+    """Read a dump in pickle or JSON format; the number at the end of the file name is the rank."""
     rank = _RANK.search(file)
     if rank is None:
         raise Rejected(
@@ -296,11 +281,7 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
 
 
 def _peer(name: str, group: Group | None) -> int | None:
-    """Return the global rank of the peer in an operation name such as `nccl:send 3->0`, or None.
-
-    The numbers in the name are ranks within the group. The result is None if the name states no peer, if `group` is
-    None, or if the group has no rank with this number.
-    """
+    """Return the global rank in a name such as `nccl:send 3->0`, which has ranks of the group, or None."""
     found = _PEER.search(name)
     if found is None or group is None or int(found[2]) >= len(group.ranks):
         return None

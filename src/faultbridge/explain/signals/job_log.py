@@ -39,12 +39,7 @@ _FEW = 64
 
 
 class TextSearch:
-    """Finds the fixed texts of patterns in the pieces of a log.
-
-    Many of these texts share a short text such as `rror`. The shared text is searched for once, and the texts that
-    contain it are compared only at its positions. If a piece contains a shared text too often, each text is searched
-    for separately.
-    """
+    """Finds the texts of patterns in a piece of a log, first by the short texts that many of them share."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         """Store the texts to search for, and select a shared text for each, if there is one."""
@@ -56,21 +51,14 @@ class TextSearch:
 
 
 class _KeyPositions:
-    """The positions of each shared text (a part of several pattern texts, such as `rror`) in one piece.
-
-    If a shared text occurs more than 64 times, its positions are not stored, and `of` searches for each full text
-    instead.
-    """
+    """The positions of each shared text in one piece; not stored for a text with more than 64 of them."""
 
     def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
         self._piece, self._keys = piece, keys
         self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
 
     def of(self, text: bytes, limit: int) -> Iterator[int]:
-        """Yield the position of `text` in each line that contains it.
-
-        If more than `limit` lines contain the text, some lines in the middle of the piece may be skipped.
-        """
+        """Yield the position of `text` in each line, or in the first and last lines of more than `limit`."""
         key = self._keys[text]
         few = None if key is None else self._few[key]
         if key is None or few is None:
@@ -97,11 +85,7 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 
 
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
-    """Yield the position of `text` in each line of `piece` that contains it.
-
-    If more than `limit` lines contain the text, only the first `limit - EACH_END` and the last `EACH_END` of these
-    lines count.
-    """
+    """Yield the position of `text` in each line; of more than `limit` lines, in the first and the last."""
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:
         yield position
@@ -150,11 +134,7 @@ class Row:
 
 @dataclass(slots=True)
 class _Block:
-    """The traceback above an error, and the tracebacks above it that are chained to it.
-
-    `first` has the lines of the uppermost of these tracebacks, and `introduction` has its header and the lines above
-    the header. `frames` has the lines of all these tracebacks.
-    """
+    """The traceback above an error and those chained to it; `first` is the uppermost of them."""
 
     introduction: list[str] = field(default_factory=list)
     frames: list[str] = field(default_factory=list)
@@ -178,21 +158,14 @@ def handled() -> tuple[Row, ...]:
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return how a process handled an error: the name of the packaged pattern that shows it.
-
-    The result is empty if no pattern shows this. `name` is the name of the error's signal. The text around the line is
-    searched only if the line itself matches no pattern. This saves time if a log repeats an error very often.
-    """
+    """Return the name of the pattern that shows how a process handled an error, "" if none does."""
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}
     return _first(rows, own) or _first(rows, _around(error))
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost one.
-
-    The result is empty if the error has no traceback.
-    """
+    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost one."""
     return _block_above(error).first
 
 
@@ -240,10 +213,7 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
 
 
 def _block(lines: list[str]) -> _Block:
-    """Return the traceback to which the last of these lines belongs, and the tracebacks chained to it.
-
-    The result is empty if the last line belongs to no traceback.
-    """
+    """Return the traceback to which the last of these lines belongs, and the tracebacks chained to it."""
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):
         start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)
@@ -328,10 +298,7 @@ class _Run:
 
 
 class JobLogReader:
-    """Reads one job log in pieces.
-
-    Of a long line, it reads at most 16 KiB around the fixed text of a pattern.
-    """
+    """Reads one job log in pieces; of a long line, at most 16 KiB around the text of a pattern."""
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
@@ -391,10 +358,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offset of each line that contains the fixed text of a pattern, with the patterns to try.
-
-        If very many lines contain the same text, some of these lines are skipped.
-        """
+        """Return the offset of each line with a pattern's text; some of very many equal lines are skipped."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():

@@ -127,10 +127,7 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return a log with its unproven kernel lines marked as lines of a program.
-
-    Each line keeps its line number.
-    """
+    """Return a log with its unproven kernel lines marked as lines of a program, numbered as before."""
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)
     if b'"MESSAGE"' not in body:

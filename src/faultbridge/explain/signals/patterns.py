@@ -61,11 +61,7 @@ class LogPattern:
         return self._exception(line) if found and self.classes else found
 
     def _exception(self, line: str) -> re.Match[str] | None:
-        """Return the match of an exception name in the line, if it fits one of `classes`, or None.
-
-        A line of source code, which tracebacks show, does not count. A class name without text after it counts only if
-        its module precedes it.
-        """
+        """Return the match of an exception of one of `classes`, not in a line of source code, or None."""
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
             has_text = bool(line[found.end() :].strip())
             fits = any(fnmatchcase(found[0] if "." in one else found[1], one) for one in self.classes)
@@ -78,12 +74,7 @@ class LogPattern:
 def matches_of(
     patterns: Iterable[LogPattern], line: str, frames: Callable[[], Sequence[str]] = list
 ) -> list[tuple[LogPattern, re.Match[str]]]:
-    """Return the patterns that match a line, each with its match.
-
-    Fallback patterns count only if no other pattern matches, and only the first of them is returned. If the line has a
-    list of possible causes (`HEDGES`), this list and the text after it are ignored. `frames` is a function that returns
-    the lines of the traceback above the line.
-    """
+    """Return the patterns that match a line before its `HEDGES`, or else the first fallback pattern."""
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line
     found = [
@@ -101,10 +92,7 @@ def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
-    """Return the log patterns that the `signals` rows of mechanism documents define.
-
-    Raises `Misconfigured` for an invalid pattern, and for a pattern whose running time has no limit.
-    """
+    """Return the patterns of `signals` rows; raises `Misconfigured` for an invalid or unbounded one."""
     return tuple(_read(row) for row in rows)
 
 

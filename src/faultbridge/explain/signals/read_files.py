@@ -22,11 +22,7 @@ _HALF_A_YEAR = timedelta(days=182)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file to read: its name, and a function that returns its content in pieces.
-
-    `node` is the node that wrote the file, or None if the caller does not state it. `is_job_log` is True if the caller
-    states that the file is the log of a job.
-    """
+    """One file to read in pieces; `node` and `is_job_log` are what the caller states about it."""
 
     name: str
     pieces: Callable[[], Iterable[bytes]]
@@ -36,11 +32,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """The inputs of `read_files` besides the files: log patterns, roles, nodes and decoder hints.
-
-    `roles` maps fault codes to their role in a failure, such as first sign or consequence. `nodes` maps each rank to
-    its node. `hints` are facts that decoders need and the files may lack, such as the time of receipt.
-    """
+    """What `read_files` needs besides the files: patterns, roles of fault codes, nodes of ranks, hints."""
 
     patterns: tuple[LogPattern, ...]
     roles: Mapping[str, Role]
@@ -50,10 +42,7 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence in the files of a job: signals, what each file covers, and findings from dumps.
-
-    `skipped` lists the files that could not be read, each with the reason.
-    """
+    """The evidence in the files of a job; `skipped` lists the files that could not be read, with reasons."""
 
     signals: tuple[Signal, ...]
     spans: tuple[LogSpan, ...]

@@ -99,10 +99,7 @@ _BUCKET_SECONDS = 600
 
 
 class EvidenceStore:
-    """The last 4,096 different signals that were added, for example from one file.
-
-    A signal that occurs again in the same ten-minute interval is not stored again; its count increases.
-    """
+    """The last 4,096 different signals; a repetition within ten minutes only increases a count."""
 
     def __init__(self) -> None:
         """Start with no stored signals."""
@@ -129,10 +126,7 @@ class EvidenceStore:
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
-        """Add a signal. If the store is full, the signal that was added first is dropped.
-
-        The last signals are kept, because the end of a job is near the end of its log.
-        """
+        """Add a signal; a full store drops the first, because the end of a job is near the end of its log."""
         if len(self._found) >= MAX_SIGNALS:
             oldest = next(iter(self._found))
             del self._found[oldest], self._counts[oldest]
@@ -141,10 +135,7 @@ class EvidenceStore:
         self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
-        """Return the stored signals in the order of `add`.
-
-        Each signal has its count, and the time and the line of its last repetition.
-        """
+        """Return the signals in the order of `add`, with count, time and line of the last repetition."""
         found: list[Signal] = []
         for key, one in self._found.items():
             last_at, last_line = self._last.get(key, (one.at, one.line))
@@ -192,11 +183,7 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
 
 
 def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time in a text, for the start of a log's span; None if the text has no time.
-
-    If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if the
-    text has any. If not, the times at the start of the lines are used.
-    """
+    """Return the first or last time in a text for a log's span, from journal entries if there are any."""
     entries = _JOURNAL_TIME.findall(text)
     if entries:
         return instant("".join(entries[-1 if last else 0]))

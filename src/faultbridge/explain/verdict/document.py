@@ -32,10 +32,7 @@ class RankMap:
 
     @cached_property
     def ranks(self) -> Mapping[str, Sequence[int]]:
-        """Return the ranks of each node in ascending order.
-
-        The rank at position N is assumed to run on the GPU with index N.
-        """
+        """Return the ranks of each node in order; rank N is assumed to run on the GPU with index N."""
         found: dict[str, list[int]] = {}
         for rank, node in sorted(self.nodes.items()):
             found.setdefault(node, []).append(rank)
@@ -48,11 +45,7 @@ class RankMap:
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return at most 64 affected GPUs as JSON, each with its node and, if it is known, its rank.
-
-    A GPU is affected in two cases: the node's own source reported a signal of the cause that names the GPU, or other
-    ranks wait for the rank on the GPU.
-    """
+    """Return at most 64 GPUs that a node's own signal or a waiting rank names, with node and rank."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):
         found.setdefault((one["node"], one["index"], one["pci"], one["rank"]), one)

@@ -1,7 +1,4 @@
-"""Reasons to doubt that a job with an error in its program must stay stopped (the outlook STOP).
-
-Each reason shows that the error might not end the job again after a restart.
-"""
+"""Reasons to doubt that a job with an error in its program would end again after a restart."""
 
 from __future__ import annotations
 
@@ -81,11 +78,7 @@ _OF_HARDWARE = frozenset({"cuda.ecc", "cuda.nvlink", "cuda.hardware_stack", "cud
 
 
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield each reason to doubt that a job must stay stopped, with the signal that shows the reason.
-
-    Each reason is a name in `Weights.points`, such as `late`. `mechanism` is the assumed failure mechanism, and `lead`
-    is the signal that may have started the failure. Nothing is yielded for a mechanism that permits a restart.
-    """
+    """Yield each reason, a name in `Weights.points`, to doubt that a job must stay stopped, and its signal."""
     if mechanism.outlook is not Outlook.STOP:
         return
     fault = next(iter(faults_shortly_before(situation)), None)
@@ -117,11 +110,7 @@ def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Sig
 
 
 def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return the first failure of the job if it came long before the signal `lead`, or None.
-
-    The time between them must be more than the tolerance for clocks that differ (`skew_seconds`). The result is also
-    None if `lead` repeats an error from which the job recovered earlier.
-    """
+    """Return the first failure if it came long before `lead`, unless `lead` was survived before."""
     symptom, skew = situation.line.symptom, timedelta(seconds=situation.weights.limits["skew_seconds"])
     is_again = any((one.name, one.said) == (lead.name, lead.said) for one in situation.line.recovered)
     is_long = symptom is not None and symptom.at and lead.at and lead.at - symptom.at > skew
@@ -129,10 +118,7 @@ def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
-    """Return whether exactly one node reports the fault `lead`, and reports it again over a long time.
-
-    The first and the last report must be more than `recovered_seconds` apart, and another node must have a log.
-    """
+    """Return whether only one node reports the fault `lead`, repeatedly over a long time."""
     same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
     times = [at for one in same for at in (one.at, one.last_at) if at]
     nodes = {one.node for one in situation.spans if one.trust is Trust.NODE}
@@ -191,11 +177,7 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
-    """Return whether a signal of the job is a failure that came after the program reported its end.
-
-    `end` is the signal that reports the end. Only hangs and first signs of a failure count, because the end of a
-    program also breaks its connections.
-    """
+    """Return whether a hang or first sign came after the program's end, which breaks connections."""
     is_failure = one.name == HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
     return one.trust is Trust.JOB and is_failure and situation.line.is_before(end, one)
 
@@ -220,11 +202,7 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an error with the name and rank of `lead` from which the job recovered, or None.
-
-    The error is returned only if one rank alone has the error `lead`, and many ranks with this error would change the
-    outlook of `mechanism` (`on_many_ranks`).
-    """
+    """Return an equal error of a lone rank, from which the job recovered, or None."""
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:
         return None
@@ -241,11 +219,7 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 
 
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether many ranks, on at least two known nodes, printed the same error as `one`.
-
-    The result is also True if the own sources of many nodes show the failure mechanism. The limit `many_ranks` is the
-    smallest number that counts as many.
-    """
+    """Return whether many ranks or nodes' own sources, on two or more nodes, show the same error."""
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)
     shown = (each for each in situation.leads if each.trust is Trust.NODE and mechanism.strength(each) is not None)
@@ -258,11 +232,7 @@ _MAX_CONFIRMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One piece of evidence for or against a hypothesis.
-
-    `weight` is the name of its weight. `points` are added to the score, and may be negative. `signal` is the signal
-    that shows the evidence, or None.
-    """
+    """One piece of evidence for or against a hypothesis, with the name of its weight."""
 
     weight: str
     points: int
@@ -271,10 +241,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A possible cause of a job's failure, with the evidence for and against it.
-
-    `lead` is the signal that may have started the failure. `points` are the weighted pieces of evidence.
-    """
+    """A possible cause of a job's failure; `lead` is the signal that may have started the failure."""
 
     mechanism: Mechanism
     lead: Signal
@@ -297,10 +264,7 @@ class Hypothesis:
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:
-    """Return the best hypothesis for each failure mechanism, the highest score first.
-
-    A mechanism without a signal that may have started the failure has no hypothesis.
-    """
+    """Return the best hypothesis for each mechanism with a possible first signal, the best first."""
     best = [found for one in situation.mechanisms if (found := _best(situation, one)) is not None]
     return sorted(best, key=lambda one: (-one.score, situation.line.signals.index(one.lead), one.mechanism.name))
 
@@ -375,10 +339,7 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 
 
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier signal that can have caused `lead` by another failure mechanism, or None.
-
-    A signal that `mechanism` itself can cause does not count.
-    """
+    """Return an earlier signal that can have caused `lead` by another failure mechanism, or None."""
     for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):
             continue
@@ -394,10 +355,7 @@ def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> 
 
 
 def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
-    """Return whether logs of nodes cover the first failure of the job, and no node reports the mechanism.
-
-    If the signal `lead` names a node, only that node counts.
-    """
+    """Return whether logs of the nodes cover the first failure, and none reports the mechanism."""
     spans = [one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line)]
     nodes = {one.node for one in spans}
     own = [one for one in situation.leads if one.trust is Trust.NODE and mechanism.strength(one) is not None]

@@ -1,7 +1,4 @@
-"""Failure mechanisms: the known ways in which jobs die, defined as data.
-
-The documents of a customer add mechanisms to the packaged ones, or replace a mechanism of the same name.
-"""
+"""Failure mechanisms: the known ways in which jobs die, as data that customers add to or replace."""
 
 from __future__ import annotations
 
@@ -66,10 +63,7 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return how strongly a signal indicates that this failure mechanism started, such as `decisive`.
-
-        The result is None if the signal does not indicate this.
-        """
+        """Return how strongly a signal indicates that this mechanism started, or None."""
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 
     def can_cause(self, signal: Signal) -> bool:
@@ -110,11 +104,7 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the packaged patterns, roles and failure mechanisms, extended by a customer's documents.
-
-    A role in the documents replaces the packaged role of the same fault code. A mechanism replaces the packaged
-    mechanism of the same name. Patterns are added. Raises `Misconfigured` for an invalid document.
-    """
+    """Return the packaged patterns, roles and mechanisms, extended or replaced by a customer's."""
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}
     kept = tuple(one for one in base.mechanisms if one.name not in names)

@@ -44,18 +44,12 @@ class TimeLine:
 
     @property
     def failed_at(self) -> datetime | None:
-        """Return the time of the job's first failure, or None if it is unknown.
-
-        If neither logs nor dumps show a failure, it is the time at which the logs end.
-        """
+        """Return the time of the first failure, or of the end of the logs, or None."""
         return self.symptom.at if self.symptom else self.ended_at
 
     @property
     def failing_since(self) -> datetime | None:
-        """Return the time since which the job may have been failing, or None if its failure has no time.
-
-        It is the time of the last progress or of the first failure, whichever is earlier.
-        """
+        """Return the time of the last progress or of the first failure, whichever is earlier."""
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
@@ -219,11 +213,7 @@ def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> t
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:
-    """Return why the time of a node's signal does not fit the failure of the job: `too_old`, for example.
-
-    The result is the name of a weight. It is None if the time fits, and for a signal that is not from a node's own
-    source.
-    """
+    """Return the weight of a node's signal whose time does not fit the failure, or None."""
     if signal.trust is not Trust.NODE:
         return None
     limits, failed_at = situation.weights.limits, situation.line.failed_at
@@ -251,10 +241,7 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
-    """Return whether the earlier failure `ended` and the later signal `one` are of one attempt of the job.
-
-    They are of different attempts if both are in one file, and the last progress in this file is between their lines.
-    """
+    """Return whether no progress in one file lies between the failure `ended` and the signal `one`."""
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
     return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))
 
@@ -265,11 +252,7 @@ def in_time(situation: Situation, signal: Signal) -> bool:
 
 
 def covers(span: LogSpan, line: TimeLine) -> bool:
-    """Return whether a log covers the first failure of the job.
-
-    A log that ends at most ten minutes before that failure covers it too. The result is False if the time of the
-    failure, or the first or last time in the log, is unknown.
-    """
+    """Return whether a log covers the job's first failure, or ends at most ten minutes before it."""
     if span.first_at is None or span.last_at is None or line.failed_at is None:
         return False
     return span.first_at <= line.failed_at <= span.last_at + _COVERED_AFTER

@@ -29,11 +29,7 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Whether the hardware caused the failure of a job.
-
-    `state` is `blamed`, `acquitted` (ruled out) or `not_shown`. `checked` are the nodes whose own log covers the first
-    failure of the job. `not_checked` are the job's other nodes.
-    """
+    """Whether the hardware is `blamed`, `acquitted` (ruled out) or `not_shown`, and whose logs were checked."""
 
     state: str
     checked: tuple[str, ...]
@@ -245,11 +241,7 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause of the failure is clear enough to rule out the hardware.
-
-    The signal that started the failure must be `DECISIVE`, unless the outlook is `STOP`, and must not be an error of
-    the teardown. A scheduler's report is never enough, because it does not state why a node is lost.
-    """
+    """Return whether the cause is clear enough to rule out the hardware; a scheduler's report never is."""
     if cause.mechanism.trusts_job:
         return False
     is_shown = cause.mechanism.strength(cause.lead) == DECISIVE or outlook is Outlook.STOP
