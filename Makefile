@@ -1,8 +1,11 @@
-# Faultbridge. `make help` lists the targets. Requires only Python 3.11 and make.
+# Faultbridge. `make help` lists the targets. Requires only make and Python 3.11, 3.12 or 3.13.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3.11
+# The newest Python that runs: a version manager may offer a name that does not.
+PYTHON ?= $(or $(shell for python in python3.13 python3.12 python3.11; do \
+  $$python -c '' 2>/dev/null && echo $$python && break; done),$(error no python3.13, python3.12 or python3.11 found; \
+  install one, or run make PYTHON=/path/to/python))
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -82,6 +85,10 @@ $(SCAN_STAMP): $(STAMP)
 scan: setup $(SCAN_STAMP) ## scan the template with checkov; infra/waivers.yaml lists the accepted findings
 	@$(BIN)/python -m infra.scan $(SCAN)/bin/checkov
 
+.PHONY: size
+size: setup ## print the lines of each room of the package against its budget
+	@$(BIN)/python -m infra.size
+
 .PHONY: architecture
 architecture: setup ## run the architecture tests: layers, sizes, permissions, documents
 	@$(BIN)/pytest -q tests/architecture
@@ -95,7 +102,7 @@ test-fast: setup machines ## run the fast tests: no embedded stack, browser, ser
 	@$(BIN)/pytest -n 3 --no-loadscope-reorder -m "not (nightly or embedded or slow)"
 
 # In this order two at a time, because the first two take most of the time and one core each.
-STATIC = types scan template-lint lint format-check
+STATIC = types scan template-lint lint format-check layer-wheels
 
 .PHONY: check
 check: setup ## run every check that a merge requires; the tests run last
@@ -103,7 +110,7 @@ check: setup ## run every check that a merge requires; the tests run last
 	@$(MAKE) --no-print-directory test
 
 .PHONY: build
-build: setup machines ## build the functions and their layer into .aws-sam/build
+build: setup machines runtime ## build the functions and their layers for AWS into .aws-sam/build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sam build
 
 .PHONY: dist
@@ -132,6 +139,7 @@ BENCHES = core calls living_fleet case cold_start handlers events_import decoder
 
 # The benchmarks run the built functions on this machine.
 bench: export ARCHITECTURE := $(if $(filter arm64 aarch64,$(shell uname -m)),arm64,x86_64)
+bench: export PYTHON_VERSION = $(MINOR)
 
 .PHONY: bench
 bench: build ## measure time, calls, requests and cost; prints tables, writes build/bench/*.json (docs/benchmarks.md)

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -84,9 +83,16 @@ def test_every_function_and_layer_has_the_architecture_of_the_parameter_and_the_
     assert built[1] == template()["Parameters"]["Architecture"]["Default"]
 
 
-def test_the_default_runtime_is_the_python_that_builds_and_the_python_of_the_version_file() -> None:
-    assert RUNTIME["Default"] == f"python{sys.version_info.major}.{sys.version_info.minor}"
-    assert RUNTIME["Default"] == f"python{(ROOT / '.python-version').read_text(encoding='utf-8').strip()}"
+def test_the_default_runtime_is_python_3_13_also_for_the_build() -> None:
+    assert RUNTIME["Default"] == "python3.13"
+    assert RUNTIME["Default"] in RUNTIME["AllowedValues"]
+    built = re.search(r"^PYTHON_VERSION \?= (.+)$", (ROOT / "infra" / "build.mk").read_text("utf-8"), re.MULTILINE)
+    assert built is not None
+    assert f"python{built[1]}" == RUNTIME["Default"]
+
+
+def test_aws_changes_the_patch_version_of_the_runtime_only_with_a_deployment() -> None:
+    assert template()["Globals"]["Function"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
 
 
 # https://docs.python.org/3/whatsnew/3.12.html and 3.13.html, "Removed".

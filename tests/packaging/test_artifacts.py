@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.local.environment import host_architecture
+from faultbridge.local.environment import host_architecture, host_python
 from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, lambda_files, not_in_lambda, template
 from tests.packaging.runtime import link_runtime
 
@@ -25,8 +25,8 @@ def make(goal: str, artifacts: Path, architecture: str | None = None) -> Path:
     """Run a build rule as SAM does, for the default architecture or another one."""
     artifacts.mkdir()
     chosen = [] if architecture is None else [f"ARCHITECTURE={architecture}"]
-    command = ["make", "--no-print-directory", goal, f"ARTIFACTS_DIR={artifacts}", *chosen]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["make", "--no-print-directory", goal, f"ARTIFACTS_DIR={artifacts}", f"PYTHON_VERSION={host_python()}"]
+    done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return artifacts
 
@@ -129,3 +129,11 @@ def test_a_syntax_error_fails_the_build(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "SyntaxError" in done.stdout + done.stderr
+
+
+def test_a_build_for_aws_with_another_python_than_the_runtime_is_refused() -> None:
+    command = ["make", "--no-print-directory", "runtime", "PYTHON_VERSION=3.10"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"the functions run on python3.10, .venv is Python {host_python()}" in done.stderr
+    assert f"make build PYTHON_VERSION={host_python()}" in done.stderr

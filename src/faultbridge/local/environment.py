@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -144,7 +145,9 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
         **inherited,
         **_NO_USER_SETTINGS,
         **client_environment(ports),
-        "ARCHITECTURE": host_architecture(),  # the layers contain compiled modules
+        # The layers contain compiled modules: they are built for the computer and the Python that run the functions.
+        "ARCHITECTURE": host_architecture(),
+        "PYTHON_VERSION": host_python(),
         "SAM_CLI_TELEMETRY": "0",
         "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # otherwise SAM writes into the user's home folder
         "SAM_CLI_POLL_DELAY": "0.2",  # the default of 5 s is for AWS
@@ -158,6 +161,11 @@ def host_architecture() -> str:
     The Lambda functions of an embedded stack run on this architecture.
     """
     return "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
+
+
+def host_python() -> str:
+    """Return the minor version of this Python, such as `3.12`; the functions of an embedded stack run on it."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _emulator_basics(folder: StackFolder, token: str) -> dict[str, str]:

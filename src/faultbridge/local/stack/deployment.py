@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from faultbridge.local import clients
-from faultbridge.local.environment import endpoint, host_architecture, tool_environment
+from faultbridge.local.environment import endpoint, host_architecture, host_python, tool_environment
 from faultbridge.local.stack import files
 from faultbridge.local.stack.files import TEMPLATE, StackFolder, StackState, project_root
 from faultbridge.model.errors import Misconfigured, Transient
@@ -297,6 +297,7 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
         "ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console",
         "JobTopicArn": clients.ensure_topic(state, JOB_TOPIC),
         "Architecture": host_architecture(),
+        "PythonRuntime": f"python{host_python()}",
     }
     declared = wanted.declared_parameters(own)
     for name in filter(None, map(declared.get, SECRETS)):
