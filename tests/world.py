@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from random import Random
 from typing import Any
 
 from faultbridge.model.cluster.config import JOB_CALLBACKS, ClusterConfig
-from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.wire.message import Message, encode_message
+from faultbridge.record.ports import Ports
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.wiring.installation import Installation, Timing
@@ -38,21 +38,40 @@ from tests.sim.fakes import (
     ManualClock,
     Seam,
 )
-from tests.sim.fakes.objects import FakeArchivePorts
+from tests.sim.fakes.objects import FakeArchive, FakeArchivePorts, FakeDelivery, FakeVault
 
 GROUP = "gpu-workers"
 XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 XID_31 = "NVRM: Xid (PCI:0000:c1:00): 31, pid=1234, name=python, Ch 00000008, MMU Fault"
 
 
-@dataclass
-class FakePorts:
+class FakePorts(Ports):
     """Every port as a fake; one seam observes all calls and injects faults into them."""
 
-    clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
-    seam: Seam = field(default_factory=Seam)
+    clock: ManualClock
+    table: FakeTable
+    objects: FakeObjects
+    queue: FakeQueue
+    bus: FakeBus
+    workflow: FakeWorkflow
+    pager: FakePager
+    collector: FakeCollector
+    providers: dict[str, FakeProvider]
+    launchers: dict[str, FakeLauncher]
+    restarters: dict[str, FakeRestarter]
+    orchestrators: dict[str, FakeOrchestrator]
+    verifiers: dict[str, FakeVerifier]
+    job_callbacks: dict[str, FakeJobCallback]
+    volumes: dict[str, Any]
+    volume_attachments: dict[str, Any]
+    inventories: dict[str, Any]
+    archive: FakeArchive
+    vault: FakeVault
+    sink: FakeDelivery
 
-    def __post_init__(self) -> None:
+    def __init__(self, clock: ManualClock | None = None, seam: Seam | None = None) -> None:
+        self.clock = clock or ManualClock(NOON)
+        self.seam = seam or Seam()
         self.table = FakeTable(self.clock, seam=self.seam)
         self.bus = FakeBus(seam=self.seam)
         self.queue = FakeQueue(self.clock, seam=self.seam)
@@ -63,25 +82,23 @@ class FakePorts:
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
         self.collector = FakeCollector(self.clock, seam=self.seam)
-        self.launchers: dict[str, FakeLauncher] = {}
+        self.launchers = {}
         self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
-        self.volumes: dict[str, Any] = {}
-        self.volume_attachments: dict[str, Any] = {}
+        self.volumes = {}
+        self.volume_attachments = {}
         self.senders: dict[str, Any] = {}
-        self.inventories: dict[str, Any] = {}
-        self.node_listing: Any = None
+        self.inventories = {}
+        self.node_listing = None
         kept = FakeArchivePorts(self.table, self.clock)
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
 
     def webhook_senders(self) -> bytes:
         return json.dumps(self.senders).encode()
 
-    def for_cluster(self, config: ClusterConfig) -> FakePorts:
-        if config.provider_role is not None:
-            raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
-        return self
+    def chat_webhooks(self) -> bytes:
+        return b"{}"
 
 
 SETTINGS = {"FAULTBRIDGE_STACK_ID": STACK_ID, "FAULTBRIDGE_SENDER_PROOF": "off"}

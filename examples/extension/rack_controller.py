@@ -23,13 +23,13 @@ from faultbridge.record.ports import (
     CapacityEvidence,
     CheckResult,
     ClusterNode,
+    GroupMember,
     InstanceChecks,
     LaunchedInstance,
     Presence,
     ProviderFailure,
     Surroundings,
 )
-from faultbridge.repair.registry.instances import GroupMember
 
 
 class Rack:
@@ -115,7 +115,7 @@ class RackProvider:
 
 
 class RackInventory:
-    """A `faultbridge.repair.registry.instances.Inventory`."""
+    """A `faultbridge.record.ports.Inventory`."""
 
     def __init__(self, rack: Rack) -> None:
         self.rack = rack

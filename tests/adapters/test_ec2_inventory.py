@@ -12,7 +12,7 @@ from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.nodes import narrowest
-from faultbridge.repair.registry.instances import OPT_OUT_TAG, GroupMember
+from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 from faultbridge.repair.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.contracts.aws import ON_MOTO, aws

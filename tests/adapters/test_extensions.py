@@ -90,7 +90,7 @@ class RackWorld(World):
 
     def _tools(self) -> StepTools:
         self.ports = AwsPorts(Settings.from_environment({}))
-        self.ports.clock = self.clock  # type: ignore[misc]
+        self.ports.clock = self.clock
         return replace(super()._tools(), providers=self.ports.providers, orchestrators=self.ports.orchestrators)
 
     def instances(self) -> dict[str, dict[str, Any]]:

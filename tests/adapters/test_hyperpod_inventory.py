@@ -10,7 +10,7 @@ import pytest
 from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.repair.registry.instances import GroupMember
+from faultbridge.record.ports.inventory import GroupMember
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.hyperpod import hyperpod
 from tests.sim.fakes import ManualClock

@@ -17,7 +17,7 @@ from faultbridge.local.gaps import auto_scaling, instance_topology, patching
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus
 from faultbridge.model.errors import Rejected
-from faultbridge.repair.registry.instances import OPT_OUT_TAG, Inventory
+from faultbridge.record.ports.inventory import OPT_OUT_TAG, Inventory
 from tests.contracts.aws import ON_MOTO, REGION
 from tests.contracts.provider import group_of
 from tests.hyperpod import AT_ONCE, GROUP, NAME, hyperpod

@@ -8,8 +8,8 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
+from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.repair.registry.groups import Group
-from faultbridge.repair.registry.instances import GroupMember
 from faultbridge.repair.registry.retirement import is_replaced
 from tests.builders import NOON, after
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.cluster.config import JOB_CALLBACKS, ClusterConfig
-from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import ComputeAccess
+from faultbridge.model.cluster.config import JOB_CALLBACKS
+from faultbridge.record.ports import Inventory, Ports
 from tests.sim import fakes
-from tests.sim.fakes.objects import FakeArchivePorts
+from tests.sim.fakes.objects import FakeArchive, FakeArchivePorts, FakeVault
 from tests.sim.fault_injection import FaultProfile
 from tests.sim.schedule import Schedule
 from tests.sim.scheduled_state_machine import ScheduledStateMachine
@@ -24,8 +23,20 @@ PROVIDER_REPAIR = "hyperpod"
 NO_SCHEDULER, SCHEDULER, HEAD_NODE = "none", "slurm", "i-0ead0000000000000"
 
 
-class SimulatedPorts:
+class SimulatedPorts(Ports):
     """The ports of an installation as fakes; `fleet` has the true state of the instances."""
+
+    clock: fakes.ManualClock
+    table: fakes.FakeTable
+    objects: fakes.FakeObjects
+    queue: fakes.FakeQueue
+    bus: fakes.FakeBus
+    workflow: ScheduledStateMachine
+    pager: fakes.FakePager
+    collector: fakes.FakeCollector
+    inventories: dict[str, Inventory]
+    archive: FakeArchive
+    vault: FakeVault
 
     def __init__(self, clock: fakes.ManualClock, seam: fakes.Seam, schedule: Schedule, profile: FaultProfile) -> None:
         self.clock = clock
@@ -68,12 +79,3 @@ class SimulatedPorts:
     def chat_webhooks(self) -> bytes:
         """Return an empty document: no chat receives pages."""
         return b"{}"
-
-    def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return this object, because the same ports serve every cluster.
-
-        Raises Misconfigured if the cluster names an IAM role (`provider_role`): the simulation has one AWS account.
-        """
-        if config.provider_role is not None:
-            raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
-        return self

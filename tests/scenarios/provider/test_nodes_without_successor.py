@@ -13,10 +13,10 @@ from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import PageUrgency
+from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import OptOut
 from faultbridge.repair.registry.groups import Group
-from faultbridge.repair.registry.instances import GroupMember
 from faultbridge.repair.registry.retirement import owes_no_successor
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import rules_for

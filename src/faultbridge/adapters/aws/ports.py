@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from faultbridge.adapters.extensions import Parts
 from faultbridge.record import ports
-from faultbridge.record.ports import Surroundings
+from faultbridge.record.ports import ComputePorts, Ports, Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.aws.stack import StackSecret
     from faultbridge.adapters.ec2.request_log import RequestLog
     from faultbridge.adapters.hyperpod.cluster import HyperPodCluster
     from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
         Clock,
         Collector,
         EventBus,
+        Inventory,
         JobCallback,
         Launcher,
+        NodeListing,
         ObjectStore,
         Orchestrator,
         Pager,
@@ -36,10 +39,17 @@ if TYPE_CHECKING:
         Workflow,
     )
     from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
-    from faultbridge.repair.registry.instances import Inventory, NodeListing
 
 
-class ComputePorts:
+Port = TypeVar("Port")
+
+
+def at_first_use(build: Callable[[Any], Port]) -> Port:
+    """Return a property that builds an adapter at its first use; for the type checker, it is the field itself."""
+    return cast("Port", cached_property(build))
+
+
+class AwsComputePorts(ComputePorts):
     """The adapters that reach the instances of a cluster; each adapter is built on first use.
 
     One object serves all clusters that are registered with the same AWS role and the same HyperPod cluster. Each of the
@@ -61,7 +71,7 @@ class ComputePorts:
         """
         self.settings = settings
         self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
-        self._by_cluster: dict[tuple[ProviderRole | None, str | None], ComputePorts] = {}
+        self._by_cluster: dict[tuple[ProviderRole | None, str | None], AwsComputePorts] = {}
 
     @cached_property
     def clients(self) -> Clients:
@@ -96,21 +106,21 @@ class ComputePorts:
         """Return what each extension receives when it is built: the clock, and the AWS role or None."""
         return Surroundings(self.clock, self._role)
 
-    @cached_property
+    @at_first_use
     def clock(self) -> Clock:
         """Return the system clock."""
         from faultbridge.adapters.clock import SystemClock
 
         return SystemClock(self.settings.clock_offset_seconds)
 
-    @cached_property
+    @at_first_use
     def table(self) -> Table:
         """Return the DynamoDB table in which Faultbridge stores all its items."""
         from faultbridge.adapters.aws.dynamodb import DynamoTable
 
         return DynamoTable(self.clients, self.settings.table)
 
-    @cached_property
+    @at_first_use
     def objects(self) -> ObjectStore:
         """Return the store for raw records and evidence in an S3 bucket."""
         from faultbridge.adapters.aws.objects import S3Objects
@@ -118,7 +128,7 @@ class ComputePorts:
 
         return S3Objects(self.clients, self.settings.bucket, max_bytes=MAX_BODY_BYTES)
 
-    @cached_property
+    @at_first_use
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters that replace instances, by the provider name in a cluster's registration."""
         from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
@@ -132,7 +142,7 @@ class ComputePorts:
         }
         return Parts("providers", ports.Provider, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def launchers(self) -> Mapping[str, Launcher]:
         """Return the launchers by provider name.
 
@@ -143,7 +153,7 @@ class ComputePorts:
         built_in: dict[str, Launcher] = {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
         return Parts("launchers", ports.Launcher, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def restarters(self) -> Mapping[str, Restarter]:
         """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
         from faultbridge.adapters.ec2.restart import SsmRestarter
@@ -153,7 +163,7 @@ class ComputePorts:
         built_in: dict[str, Restarter] = {"ssm": SsmRestarter(self.compute), "hyperpod": hyperpod}
         return Parts("restarters", ports.Restarter, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def volumes(self) -> Mapping[str, Volumes]:
         """Return the adapters that move volumes between instances, by provider name."""
         from faultbridge.adapters.ec2.volumes import Ec2Volumes
@@ -166,7 +176,7 @@ class ComputePorts:
         }
         return Parts("volumes", ports.Volumes, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def collector(self) -> Collector:
         """Return the adapter that collects the log bundles of instances.
 
@@ -180,7 +190,7 @@ class ComputePorts:
 
         return SsmLogCollector(self.compute, self.clients, self.settings.bucket)
 
-    @cached_property
+    @at_first_use
     def verifiers(self) -> Mapping[str, Verifier]:
         """Return the adapters that run diagnostics on instances, by the verifier name of a registered cluster."""
         from faultbridge.adapters.ec2.dcgm_verifier import OutputBucket, SsmDcgmVerifier
@@ -219,10 +229,10 @@ class ComputePorts:
         return Parts("verifiers", ports.Verifier, built_in, self.surroundings)
 
 
-class AwsPorts(ComputePorts):
+class AwsPorts(AwsComputePorts, Ports):
     """All adapters of one deployment; each adapter is imported and built on first use."""
 
-    def for_cluster(self, config: ClusterConfig) -> ComputePorts:
+    def for_cluster(self, config: ClusterConfig) -> AwsComputePorts:
         """Return the adapters for a cluster, built with its registered AWS role and HyperPod cluster.
 
         Calls on instances use the credentials of the role. All other calls use the credentials of Faultbridge's own
@@ -230,77 +240,64 @@ class AwsPorts(ComputePorts):
         """
         access = config.provider_role, config.hyperpod_cluster
         if access not in self._by_cluster:
-            self._by_cluster[access] = ComputePorts(self.settings, self.clients, *access)
+            self._by_cluster[access] = AwsComputePorts(self.settings, self.clients, *access)
         return self._by_cluster[access]
 
-    @cached_property
+    @at_first_use
     def bus(self) -> EventBus:
         """Return the event bus on EventBridge."""
         from faultbridge.adapters.aws.messaging import EventBridgeBus
 
         return EventBridgeBus(self.clients, self.settings.bus, self.settings.event_source)
 
-    @cached_property
+    @at_first_use
     def queue(self) -> RecordQueue:
         """Return the queue of raw records on SQS."""
         from faultbridge.adapters.aws.messaging import SqsQueue
 
         return SqsQueue(self.clients, self.settings.queue_url)
 
-    @cached_property
+    @at_first_use
     def inventories(self) -> Mapping[str, Inventory]:
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
         from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
-        from faultbridge.repair.registry import instances
 
         hyperpod = HyperPodInventory(self.clients)
         built_in: dict[str, Inventory] = {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": hyperpod}
-        return Parts("inventories", instances.Inventory, built_in, self.surroundings)
+        return Parts("inventories", ports.Inventory, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def node_listing(self) -> NodeListing:
         """Return the adapter that lists the nodes of EKS clusters."""
         from faultbridge.adapters.kubernetes.orchestrator import EksNodeListing
 
         return EksNodeListing(self.clients)
 
-    @cached_property
-    def webhook_senders(self) -> Callable[[], bytes]:
-        """Return a function that reads the allowed webhook senders from their secret.
+    def webhook_senders(self) -> bytes:
+        """Return the document of the allowed webhook senders, read again at each call."""
+        return self._document(self.settings.webhook_senders)
 
-        Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
-        JSON object, so no sender is allowed.
-        """
+    def chat_webhooks(self) -> bytes:
+        """Return the document with the webhook addresses of chats, read again at each call."""
+        return self._document(self.settings.chat_webhooks)
+
+    def _document(self, secret: str) -> bytes:
+        """Return the JSON document of a secret, or an empty one if the settings name no secret."""
         from faultbridge.adapters.aws.stack import StackSecret
 
-        name = self.settings.webhook_senders
-        return lambda: StackSecret(self.clients, name).value if name else b"{}"
+        return StackSecret(self.clients, secret).value if secret else b"{}"
 
-    @cached_property
-    def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the webhook addresses of chats from their secret.
-
-        Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
-        JSON object, so no chat has an address.
-        """
-        from faultbridge.adapters.aws.stack import StackSecret
-
-        name = self.settings.chat_webhooks
-        return lambda: StackSecret(self.clients, name).value if name else b"{}"
-
-    @cached_property
+    @at_first_use
     def job_callbacks(self) -> Mapping[str, JobCallback]:
         """Return the callbacks, by the callback name in a cluster's registration.
 
         A callback notifies a system of the customer, such as a scheduler, that a job may resume.
         """
-        from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
         from faultbridge.adapters.slurm.access import connect
 
-        name = self.settings.job_callbacks
-        webhook = JobWebhook(lambda: StackSecret(self.clients, name).value if name else b"{}", self.clock)
+        webhook = JobWebhook(lambda: self._document(self.settings.job_callbacks), self.clock)
         return {
             "webhook": webhook,
             "sns": JobTopic(self.clients, self.settings.job_topic),
@@ -308,36 +305,34 @@ class AwsPorts(ComputePorts):
             "kubernetes-annotation": JobAnnotation(self.clients),
         }
 
-    @cached_property
+    @at_first_use
     def workflow(self) -> Workflow:
         """Return the Step Functions state machine that runs repair attempts."""
         from faultbridge.adapters.aws.step_functions import StepFunctionsWorkflow
 
         return StepFunctionsWorkflow(self.clients, self.settings.state_machine)
 
-    @cached_property
+    @at_first_use
     def pager(self) -> Pager:
         """Return the pager, which sends each page through every configured channel."""
         from faultbridge.adapters.paging import pager_from_settings
 
         return pager_from_settings(self.settings, self.clients)
 
-    @cached_property
+    @at_first_use
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the adapters that cordon and drain nodes, by the orchestrator name of a registered cluster."""
-        from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.access import connections
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
-        name = self.settings.slurm_tokens
-        connect = connections(self.clients, lambda: StackSecret(self.clients, name).value if name else b"{}")
+        connect = connections(self.clients, lambda: self._document(self.settings.slurm_tokens))
         slurm = SlurmOrchestrator(connect, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
         return Parts("orchestrators", ports.Orchestrator, built_in, self.surroundings)
 
-    @cached_property
+    @at_first_use
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
         """Return the adapters that list the volumes still attached to a node, by orchestrator name.
 
@@ -347,14 +342,14 @@ class AwsPorts(ComputePorts):
 
         return {"eks": EksVolumeAttachments(self.clients)}
 
-    @cached_property
+    @at_first_use
     def archive(self) -> Archive:
         """Return the archive, which stores entries in an S3 bucket."""
         from faultbridge.adapters.aws.objects import S3Objects
 
         return S3Objects(self.clients, self.settings.archive_bucket)
 
-    @cached_property
+    @at_first_use
     def vault(self) -> Vault:
         """Return the vault, an S3 bucket under Object Lock that stores anchors and sealed manifests.
 
@@ -364,7 +359,7 @@ class AwsPorts(ComputePorts):
 
         return LockedObjects(self.clients, self.settings.vault_bucket)
 
-    @cached_property
+    @at_first_use
     def sink(self) -> ArchiveSink:
         """Return the adapter that delivers entries to the archive.
 
@@ -380,8 +375,11 @@ class AwsPorts(ComputePorts):
         return FirehoseArchiveSink(self.clients, stream)
 
     @cached_property
-    def token_secret(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret key for the pagination tokens of the HTTP API."""
+    def _token_secret(self) -> StackSecret:
         from faultbridge.adapters.aws.stack import StackSecret
 
         return StackSecret(self.clients, self.settings.token_secret)
+
+    def token_secret(self) -> bytes:
+        """Return the secret key for the page tokens of the HTTP API, read once by a process."""
+        return self._token_secret.value

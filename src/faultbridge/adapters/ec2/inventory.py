@@ -18,7 +18,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import DomainKind
-from faultbridge.repair.registry.instances import OPT_OUT_TAG, GroupMember
+from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 
 # Find the id of the IAM role in the instance profile of an instance.
 #

@@ -27,7 +27,7 @@ from faultbridge.model.cluster.state import ConditionKind, GroupStatus, Provider
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import DomainKind
-from faultbridge.repair.registry.instances import GroupMember
+from faultbridge.record.ports.inventory import GroupMember
 
 # Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
 #

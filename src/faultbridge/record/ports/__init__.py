@@ -13,6 +13,7 @@ Read in this order:
 - `compute`: replace, launch, reset and reboot instances. Verify instances and collect their logs
 - `presence`: whether an instance exists, and its status checks
 - `orchestrator`: detach and attach EBS volumes. Cordon and drain nodes
+- `inventory`: list the instances of a provider's groups and the nodes of an orchestrator
 - `object_watch`: list and watch the objects of a Kubernetes cluster
 - `callbacks`: notify the owner or the scheduler of a job that may resume
 - `installation`: all ports of one installation
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
         Verification,
         Verifier,
     )
-    from faultbridge.record.ports.installation import ComputeAccess, Ports
+    from faultbridge.record.ports.installation import ComputeAccess, ComputePorts, Ports
+    from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember, Inventory, NodeListing
     from faultbridge.record.ports.messaging import (
         BusEvent,
         EventBus,
@@ -83,7 +85,8 @@ _NAMES = {
         "Bundle BundleState CallResult Capacity CapacityEvidence Collector LaunchRequest LaunchedInstance "
         "Launcher Provider ProviderFailure Restart RestartState Restarter Verdict Verification Verifier"
     ),
-    "installation": "ComputeAccess Ports",
+    "installation": "ComputeAccess ComputePorts Ports",
+    "inventory": "OPT_OUT_TAG GroupMember Inventory NodeListing",
     "messaging": (
         "BusEvent EventBus ExecutionStatus FailedEvent FormattedPage PageFormat PageMessage PageUrgency Pager "
         "Receipts ReceivedMessage RecordQueue RecordQueueDepth Workflow"
@@ -99,6 +102,7 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
+    "OPT_OUT_TAG",
     "Attachment",
     "Bundle",
     "BundleState",
@@ -111,16 +115,20 @@ __all__ = [
     "ClusterNode",
     "Collector",
     "ComputeAccess",
+    "ComputePorts",
     "EventBus",
     "ExecutionStatus",
     "FailedEvent",
     "FormattedPage",
+    "GroupMember",
     "InstanceChecks",
+    "Inventory",
     "JobCallback",
     "JobNotice",
     "LaunchRequest",
     "LaunchedInstance",
     "Launcher",
+    "NodeListing",
     "ObjectChange",
     "ObjectKind",
     "ObjectPage",

@@ -6,7 +6,7 @@ Reading order:
   first state. Rejects a registration if Faultbridge and the provider would both repair, or neither.
 - `roster`: the rows from which the inventory reads which instance backs which node.
 - `aliases`: the names that lead from a record to a node, and how they change.
-- `instances`: how providers and orchestrators list instances; the result of a sync.
+- `instances`: the result of an inventory sync, and how two descriptions of an instance are combined.
 - `groups`: when a sync first read a provider's group; compares the group's members with its nodes.
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.

@@ -13,8 +13,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import from_text, to_text
 from faultbridge.record.ports import Clock, Table
+from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.record.queries import query_all
-from faultbridge.repair.registry.instances import GroupMember
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,10 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
 from faultbridge.record.ports import Table
+from faultbridge.record.ports.inventory import GroupMember, Inventory, NodeListing
 from faultbridge.record.queries import query_all, shard_rows
 from faultbridge.repair.registry.groups import Group, KnownGroups, unassigned_members, vacancy_of
-from faultbridge.repair.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
+from faultbridge.repair.registry.instances import SyncResult, combine
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection

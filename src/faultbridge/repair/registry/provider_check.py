@@ -19,8 +19,8 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import truncate
 from faultbridge.record.ports import Clock
+from faultbridge.record.ports.inventory import Inventory
 from faultbridge.repair.cluster_status import ClusterRollup
-from faultbridge.repair.registry.instances import Inventory
 from faultbridge.repair.registry.registration import Registration, owner_conflict
 
 

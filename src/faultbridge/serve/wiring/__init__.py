@@ -2,7 +2,6 @@
 
 Reading order:
 
-- `ports`: the ports (interfaces to outside systems) that an installation needs.
 - `function`: the installation of a Lambda function, built once per process from environment variables.
 - `installation`: the class `Installation`, which builds all services from ports and settings.
 - `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).

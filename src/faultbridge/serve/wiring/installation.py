@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from faultbridge.model.settings import Settings
     from faultbridge.record.append import Stack
     from faultbridge.record.cluster_reads import ClusterReads
+    from faultbridge.record.ports import Ports
     from faultbridge.serve.wiring.job_tracking import JobTracking
     from faultbridge.serve.wiring.operating import Operations
-    from faultbridge.serve.wiring.ports import AllPorts
     from faultbridge.serve.wiring.recording import Gateway, Ingestion, Ledger, PolicyRules, Registry
     from faultbridge.serve.wiring.repairing import Incidents, Repair
     from faultbridge.serve.wiring.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
@@ -37,7 +37,7 @@ class Timing:
 class Installation:
     """One deployment of Faultbridge. Its services are built from `ports` and `settings` at first use."""
 
-    ports: AllPorts
+    ports: Ports
     settings: Settings
     timing: Timing = field(default_factory=Timing)
 
