@@ -154,12 +154,13 @@ def draw_racks(seed: int) -> int:
 def draw_growing(seed: int) -> bool:
     """Draw from the seed whether the group of the `REPAIRED` cluster grows during the run.
 
-    A cluster with racks or with a launch template never grows.
+    Only an inventory notices that a group shrinks, so the group of `SCALE_IN` grows as well. Another cluster with racks
+    or with a launch template never grows.
     """
-    if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
-        return False
     if Situation.SCALE_IN in draw_situations(seed):
         return True
+    if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
+        return False
     return Random(f"growing {seed}").random() < 0.25
 
 

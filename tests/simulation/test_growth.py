@@ -6,6 +6,7 @@ import pytest
 
 from tests.sim.environment.action_plan import ExternalAction, draw_plan
 from tests.sim.history import draw_growing, draw_nodes_in_rack, draw_spares, play
+from tests.sim.situations.draw import Situation, draw_large, draw_situations
 
 SEEDS = range(300)
 KINDS = ("growth", "growth_during_pause", "growth_during_import", "growth_during_incident")
@@ -22,7 +23,14 @@ def story_of(kind: str, *, fraction: float) -> str:
 def test_a_seventh_of_the_seeds_grows_but_none_with_racks_or_a_launch_template() -> None:
     growing = [seed for seed in SEEDS if draw_growing(seed)]
     assert 25 <= len(growing) <= 60
-    assert {(draw_nodes_in_rack(seed), draw_spares(seed)) for seed in growing} == {(None, None)}
+    others = [seed for seed in growing if Situation.SCALE_IN not in draw_situations(seed)]
+    assert {(draw_nodes_in_rack(seed), draw_spares(seed)) for seed in others} == {(None, None)}
+
+
+def test_an_inventory_reads_each_group_that_shrinks() -> None:
+    shrinking = [seed for seed in SEEDS if Situation.SCALE_IN in draw_situations(seed)]
+    assert any(draw_large(seed) for seed in shrinking)
+    assert all(map(draw_growing, shrinking))
 
 
 def test_the_plan_with_growth_contains_each_kind_and_otherwise_the_same_actions() -> None:
