@@ -32,12 +32,16 @@ class WorkLaw(Law):
         self._states: dict[str, NodeState] = {}
         self._failed: dict[str, datetime] = {}
         self._acted: dict[str, datetime] = {}
+        self._required: dict[str, int] = {}
         self._evicted = 0
 
     def node_changed(self, state: NodeState) -> None:
-        """Keep the state of the node, and check that forged text proves nothing."""
+        """Keep the state of the node and what proven faults require, and check that forged text proves nothing."""
         self._states[state.key.node] = state
         for condition in proven(state):
+            if (case := state.live_case) is not None:
+                required = rank(condition.action.value)
+                self._required[case.id] = max(self._required.get(case.id, 0), required)
             if condition.code in FORGED_CODES:
                 self.broken(FORGED, f"{state.key.stream} {condition.code}", "is proven, and only a program reported it")
 
@@ -77,7 +81,8 @@ class WorkLaw(Law):
         """Check that a claim is not the only reason for a change of an instance.
 
         A change that a claim requires needs a verification that failed after the claim. A stronger change than any
-        claim requires needs one that failed after the previous repair of the case.
+        claim requires needs one that failed after the previous repair of the case, or a proven fault of the case that
+        required it; that fault may have ended since, while a claim that diagnostics confirmed is active.
         """
         state = next((one for one in self._states.values() if instance_of(one) == instance), None)
         if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
@@ -89,6 +94,9 @@ class WorkLaw(Law):
             if any(since < failed for since in claims):
                 return
             if case is not None and case.attempts > 1 and self._acted.get(case.id, failed) < failed:
+                return
+            confirmed = any(one.since < failed for one in claimed(state))
+            if confirmed and case is not None and self._required.get(case.id, 0) >= rank(action):
                 return
         self.broken(CHANGED, f"{state.key.stream} {action} of {instance}", f"{_text(state)}; failed at {failed}")
 
