@@ -118,7 +118,8 @@ class CommitChecks:
     def _check_slots(self, record: StreamRecord) -> None:
         """Check that the repairs of a cluster do not exceed the highest limits of the last three policies.
 
-        A repair that waits for a successor does not count: it gives its slot to repairs that release no instance.
+        A repair that waits for a successor when another one starts does not count: it gives its slot to repairs that
+        release no instance. Its successor may be attached while these still run.
         """
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
@@ -126,7 +127,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of the repair slots increases their version", f"{old} -> {new}")
         # A dispatcher may still use a policy that was replaced just now.
         limit = max(limits.concurrent for limits in self.limits[-3:])
-        if len(holders) > len(before) and len(holders - self._waiting_cases()) > limit:
+        if len(holders) > len(before) and len(holders - self._waiting_cases(record)) > limit:
             self._journal.add_violation("concurrent repairs never exceed the policy limit", f"{sorted(holders)}")
         starts = _starts(new)
         recent = [start for start in starts if starts and start > max(starts) - HOUR]
@@ -200,10 +201,17 @@ class CommitChecks:
             if attempt is not None and attempt.intent is not None:
                 yield state, attempt.intent
 
-    def _waiting_cases(self) -> set[str]:
-        waiting = (
-            state for state in self._states() if vacant_since(state) and state.status is not NodeStatus.REPLACING
-        )
+    def _waiting_cases(self, record: StreamRecord) -> set[str]:
+        """Return the cases that waited for a successor at a record; the table may contain later changes."""
+        later: dict[str, Item | None] = {}
+        for one in reversed(self._ports.table.stream):
+            if one is record:
+                break
+            if one.key.sk == "STATE":
+                later[one.key.pk] = one.old
+        items = (later.get(str(item["pk"]), item) for item in self._ports.table.items_at("NODE#", "STATE"))
+        states = [stored_value(NodeState, item, "state") for item in items if item is not None]
+        waiting = (state for state in states if vacant_since(state) and state.status is not NodeStatus.REPLACING)
         return {state.case.id for state in waiting if state.case}
 
     def _states(self) -> Iterator[NodeState]:
