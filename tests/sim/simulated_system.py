@@ -217,9 +217,9 @@ class SimulatedSystem:
     def _sweep(self) -> bool:
         """Run the scheduled functions: inventory, sweep and page reminders; return whether anything changed.
 
-        A failed sweep is repeated within a quarter of an hour (`_next_timer`).
+        A sweep that did not do all its work is repeated within a quarter of an hour (`_next_timer`).
         """
-        before, self.sweep_failed = self.checks.activity, False
+        before, started, self.sweep_failed = self.checks.activity, self.clock.now(), False
         self.ports.workflow.expire()
         if self.clock.now() < self.stopped_until:
             return True
@@ -230,6 +230,7 @@ class SimulatedSystem:
             except (Crash, Exception) as error:  # noqa: BLE001 - the next sweep repeats the work
                 self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
                 self.sweep_failed = True
+        self.sweep_failed |= self.workers.swept_at is None or self.workers.swept_at < started
         self.checks.domain_faults.swept(self.workers.swept_at)
         self.laws.swept()
         if self.ports.queue.messages:

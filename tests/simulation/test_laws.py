@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,14 +15,18 @@ from faultbridge.model.conditions import Reporter
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.faults import Action, Severity
 from faultbridge.model.nodes import Incarnation, Isolation, NodeKey, NodeState, Placement
+from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.writes import Key
 from faultbridge.record.ports import PageMessage, PageUrgency
 from tests.builders import case, condition, node
 from tests.sim.fakes.seam import Call
+from tests.sim.fakes.table import StreamRecord
 from tests.sim.fault_injection import NO_FAULTS
 from tests.sim.laws import breaker_trials, instances, isolation_budget, operators, running_work, urgent_pages
 from tests.sim.simulated_system import GROUPS, REPAIRED, SimulatedSystem
 
 CLUSTER = {"network_node_2": "switch-1"}
+SLOTS = "concurrent repairs never exceed the policy limit"
 
 
 def system_of(nodes: int) -> SimulatedSystem:
@@ -140,6 +145,30 @@ def test_a_claim_changes_an_instance_only_after_a_failed_verification(failed: bo
     assert laws_broken(system) == (set() if failed else {running_work.CHANGED})
 
 
+@pytest.mark.parametrize(
+    ("required", "confirmed", "found"),
+    [
+        (Action.REBOOT_NODE, True, set()),
+        (Action.RESET_GPU, True, {running_work.CHANGED}),
+        (Action.REBOOT_NODE, False, {running_work.CHANGED}),
+    ],
+)
+def test_a_proven_fault_that_ended_permits_the_action_that_it_required(
+    required: Action, confirmed: bool, found: set[str]
+) -> None:
+    system = system_of(1)
+    claim = reported(claimed=True, since=system.clock.now(), action=Action.RESET_GPU)
+    proven = reported(claimed=False, code="net.link_absent", severity=Severity.ERROR, action=required)
+    both = {"conditions": claim["conditions"] | proven["conditions"]}
+    pass_state(system, state(1, NodeStatus.QUARANTINED, **both, case=case()))
+    system.clock.advance(60)
+    if confirmed:
+        pass_entry(system, 1, step="verify", outcome="failed")
+    pass_state(system, state(1, NodeStatus.DRAINING, **claim, case=case(status=CaseStatus.IN_PROGRESS)))
+    system.laws.before_call(Call("restarter", "restart", (RepairAction.REBOOT_NODE, instance(1), "t")))
+    assert laws_broken(system) == found
+
+
 def test_text_that_a_program_can_write_proves_nothing() -> None:
     system = system_of(2)
     pass_state(system, state(1, **reported(claimed=True, code="xid.95")))
@@ -201,6 +230,34 @@ def test_a_reset_waits_for_no_repair_that_awaits_a_successor() -> None:
     system.clock.advance(timedelta(hours=3))
     system.laws.swept()
     assert laws_broken(system) == {instances.BLOCKED}
+
+
+@pytest.mark.parametrize(("attached", "found"), [("after", set()), ("before", {SLOTS})])
+def test_a_repair_gives_its_slot_away_only_until_its_successor_is_attached(attached: str, found: set[str]) -> None:
+    system = system_of(1)
+    table, pk = system.ports.table, f"NODE#{REPAIRED}#node-1"
+    waits = state(1, NodeStatus.PROVISIONING, case=replace(case(status=CaseStatus.IN_PROGRESS), id="c-1"))
+    gone = replace(waits, incarnation=replace(waits.incarnation, gone_since=system.clock.now()))
+    old = {**table.get(Key(pk, "STATE")), "state": dump(gone)}
+    slots = {"pk": f"CLUSTER#{REPAIRED}", "sk": "CONTROL", "holders": {"c-1": "", "c-2": ""}, "version": 1}
+    more = {**slots, "holders": {"c-1": "", "c-2": "", "c-3": ""}, "version": 2}
+    records = [
+        StreamRecord("MODIFY", Key(pk, "STATE"), table.get(Key(pk, "STATE")), old, 1, system.clock.now()),
+        StreamRecord("MODIFY", Key(slots["pk"], "CONTROL"), more, slots, 2, system.clock.now()),
+    ]
+    table.stream += records if attached == "before" else records[::-1]
+    system.checks.item_changed(records[1])
+    assert laws_broken(system) == found
+
+
+def test_a_sweep_without_time_for_its_work_is_repeated_within_a_quarter_of_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    system, runs = system_of(1), []
+    monkeypatch.setattr(system.workers, "sweep", lambda: runs.append(system.clock.now()))
+    system.sweeps.within_a_minute()
+    system.pass_time(timedelta(hours=6))
+    assert max(after - before for before, after in pairwise(runs)) == timedelta(minutes=15)
 
 
 def test_an_order_releases_only_the_instance_that_the_operator_saw() -> None:
