@@ -381,6 +381,19 @@ def test_a_replacement_ordered_while_a_returned_node_is_verified_is_carried_out(
     assert len(world.released_instances()) == 1
 
 
+def test_a_node_retires_after_its_repair_was_escalated_past_the_intent() -> None:
+    world = World()
+    world.fleet.set_capacity(0)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert world.case().attempt.intent is not None
+    Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
+    world.fleet.set_capacity(None)
+    world.advance_minutes(200)
+    assert (world.status(), world.case().resolution) == (NodeStatus.RETIRED, Resolution.RETIRED)
+    assert (world.node().live_case, dict(world.control().holders)) == (None, {})
+
+
 @pytest.mark.parametrize(
     ("during", "outcome"), [("orchestrator.drain", "retired"), ("provider.replace", "past_intent")]
 )

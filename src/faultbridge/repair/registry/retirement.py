@@ -50,14 +50,14 @@ class Retirement:
         """Retire a node: remove it from its cluster.
 
         An unregistered node raises Rejected `unknown_node`. A node whose repair has passed its intent (the point of no
-        return) raises Rejected `past_intent`.
+        return) raises Rejected `past_intent`, unless the case is escalated: then nothing continues the repair.
         """
         return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
     def from_complete_group(self, key: NodeKey, instance_id: str) -> NodeState:
         """Retire a node whose group is complete without it, after an update or a scale-in.
 
-        A node whose repair has passed its intent (the point of no return) raises Rejected `past_intent`.
+        Raises Rejected `past_intent` as an order does.
         """
         text = f"retire: {instance_id} is gone, and its group is complete without it"
         return self._retire(
@@ -102,7 +102,8 @@ class Retirement:
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
     case = state.live_case
-    if case is not None and case.attempt is not None and case.attempt.intent is not None:
+    attempt = case.attempt if case is not None and case.status is not CaseStatus.ESCALATED else None
+    if case is not None and attempt is not None and attempt.intent is not None:
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
         raise Rejected("past_intent", text)
     ended = end_all(state, at=now, reason=REASON)
