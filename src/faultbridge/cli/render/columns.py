@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, print_line
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time
 from faultbridge.record.entry_text import (
     answer_text,
@@ -33,31 +33,19 @@ __all__ = ["case_document", "cluster_document", "entry_document", "incident_docu
 
 
 CLUSTERS: Columns = {
-    "CLUSTER": lambda one: one["cluster"],
-    "STATUS": lambda one: one["status"],
-    "NODES": lambda one: one["expected"],
+    **fields("CLUSTER", "STATUS", "NODES=expected"),
     "NOT HEALTHY": lambda one: _not_healthy(one["counts"]),
-    "MODE": lambda one: one["mode"],
-    "REPAIR OWNER": lambda one: one["repair_owner"],
+    **fields("MODE", "REPAIR OWNER"),
     "REPAIRS": lambda one: len(one["holders"]),
 }
 CLUSTER: Columns = {
-    "Cluster": lambda one: one["cluster"],
-    "Status": lambda one: one["status"],
+    **fields("Cluster", "Status"),
     "Incidents": lambda one: ", ".join(one["incidents"]),
     "Provider reports": lambda one: "\n".join(map(condition_text, one["provider_conditions"])),
     "Nodes": lambda one: nodes_text(one["expected"], one["target"]),
     "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one["counts"].items()),
-    "Mode": lambda one: one["mode"],
-    "Repair owner": lambda one: one["repair_owner"],
-    "Provider": lambda one: one["provider"],
-    "Orchestrator": lambda one: one["orchestrator"],
-    "Verifier": lambda one: one["verifier"],
-    "Restarter": lambda one: one["restarter"],
-    "EKS cluster": lambda one: one["eks_cluster"],
-    "HyperPod cluster": lambda one: one["hyperpod_cluster"],
-    "Slurm head node": lambda one: one["slurm_head_node"],
-    "slurmrestd": lambda one: one["slurm_rest"],
+    **fields("Mode", "Repair owner", "Provider", "Orchestrator", "Verifier", "Restarter", "EKS cluster"),
+    **fields("HyperPod cluster", "Slurm head node", "slurmrestd=slurm_rest"),
     "Instance types": lambda one: ", ".join(one["instance_types"]),
     "Subnets": lambda one: ", ".join(one["subnets"]),
     "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),
@@ -76,31 +64,20 @@ CLUSTER: Columns = {
 }
 NODE_HISTORY: Columns = {
     "TIME (UTC)": lambda event: short_time(event["at"]),
-    "KIND": lambda event: event["kind"],
-    "WHAT": lambda event: event["text"],
-    "INSTANCE": lambda event: event["instance_id"],
-    "SLOT": lambda event: event["slot"],
-    "DEVICE": lambda event: event["device"],
-    "CASE": lambda event: event["case_id"],
+    **fields("KIND", "WHAT=text", "INSTANCE=instance_id", "SLOT", "DEVICE", "CASE=case_id"),
 }
 NODES: Columns = {
-    "NODE": lambda one: one["node"],
-    "STATUS": lambda one: one["status"],
-    "SEVERITY": lambda one: one["severity"],
+    **fields("NODE", "STATUS", "SEVERITY"),
     "FAULTS": lambda one: ", ".join(condition["code"] for condition in one["conditions"]),
     "CASE": lambda one: one["case"]["case_id"] if one["case"] else None,
-    "INSTANCE": lambda one: one["instance_id"],
-    "TYPE": lambda one: one["instance_type"],
-    "GROUP": lambda one: one["group"],
+    **fields("INSTANCE=instance_id", "TYPE=instance_type", "GROUP"),
 }
 NODE: Columns = {
     "Node": lambda one: f"{one['cluster']}/{one['node']}",
     "Status": lambda one: one["status"] + (" (never verified)" if one["unverified"] else ""),
     "Instance": lambda one: f"{one['instance_id']} (instance {one['instance']}, boot {one['boot']})",
     "Instance since": lambda one: short_time(one["since"]),
-    "Type": lambda one: one["instance_type"],
-    "Group": lambda one: one["group"],
-    "Failure domain": lambda one: one["domain"],
+    **fields("Type=instance_type", "Group", "Failure domain=domain"),
     "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one["domains"].items()),
     "Aliases": lambda one: ", ".join(one["aliases"]),
     "Isolation": lambda one: one["isolation"],
@@ -116,12 +93,7 @@ NODE_WITHOUT_REPAIR: Columns = {
     "Changed by": lambda one: one["no_repair"]["change"],
 }
 CASES: Columns = {
-    "CASE": lambda one: one["case_id"],
-    "NODE": lambda one: one["node"],
-    "STATUS": lambda one: one["status"],
-    "CODE": lambda one: one["code"],
-    "WAITING FOR": lambda one: one["waiting_for"],
-    "RESOLUTION": lambda one: one["resolution"],
+    **fields("CASE=case_id", "NODE", "STATUS", "CODE", "WAITING FOR", "RESOLUTION"),
     "DURATION": lambda one: duration_text(one["age_ms"]),
     "REPAIR": lambda one: None if _has_no_repair(one) else one["repair_action"],
     "COMPONENT": lambda one: component_text(one["component"]),
@@ -130,9 +102,7 @@ CASE: Columns = {
     "Case": lambda one: one["case_id"],
     "Node": lambda one: f"{one['cluster']}/{one['node']}",
     "Status": lambda one: one["status"] + (f" (waiting for {one['waiting_for']})" if one["waiting_for"] else ""),
-    "Incident": lambda one: one["incident"],
-    "Resolution": lambda one: one["resolution"],
-    "Reason": lambda one: one["reason"],
+    **fields("Incident", "Resolution", "Reason"),
     "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
     "Opened": lambda one: short_time(one["opened_at"]),
@@ -143,14 +113,10 @@ CASE: Columns = {
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
     "Capacity": lambda one: "\n".join(map(answer_text, one["capacity"])),
     "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
-    "Previous case": lambda one: one["previous_case"],
-    "Relapse of": lambda one: one["relapse_of"],
+    **fields("Previous case", "Relapse of"),
 }
 INCIDENTS: Columns = {
-    "INCIDENT": lambda one: one["incident_id"],
-    "CLUSTER": lambda one: one["cluster"],
-    "STATUS": lambda one: one["status"],
-    "FAMILY": lambda one: one["family"],
+    **fields("INCIDENT=incident_id", "CLUSTER", "STATUS", "FAMILY"),
     "FAILURE DOMAIN": lambda one: f"{one['domain']['type']} {one['domain']['name']}",
     "AFFECTED": lambda one: f"{one['affected']} of {one['domain_nodes']}",
     "HELD CASES": lambda one: len(one["held_cases"]),
@@ -158,8 +124,7 @@ INCIDENTS: Columns = {
 }
 INCIDENT: Columns = {
     "Incident": lambda one: f"{one['cluster']}/{one['incident_id']}",
-    "Status": lambda one: one["status"],
-    "Reason": lambda one: one["reason"],
+    **fields("Status", "Reason"),
     "Cause": lambda one: one["code"] + (f" about {one['subject']}" if one["subject"] else ""),
     "Failure domain": lambda one: f"{one['domain']['type']} {one['domain']['name']}, {one['domain_nodes']} nodes",
     "Affected": lambda one: "\n".join(one["nodes"]),

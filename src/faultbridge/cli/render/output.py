@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Any, TextIO
 
 from faultbridge.model.safe_text import visible
@@ -52,6 +53,12 @@ def wrapped(text: str, terminal: int | None, indent: int) -> str:
 Document = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Document], object]]
 """The titles of a table, each with the function that reads its cell from a document."""
+
+
+def fields(*titles: str) -> Columns:
+    """Return columns of plain fields: `REPAIR OWNER` shows `repair_owner`, and `CASE=case_id` shows `case_id`."""
+    named = (title.partition("=") for title in titles)
+    return {title: itemgetter(field or title.lower().replace(" ", "_")) for title, _, field in named}
 
 
 class OutputFormat(StrEnum):

@@ -17,7 +17,16 @@ from faultbridge.cli.commands.options import StackName, formatted_command
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, examples, notice, print_line, show_one
+from faultbridge.cli.render.output import (
+    Columns,
+    LiveTable,
+    OutputFormat,
+    examples,
+    fields,
+    notice,
+    print_line,
+    show_one,
+)
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import FOLDER
@@ -103,17 +112,14 @@ def _body(file: str, node: str, now: datetime) -> bytes:
 
 
 TABLE: Columns = {
-    "Cluster": lambda one: one["cluster"],
-    "Records sent": lambda one: one["records"],
+    **fields("Cluster", "Records sent=records"),
     "Outcomes": lambda one: ", ".join(f"{count} {name}" for name, count in one["outcomes"].items() if count),
-    "Entries": lambda one: one["entries"],
-    "Events on the bus": lambda one: one["events"],
+    **fields("Entries", "Events on the bus=events"),
     "Pages": lambda one: "\n".join(page["subject"] for page in one["pages"]) or "none",
     "Case": lambda one: "\n".join(
         f"{case['case_id']} {case['status']} ({case['resolution']})" for case in one["cases"]
     ),
-    "Old instance": lambda one: one["old_instance"],
-    "New instance": lambda one: one["new_instance"],
+    **fields("Old instance", "New instance"),
     "Phases": lambda one: "\n".join(
         f"{name:<14}{duration_text(took)}" for case in one["cases"] for name, took in case["phases"].items()
     ),

@@ -12,7 +12,7 @@ import typer
 from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, StackName, format_of, with_options
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.render.columns import NODES, node_document
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice
 from faultbridge.cli.stack.command import command_with
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
 from faultbridge.cli.stack.session import Session
@@ -83,9 +83,7 @@ app = typer.Typer(rich_markup_mode=None)
 NODE_NAME = "gpu-{}"
 NO_PROVIDER = "none"
 CHANGED: Columns = {
-    "NODE": lambda one: one["node"],
-    "INSTANCE": lambda one: one["instance_id"],
-    "CHANGE": lambda one: one["change"],
+    **fields("NODE", "INSTANCE=instance_id", "CHANGE"),
 }
 NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
 

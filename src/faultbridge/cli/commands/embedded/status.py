@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from faultbridge.cli.errors import EXIT_UNREACHABLE
-from faultbridge.cli.render.output import Columns, Document, examples, notice
+from faultbridge.cli.render.output import Columns, Document, examples, fields, notice
 from faultbridge.cli.render.times import json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.locate import chosen_embedded_stack
@@ -38,9 +38,7 @@ EMBEDDED: Columns = {
     **_BACKLOG,
 }
 DEPLOYED: Columns = {
-    "Stack": lambda one: one["stack"],
-    "Table": lambda one: one["table"],
-    "Bus": lambda one: one["bus"],
+    **fields("Stack", "Table", "Bus"),
     **_BACKLOG,
 }
 BACKLOG_TITLES = {

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import StackName, confirm, formatted_command
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)
@@ -16,10 +16,7 @@ app = typer.Typer(rich_markup_mode=None)
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 STARTED: Columns = {
-    "Stack": lambda one: one["stack"],
-    "Event plane": lambda one: one["endpoint"],
-    "Compute plane": lambda one: one["compute_endpoint"],
-    "Console": lambda one: one["console"],
+    **fields("Stack", "Event plane=endpoint", "Compute plane=compute_endpoint", "Console"),
     "API": lambda one: one["outputs"].get("ApiUrl"),
     "Bus": lambda one: one["outputs"].get("EventBusName"),
     "Queue": lambda one: one["outputs"].get("RawRecordsQueueUrl"),

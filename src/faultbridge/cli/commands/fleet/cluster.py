@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from faultbridge.cli.commands.options import ClusterArgument, with_options
 from faultbridge.cli.commands.policy.documents import known_policy
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
-from faultbridge.cli.render.output import Columns, Document, examples, filled, notice
+from faultbridge.cli.render.output import Columns, Document, examples, fields, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time, short_time
 from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
@@ -35,9 +35,7 @@ from faultbridge.model.nodes import DomainKind
 from faultbridge.model.times import to_text
 
 CHANGES: Columns = {
-    "SETTING": lambda one: one["setting"],
-    "BEFORE": lambda one: one["before"],
-    "NOW": lambda one: one["now"],
+    **fields("SETTING", "BEFORE", "NOW"),
 }
 
 
@@ -57,7 +55,7 @@ def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> N
 
 
 def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
-    for one in fields(ClusterConfig):
+    for one in dataclasses.fields(ClusterConfig):
         old, new = getattr(before, one.name), getattr(after, one.name)
         if old != new and one.name != "version":
             yield {"setting": one.name.replace("_", " "), "before": _text(old), "now": _text(new)}
@@ -117,8 +115,12 @@ def _declared(text: str) -> DeclaredDomain:
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
 ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
-ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}")
-SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
+ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}"), "--node-role", "allowed: a role id such as AROAEXAMPLEID123456"
+SENDER = (
+    re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?"),
+    "--trusted-sender",
+    "allowed: ROLE_ID:SESSION or ROLE_ID:*",
+)
 
 ModeOption = Annotated[
     Mode | None, typer.Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
@@ -216,8 +218,8 @@ def cluster_settings(
         "verifier": verifier,
         "restarter": restarter,
         "policy": policy,
-        "trusted_senders": _senders(trusted_sender),
-        "node_roles": _roles(node_role),
+        "trusted_senders": _matching(trusted_sender, *SENDER),
+        "node_roles": _matching(node_role, *ROLE_ID),
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
         **_slurm(slurm_head_node, slurm_rest, requeue=slurm_requeue),
@@ -236,23 +238,13 @@ def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> 
     return {"slurm_head_node": checked_node, "slurm_rest": checked_rest, "slurm_requeue": requeue}
 
 
-def _senders(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the trusted senders, without duplicates; None if none were given, empty for one empty text."""
+def _matching(given: list[str] | None, pattern: re.Pattern[str], option: str, allowed: str) -> tuple[str, ...] | None:
+    """Check the texts of an option, without duplicates; None if none were given, empty for one empty text."""
     if given is None:
         return None
-    wrong = [one for one in given if not SENDER.fullmatch(one)]
-    if any(wrong) and given != [""]:
-        raise typer.BadParameter(f"invalid --trusted-sender: {wrong[0]!r}; allowed: ROLE_ID:SESSION or ROLE_ID:*")
-    return tuple(dict.fromkeys(filter(None, given)))
-
-
-def _roles(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the node roles, without duplicates; None if none were given, empty for one empty text."""
-    if given is None:
-        return None
-    wrong = [one for one in given if not ROLE_ID.fullmatch(one)]
-    if any(wrong) and given != [""]:
-        raise typer.BadParameter(f"invalid --node-role: {wrong[0]!r}; allowed: a role id such as AROAEXAMPLEID123456")
+    wrong = [one for one in given if one and not pattern.fullmatch(one)]
+    if wrong:
+        raise typer.BadParameter(f"invalid {option}: {wrong[0]!r}; {allowed}")
     return tuple(dict.fromkeys(filter(None, given)))
 
 
@@ -279,7 +271,7 @@ TEMPLATE_EXAMPLES = examples(
     "    --instance-type p5e.48xlarge --subnet subnet-0a1b2c3d",
     "faultbridge cluster template train-a --spares 2 --spare-group gpu-workers",
 )
-SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}")
+SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}"), "--subnet", "give a subnet id such as subnet-0a1b2c3d"
 
 TypesOption = Annotated[
     list[str] | None,
@@ -320,7 +312,7 @@ def set_template(
     """
     given = {
         "instance_types": _types(instance_type),
-        "subnets": _subnets(subnet),
+        "subnets": _matching(subnet, *SUBNET),
         "spares": spares,
         "spare_group": spare_group,
     }
@@ -348,15 +340,6 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
         listed = ", ".join(f"{one} has {counts[one]}" for one in types)
         raise typer.BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
     return types
-
-
-def _subnets(given: list[str] | None) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    wrong = [one for one in given if one and not SUBNET.fullmatch(one)]
-    if wrong:
-        raise typer.BadParameter(f"invalid --subnet: {wrong[0]!r}; give a subnet id such as subnet-0a1b2c3d")
-    return tuple(dict.fromkeys(filter(None, given)))
 
 
 app = typer.Typer(rich_markup_mode=None)

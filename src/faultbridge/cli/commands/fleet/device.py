@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.output import Columns, examples, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -20,17 +20,10 @@ app = typer.Typer(rich_markup_mode=None)
 HISTORY: Columns = {
     "TIME (UTC)": lambda one: short_time(one["at"]),
     "NODE": lambda one: f"{one['cluster']}/{one['node']}",
-    "INSTANCE": lambda one: one["instance_id"],
-    "SLOT": lambda one: one["slot"],
-    "KIND": lambda one: one["kind"],
-    "WHAT": lambda one: one["text"],
-    "CASE": lambda one: one["case_id"],
+    **fields("INSTANCE=instance_id", "SLOT", "KIND", "WHAT=text", "CASE=case_id"),
 }
 OFFENDERS: Columns = {
-    "DEVICE": lambda one: one["device"],
-    "INSTANCE": lambda one: one["instance_id"],
-    "SLOT": lambda one: one["slot"],
-    "FAULTS": lambda one: one["faults"],
+    **fields("DEVICE", "INSTANCE=instance_id", "SLOT", "FAULTS"),
     "OTHER SLOTS": lambda one: f"{one['card']['faulty']} of {one['card']['number']} faulty",
     "OTHER CARDS": lambda one: f"{one['other_cards']['faulty']} of {one['other_cards']['number']} faulty",
     "RATIO": lambda one: f"{one['likelihood_ratio']:g}",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
-from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.render.output import Columns, examples, fields
 from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -22,10 +22,7 @@ FindingArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the fi
 FINDINGS: Columns = {
     "FINDING": lambda one: one["finding_id"],
     "NODE": lambda one: f"{one['cluster']}/{one['node']}",
-    "DETECTOR": lambda one: one["detector"],
-    "PER HOUR": lambda one: one["value"],
-    "MEDIAN": lambda one: one["median"],
-    "PEERS": lambda one: one["peers"],
+    **fields("DETECTOR", "PER HOUR=value", "MEDIAN", "PEERS"),
     "OPENED": lambda one: short_time(one["opened_at"]),
     "MARK": lambda one: one["mark"],
 }
@@ -36,15 +33,10 @@ FINDING: Columns = {
     "Rise": lambda one: f"{one['value']} an hour; the median of {one['peers']} peers is {one['median']}",
     "Opened": lambda one: short_time(one["opened_at"]),
     "Ended": lambda one: short_time(one["ended_at"]),
-    "Mark": lambda one: one["mark"],
-    "Marked by": lambda one: one["marked_by"],
-    "Reason": lambda one: one["reason"],
+    **fields("Mark", "Marked by", "Reason"),
 }
 DETECTORS: Columns = {
-    "DETECTOR": lambda one: one["detector"],
-    "FINDINGS": lambda one: one["findings"],
-    "RIGHT": lambda one: one["right"],
-    "WRONG": lambda one: one["wrong"],
+    **fields("DETECTOR", "FINDINGS", "RIGHT", "WRONG"),
     "PRECISION": lambda one: None if one["precision_percent"] is None else f"{one['precision_percent']} %",
 }
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.output import Columns, Document, examples, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -18,12 +18,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 _HOUR_MS = 3_600_000
 FIGURES: Columns = {
-    "CLUSTER": lambda one: one["cluster"],
-    "GPUS": lambda one: one["gpus"],
-    "IN SERVICE": lambda one: one["gpus_in_service"],
+    **fields("CLUSTER", "GPUS", "IN SERVICE=gpus_in_service"),
     "SHARE": lambda one: None if one["percent_in_service"] is None else f"{one['percent_in_service']:g} %",
-    "GPU-HOURS LOST": lambda one: one["gpu_hours_lost"],
-    "NODES NOT COUNTED": lambda one: one["nodes_not_counted"],
+    **fields("GPU-HOURS LOST=gpu_hours_lost", "NODES NOT COUNTED"),
 }
 
 

@@ -14,7 +14,7 @@ import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
 from faultbridge.cli.errors import failure_of
-from faultbridge.cli.render.output import Columns, Document, examples, notice
+from faultbridge.cli.render.output import Columns, Document, examples, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 
 RANKS: Columns = {
-    "RANK": lambda one: one["rank"],
-    "NODE": lambda one: one["node"],
-    "LOCAL RANK": lambda one: one["local_rank"],
-    "PCI": lambda one: one["pci"],
-    "UUID": lambda one: one["uuid"],
-    "SERIAL": lambda one: one["serial"],
+    **fields("RANK", "NODE", "LOCAL RANK", "PCI", "UUID", "SERIAL"),
 }
 
 
@@ -97,20 +92,14 @@ JOB: Columns = {
     "Cluster": lambda one: one["cluster"],
     "Nodes": lambda one: f"{len(one['nodes'])}: {', '.join(one['nodes'][:8])}",
     "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one["ranks"].items())[:8]),
-    "Started": lambda one: one["started_at"],
-    "Ended": lambda one: one["ended_at"],
-    "Outcome": lambda one: one["outcome"],
-    "Stalled since": lambda one: one["stalled_at"],
-    "Loss": lambda one: one["loss_alarm"],
+    **fields("Started=started_at", "Ended=ended_at", "Outcome", "Stalled since=stalled_at", "Loss=loss_alarm"),
     "Faulty nodes": lambda one: ", ".join(one["affected_nodes"]),
     "Resumable since": lambda one: one["resumable_at"],
     "Verdict": lambda one: " ".join([one["verdict"]["outlook"], *one["verdict"]["nodes"]]) if one["verdict"] else None,
     "Cause": lambda one: (one["verdict"]["mechanism"] or "unknown") if one["verdict"] else None,
 }
 JOBS: Columns = {
-    "JOB": lambda one: one["job_id"],
-    "CLUSTER": lambda one: one["cluster"],
-    "STATE": lambda one: one["state"],
+    **fields("JOB=job_id", "CLUSTER", "STATE"),
     "NODES": lambda one: len(one["nodes"]),
     "FAULTY NODES": lambda one: ", ".join(one["affected_nodes"]),
     "STARTED": lambda one: short_time(one["started_at"]),

@@ -24,7 +24,7 @@ from faultbridge.cli.commands.options import (
 )
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
-from faultbridge.cli.render.output import Columns, Document, examples, filled, notice, progress
+from faultbridge.cli.render.output import Columns, Document, examples, fields, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
@@ -99,10 +99,7 @@ class InvalidRow:
 
 
 IMPORTED: Columns = {
-    "NODE": lambda one: one["node"],
-    "OUTCOME": lambda one: one["outcome"],
-    "INSTANCE": lambda one: one["instance_id"],
-    "REASON": lambda one: one["reason"],
+    **fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON"),
 }
 
 

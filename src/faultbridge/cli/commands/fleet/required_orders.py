@@ -9,7 +9,7 @@ import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.render.columns import by_cluster
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, print_line
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.decide.required_order import NoRepair
@@ -23,10 +23,7 @@ MAX_UNREPAIRED = 10
 """Maximum number of nodes without a repair that are printed."""
 
 STUCK: Columns = {
-    "NODE": lambda one: one["node"],
-    "STATUS": lambda one: one["status"],
-    "COMMAND": lambda one: one["command"],
-    "REASON": lambda one: one["reason"],
+    **fields("NODE", "STATUS", "COMMAND", "REASON"),
 }
 
 

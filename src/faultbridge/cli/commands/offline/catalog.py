@@ -8,7 +8,7 @@ import typer
 
 from faultbridge.cli.commands.options import formatted_command
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show, show_one
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.fault_codes import code_of_number
 from faultbridge.model.catalog import Catalog, Row
@@ -18,15 +18,11 @@ app = typer.Typer(rich_markup_mode=None)
 
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
 LIST_COLUMNS: Columns = {
-    "CODE": lambda one: one["code"],
-    "SEVERITY": lambda one: one["severity"],
-    "ACTION": lambda one: one["action"],
-    "MEANING": lambda one: one["name"],
+    **fields("CODE", "SEVERITY", "ACTION", "MEANING=name"),
     "CONFLICT": lambda one: "sources differ" if one["conflict"] else " ",
 }
 ONE_COLUMNS: Columns = {
-    "Code": lambda one: one["code"],
-    "Meaning": lambda one: one["name"],
+    **fields("Code", "Meaning=name"),
     "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
     "Reason": lambda one: one["reason"],
     "Recommendations": lambda one: "\n".join(f"{each['source']}: {each['says']}" for each in one["recommendations"]),

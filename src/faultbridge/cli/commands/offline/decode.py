@@ -25,7 +25,7 @@ from faultbridge.cli.commands.options import (
 )
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.observations import Caller, documents, summary_document, what_text
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
 from faultbridge.decide.normalize.compare import differences
 from faultbridge.decide.normalize.timestamp import assign_times
@@ -208,9 +208,7 @@ DECODED: Columns = {
     "NODE": lambda one: one["node"],
 }
 SOURCES: Columns = {
-    "SOURCE": lambda one: one["source"],
-    "FORMAT": lambda one: one["format"],
-    "EXAMPLE": lambda one: one["example"],
+    **fields("SOURCE", "FORMAT", "EXAMPLE"),
 }
 
 

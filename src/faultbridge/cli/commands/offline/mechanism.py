@@ -12,7 +12,7 @@ import typer
 
 from faultbridge.cli.commands.options import formatted_command
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, show, show_one
 from faultbridge.explain.verdict.document import broken_cases
 from faultbridge.explain.verdict.mechanisms import Book, Mechanism, extended_book, packaged_book
 from faultbridge.model.errors import Misconfigured
@@ -24,21 +24,14 @@ MechanismsOption = Annotated[
     typer.Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
 ]
 LISTED: Columns = {
-    "MECHANISM": lambda one: one["name"],
-    "DOMAIN": lambda one: one["domain"],
-    "OUTLOOK": lambda one: one["outlook"],
-    "SUMMARY": lambda one: one["summary"],
+    **fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY"),
 }
 SHOWN: Columns = {
-    "Mechanism": lambda one: one["name"],
-    "Domain": lambda one: one["domain"],
-    "Summary": lambda one: one["summary"],
-    "Outlook": lambda one: one["outlook"],
+    **fields("Mechanism=name", "Domain", "Summary", "Outlook"),
     "After progress": lambda one: one.get("after_progress"),
     "First signs": lambda one: "\n".join(f"{name}  {strength}" for name, strength in one["initiators"].items()),
     "Causes": lambda one: "\n".join(one["causes"]),
-    "Settled by": lambda one: one["settles"],
-    "Source": lambda one: one["source"],
+    **fields("Settled by=settles", "Source"),
 }
 
 

@@ -9,12 +9,11 @@ import typer
 
 from faultbridge.cli.commands.options import formatted_command
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
 from faultbridge.cli.rules import failures, read_rule, template_text
 
 COLUMNS: Columns = {
-    "RULE": lambda one: one["rule"],
-    "CASES": lambda one: one["cases"],
+    **fields("RULE", "CASES"),
     "RESULT": lambda one: "; ".join(one["problems"]) or "ok",
 }
 

@@ -10,20 +10,17 @@ import typer
 
 from faultbridge.cli.commands.options import formatted_command, read_bytes
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
 from faultbridge.model.errors import Rejected
 from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema, problems
 from faultbridge.model.events.registry import schema_name
 
 LIST_COLUMNS: Columns = {
-    "EVENT": lambda one: one["event"],
-    "VERSION": lambda one: one["version"],
-    "DETAIL-TYPE": lambda one: one["detail_type"],
+    **fields("EVENT", "VERSION", "DETAIL-TYPE=detail_type"),
     "DESCRIPTION": lambda one: one["description"].split("\n")[0],
 }
 VERDICT_COLUMNS: Columns = {
-    "EVENT": lambda one: one["event"],
-    "ID": lambda one: one["event_id"],
+    **fields("EVENT", "ID=event_id"),
     "VALID": lambda one: "yes" if one["valid"] else "no",
     "PROBLEMS": lambda one: "; ".join(one["problems"]),
 }

@@ -12,7 +12,7 @@ import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, with_options
 from faultbridge.cli.commands.policy.documents import packaged_document, policy_store, read_policy_file
-from faultbridge.cli.render.output import Columns, examples, print_line
+from faultbridge.cli.render.output import Columns, examples, fields, print_line
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
 from faultbridge.cli.stack.command import stack_command
@@ -95,16 +95,11 @@ def _owner(config: ClusterConfig) -> RepairOwner:
 
 PolicyArgument = Annotated[str, typer.Argument(metavar="POLICY", help="Policy file, or a stored version.")]
 VALUES: Columns = {
-    "RULE": lambda one: one["rule"],
-    "FIELD": lambda one: one["field"],
-    "BEFORE": lambda one: one["before"],
-    "AFTER": lambda one: one["after"],
+    **fields("RULE", "FIELD", "BEFORE", "AFTER"),
 }
 DIFFERENCES: Columns = {
     "TIME": lambda one: one["at"][:19].replace("T", " "),
-    "NODE": lambda one: one["node"],
-    "RECORDED": lambda one: one["recorded"],
-    "POLICY": lambda one: one["replayed"],
+    **fields("NODE", "RECORDED", "POLICY=replayed"),
     "WHY": lambda one: one["explanation"] or one["reason"],
 }
 GAPS: Columns = {"COUNT": lambda one: one["count"], "NOT IN THE RECORD": lambda one: one["what"]}

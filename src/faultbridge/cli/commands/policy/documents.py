@@ -10,17 +10,14 @@ import typer
 
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, notice, show
+from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show
 from faultbridge.cli.stack.session import Session
 
 if TYPE_CHECKING:
     from faultbridge.record.policies import PolicyStore
 
 PROBLEMS: Columns = {
-    "RULE": lambda one: one["rule"],
-    "FIELD": lambda one: one["field"],
-    "EXPECTED": lambda one: one["expected"],
-    "FOUND": lambda one: one["found"],
+    **fields("RULE", "FIELD", "EXPECTED", "FOUND"),
 }
 
 

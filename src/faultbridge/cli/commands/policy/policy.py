@@ -12,7 +12,7 @@ import typer
 from faultbridge.cli.commands.options import YesOption, confirm, formatted_command
 from faultbridge.cli.commands.policy.backtest import register
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
 from faultbridge.cli.render.times import applies_text, json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -22,10 +22,7 @@ app = typer.Typer(rich_markup_mode=None)
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
 AppliesOption = Annotated[bool, typer.Option("--wait", help="Wait until the policy applies, 15 seconds.")]
 SETTINGS: Columns = {
-    "RULE": lambda one: one["rule"],
-    "FIELD": lambda one: one["field"],
-    "ORIGIN": lambda one: one["origin"],
-    "VALUE": lambda one: one["value"],
+    **fields("RULE", "FIELD", "ORIGIN", "VALUE"),
 }
 PUBLISHED: Columns = {
     "Version": lambda one: one["version"],

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.output import Columns, examples, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -20,8 +20,7 @@ app = typer.Typer(rich_markup_mode=None)
 MAX_LISTED_IDS = 20
 POLL_SECONDS = 1.0
 AUDIT: Columns = {
-    "Since": lambda one: one["since"],
-    "Sent": lambda one: one["sent"],
+    **fields("Since", "Sent"),
     "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
     "Stale records": lambda one: _listed_ids(one["stale_ids"]),
     "Missing": lambda one: one["missing"],

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
-from faultbridge.cli.render.output import Columns, examples, progress
+from faultbridge.cli.render.output import Columns, examples, fields, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Misconfigured, Transient
@@ -15,14 +15,10 @@ from faultbridge.model.errors import Misconfigured, Transient
 app = typer.Typer(rich_markup_mode=None)
 
 MOVED: Columns = {
-    "Moved": lambda one: one["moved"],
-    "Raw records": lambda one: one["raw_records"],
-    "Cloud events": lambda one: one["cloud_events"],
+    **fields("Moved", "Raw records", "Cloud events"),
 }
 RECOVERED: Columns = {
-    "Epoch": lambda one: one["epoch"],
-    "Streams": lambda one: one["streams"],
-    "Already started": lambda one: one["already"],
+    **fields("Epoch", "Streams", "Already started=already"),
     "Spares dropped": lambda one: ", ".join(one["spares_dropped"]),
     "Spares not checked": lambda one: ", ".join(one["spares_not_checked"]),
 }

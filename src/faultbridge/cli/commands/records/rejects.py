@@ -10,7 +10,7 @@ import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.output import Columns, examples, fields, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
@@ -36,29 +36,16 @@ RecordArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the rec
 MAX_SHOWN_BYTES = 2000
 
 REJECTS: Columns = {
-    "RECORD": lambda one: one["record_id"],
-    "REASON": lambda one: one["reason"],
-    "NODE": lambda one: one["node"],
-    "CLUSTER": lambda one: one["cluster"],
+    **fields("RECORD=record_id", "REASON", "NODE", "CLUSTER"),
     "SENT (UTC)": lambda one: short_time(one["sent_at"]),
-    "SOURCE": lambda one: one["source"],
-    "DETAIL": lambda one: one["detail"],
+    **fields("SOURCE", "DETAIL"),
 }
 REJECT: Columns = {
-    "Record": lambda one: one["record_id"],
-    "Reason": lambda one: one["reason"],
-    "Detail": lambda one: one["detail"],
-    "Cluster": lambda one: one["cluster"],
-    "Node": lambda one: one["node"],
-    "Source": lambda one: one["source"],
-    "Instance": lambda one: one["instance_id"],
-    "Sender": lambda one: one["sender"],
+    **fields("Record=record_id", "Reason", "Detail", "Cluster", "Node", "Source", "Instance=instance_id", "Sender"),
     "Sent": lambda one: short_time(one["sent_at"]),
     "Rejected": lambda one: short_time(one["rejected_at"]),
     "Next retry": lambda one: short_time(one["due_at"]),
-    "Stored at": lambda one: one["raw"],
-    "Bytes": lambda one: one["size"],
-    "Record text": lambda one: one["text"],
+    **fields("Stored at=raw", "Bytes=size", "Record text=text"),
 }
 
 

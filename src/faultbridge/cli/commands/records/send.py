@@ -14,7 +14,7 @@ import typer
 
 from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, examples, notice, progress
+from faultbridge.cli.render.output import Columns, examples, fields, notice, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.records import is_binary
@@ -25,12 +25,10 @@ from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outco
 app = typer.Typer(rich_markup_mode=None)
 
 SENT: Columns = {
-    "Accepted": lambda one: one["accepted"],
-    "Refused": lambda one: one["refused"],
+    **fields("Accepted", "Refused"),
 }
 OUTCOMES: Columns = {
-    "RECORD": lambda one: one["record_id"],
-    "OUTCOME": lambda one: one["outcome"],
+    **fields("RECORD=record_id", "OUTCOME"),
     "MEANING": lambda one: MEANINGS[one["outcome"]],
 }
 MEANINGS: Mapping[str | None, str] = {

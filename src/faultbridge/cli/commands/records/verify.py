@@ -10,7 +10,7 @@ import typer
 
 from faultbridge.cli.commands.options import ClusterOption
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, examples, notice, progress
+from faultbridge.cli.render.output import Columns, examples, fields, notice, progress
 from faultbridge.cli.stack.archive_copy import ArchiveOption, verify_archived
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -19,8 +19,7 @@ from faultbridge.record.verify import Verified
 app = typer.Typer(rich_markup_mode=None)
 
 VERIFIED: Columns = {
-    "Streams": lambda one: one["streams"],
-    "Entries": lambda one: one["entries"],
+    **fields("Streams", "Entries"),
     "Verified": lambda one: "yes" if one["whole"] else "no",
     "Breaks": lambda one: "\n".join(
         f"{found['object'] or _entry_name(found)}: {found['detail']} ({found['kind']})" for found in one["breaks"]

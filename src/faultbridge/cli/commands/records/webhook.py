@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
-from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.output import Columns, Document, examples, fields
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model import names
@@ -24,16 +24,11 @@ KEPT_SECRETS = 2
 """Number of valid secrets of a sender: the newest one, and the previous one until the next rotation."""
 
 SENDERS: Columns = {
-    "SENDER": lambda one: one["sender"],
-    "CLUSTER": lambda one: one["cluster"],
-    "PROOF": lambda one: one["proof"],
-    "SECRETS": lambda one: one["secrets"],
+    **fields("SENDER", "CLUSTER", "PROOF", "SECRETS"),
     "SOURCES": lambda one: ", ".join(one["sources"]),
 }
 ADDED: Columns = {
-    "Sender": lambda one: one["sender"],
-    "Cluster": lambda one: one["cluster"],
-    "Proof": lambda one: one["proof"],
+    **fields("Sender", "Cluster", "Proof"),
     "URL": lambda one: "\n".join(one["urls"]),
     "Secret": lambda one: f"{one['secret']} (not shown again)",
 }
