@@ -77,10 +77,11 @@ def simulate_fleet(
 
     Results are means over all runs, with 95 % confidence intervals. docs/default-policy.md lists the assumptions.
     """
-    from faultbridge.decide.backtest.plots import comparison_plots, write_plots
+    from faultbridge.decide.backtest.plots import write_plots
     from faultbridge.model.policy import Policy
     from tests.lab.baselines import BASELINES, Baseline
     from tests.lab.comparison import compare_systems, documents_of, named_policy
+    from tests.lab.plots import comparison_plots
 
     scenarios = [one for name in part or (None,) for one in fleet.scenarios(name, days)]
     policies = dict(named_policy(None if one == PACKAGED else read_text(one)) for one in policy or (PACKAGED,))

@@ -13,13 +13,11 @@ from faultbridge.decide.backtest.plots import (
     RIGHT,
     WIDTH,
     Bar,
-    Point,
     backtest_plots,
-    comparison_plots,
-    points,
     stacked_bars,
     write_plots,
 )
+from tests.lab.plots import Point, comparison_plots, points
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
 VALUES = st.floats(0, 1e6)

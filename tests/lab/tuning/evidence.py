@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faultbridge.decide.backtest.plots import Point, points
+from tests.lab.plots import Point, points
 from tests.lab.tuning.search import Tried, best_tradeoffs
 
 

@@ -106,20 +106,16 @@ KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
 """The function that reads the existing names of each kind, in one cluster, or in all clusters for None."""
 
 
-StackOption = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
-EndpointOption = Annotated[
-    str | None, typer.Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
-]
-RegionOption = Annotated[str | None, typer.Option("--region", metavar="REGION", help="AWS region of the stack.")]
-ProfileOption = Annotated[str | None, typer.Option("--profile", metavar="PROFILE", help="AWS configuration profile.")]
-
-
 @formatted_command
 def _session(
-    stack: StackOption = DEFAULT_STACK,
-    endpoint_url: EndpointOption = None,
-    region: RegionOption = None,
-    profile: ProfileOption = None,
+    stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")] = DEFAULT_STACK,
+    endpoint_url: Annotated[
+        str | None, typer.Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="AWS region of the stack.")] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="PROFILE", help="AWS configuration profile.")
+    ] = None,
     *,
     output: OutputFormat,
 ) -> Session:

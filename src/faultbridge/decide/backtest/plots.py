@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, LEFT, RIGHT, ROW, HEAD = 860, 230, 110, 30, 62
-PLOT_HEIGHT = 400
 COLORS = ("#2563eb", "#d97706", "#dc2626", "#7c3aed", "#059669", "#64748b")
 STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600;font-size:15px}.axis{stroke:#9ca3af}"
 
@@ -28,19 +27,10 @@ class Bar:
         return sum(self.parts.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a chart, with half the widths of its confidence intervals; `marked` has another color."""
-
-    name: str
-    x: float
-    y: float
-    margins: tuple[float, float] = (0.0, 0.0)
-    marked: bool = False
-
-
 @dataclass(slots=True)
-class _Drawing:
+class Drawing:
+    """An SVG drawing of the charts' width, with a title."""
+
     title: str
     height: int
     elements: list[str] = field(default_factory=list)
@@ -52,6 +42,7 @@ class _Drawing:
         self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
 
     def svg(self) -> str:
+        """Return the drawing as the text of an SVG file."""
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
         lines = [f'{head} aria-label="{escape(self.title)}">', f"<style>{STYLE}</style>"]
         lines.append(f'<rect width="{WIDTH}" height="{self.height}" fill="#ffffff"/>')
@@ -62,8 +53,8 @@ class _Drawing:
 def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
     """Return a chart of horizontal bars as SVG, with their totals and confidence intervals."""
     names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
-    drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
-    scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
+    drawing = Drawing(title, HEAD + ROW * len(bars) + 12)
+    scale = (WIDTH - LEFT - RIGHT) / longest(bar.total + (bar.margin or 0.0) for bar in bars)
     for number, name in enumerate(names):
         x = 12 + number * (WIDTH - 24) / len(names)
         drawing.add("rect", x=x, y=36, width=12, height=12, fill=COLORS[number % len(COLORS)])
@@ -82,33 +73,8 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
     return drawing.svg()
 
 
-def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart of at least one point as SVG, with numbers and a legend; axes start at zero."""
-    drawing = _Drawing(title, PLOT_HEIGHT)
-    bottom, top, left = PLOT_HEIGHT - 48, 48, 70
-    across = (WIDTH - left - 270) / _longest(one.x + one.margins[0] for one in found)
-    up = (bottom - top) / _longest(one.y + one.margins[1] for one in found)
-    drawing.add("path", d=f"M{left} {top}V{bottom}H{WIDTH - 250}", fill="none", class_="axis")
-    drawing.add("text", axes[0], x=(left + WIDTH - 250) / 2, y=PLOT_HEIGHT - 12, text_anchor="middle")
-    drawing.add("text", axes[1], x=16, y=(top + bottom) / 2, transform=f"rotate(-90 16 {(top + bottom) // 2})")
-    for axis, value in (("x", 0.0), ("x", max(one.x for one in found)), ("y", max(one.y for one in found))):
-        x, y = (left + value * across, bottom + 18) if axis == "x" else (left - 6, bottom - value * up + 4)
-        drawing.add("text", f"{value:,.0f}", x=x, y=y, text_anchor="middle" if axis == "x" else "end")
-    named = [one for one in sorted(found, key=lambda one: (one.x, one.y, one.name)) if one.name]
-    for one in found:
-        x, y, color = left + one.x * across, bottom - one.y * up, COLORS[2 if one.marked else 0]
-        half_x, half_y = one.margins[0] * across, one.margins[1] * up
-        cross = f"M{x - half_x:.1f} {y:.1f}H{x + half_x:.1f}M{x:.1f} {y - half_y:.1f}V{y + half_y:.1f}"
-        drawing.add("path", d=cross, stroke=color)
-        drawing.add("circle", cx=x, cy=y, r=5, fill=color)
-    for row, one in enumerate(named):
-        x, y = left + one.x * across, bottom - one.y * up
-        drawing.add("text", f"{row + 1}", x=x + 7, y=y - 7 - 11 * (row % 2))
-        drawing.add("text", f"{row + 1}  {one.name}", x=WIDTH - 240, y=top + 16 * row)
-    return drawing.svg()
-
-
-def _longest(lengths: Iterator[float]) -> float:
+def longest(lengths: Iterator[float]) -> float:
+    """Return the largest of the lengths, by which a chart is scaled; 1 for none."""
     return max(lengths, default=0.0) or 1.0
 
 
@@ -120,34 +86,12 @@ Document = Mapping[str, Any]
 VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
-def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return charts of lost GPU-hours by cause, and of needless evictions against them, by file name."""
-    bars = [
-        Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
-    ]
-    found = [
-        Point(
-            one["system"],
-            one["lost_gpu_hours"],
-            one["needless_evictions"],
-            (one["margins"].get("lost_gpu_hours", 0.0), one["margins"].get("needless_evictions", 0.0)),
-            one["system"].startswith(marked),
-        )
-        for one in systems
-    ]
-    axes = ("Lost GPU-hours", "Needless evictions")
-    return {
-        "lost-gpu-hours.svg": stacked_bars("Lost GPU-hours by cause, mean and 95 % confidence interval", bars),
-        "needless-evictions.svg": points("Lost GPU-hours and needless evictions", axes, found),
-    }
-
-
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
     """Return charts of repairs by kind and by judgment for each cluster, as SVG by file name."""
     found = {}
     for one in clusters:
         pairs = {"record": one["recorded"], "policy": one["replayed"]}
-        actions = [Bar(name, _readable(totals["actions"])) for name, totals in pairs.items()]
+        actions = [Bar(name, readable(totals["actions"])) for name, totals in pairs.items()]
         verdicts = [Bar(name, {verdict: totals[verdict] for verdict in VERDICTS}) for name, totals in pairs.items()]
         found[f"{one['cluster']}-actions.svg"] = stacked_bars(f"{one['cluster']}: repair actions", actions)
         found[f"{one['cluster']}-repairs.svg"] = stacked_bars(f"{one['cluster']}: repairs, right or not", verdicts)
@@ -161,5 +105,6 @@ def write_plots(folder: Path, plots: Mapping[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _readable(values: Mapping[str, float]) -> dict[str, float]:
+def readable(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values by their names with spaces."""
     return {name.replace("_", " "): value for name, value in values.items()}

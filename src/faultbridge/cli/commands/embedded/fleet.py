@@ -82,9 +82,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 NODE_NAME = "gpu-{}"
 NO_PROVIDER = "none"
-CHANGED: Columns = {
-    **fields("NODE", "INSTANCE=instance_id", "CHANGE"),
-}
+CHANGED: Columns = fields("NODE", "INSTANCE=instance_id", "CHANGE")
 NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
 
 

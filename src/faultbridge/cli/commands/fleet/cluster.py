@@ -34,9 +34,7 @@ from faultbridge.model.names import expand_host_list, instance_id, node_name, re
 from faultbridge.model.nodes import DomainKind
 from faultbridge.model.times import to_text
 
-CHANGES: Columns = {
-    **fields("SETTING", "BEFORE", "NOW"),
-}
+CHANGES: Columns = fields("SETTING", "BEFORE", "NOW")
 
 
 def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> None:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from faultbridge.model.faults import Component
 
 
-RANKS: Columns = {
-    **fields("RANK", "NODE", "LOCAL RANK", "PCI", "UUID", "SERIAL"),
-}
+RANKS: Columns = fields("RANK", "NODE", "LOCAL RANK", "PCI", "UUID", "SERIAL")
 
 
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
@@ -71,10 +69,6 @@ AtOption = Annotated[
 NodesOption = Annotated[
     list[str],
     typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
-]
-RanksOption = Annotated[
-    Path | None,
-    typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
 ]
 PerNodeOption = Annotated[
     int | None,
@@ -116,7 +110,10 @@ def start_job(
     node: NodesOption,
     name: NameOption = None,
     at: AtOption = None,
-    ranks: RanksOption = None,
+    ranks: Annotated[
+        Path | None,
+        typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
+    ] = None,
     ranks_per_node: PerNodeOption = None,
     stall_after: Annotated[
         str | None,

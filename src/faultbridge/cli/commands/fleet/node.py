@@ -98,9 +98,7 @@ class InvalidRow:
     problem: str
 
 
-IMPORTED: Columns = {
-    **fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON"),
-}
+IMPORTED: Columns = fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON")
 
 
 @stack_command

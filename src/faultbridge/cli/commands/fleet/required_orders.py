@@ -22,9 +22,7 @@ app = typer.Typer(rich_markup_mode=None)
 MAX_UNREPAIRED = 10
 """Maximum number of nodes without a repair that are printed."""
 
-STUCK: Columns = {
-    **fields("NODE", "STATUS", "COMMAND", "REASON"),
-}
+STUCK: Columns = fields("NODE", "STATUS", "COMMAND", "REASON")
 
 
 @app.command("stuck", epilog=examples("faultbridge stuck", "faultbridge stuck --cluster train-a --json"))

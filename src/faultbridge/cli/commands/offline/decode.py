@@ -207,9 +207,7 @@ DECODED: Columns = {
     "MESSAGE": lambda one: one.get("message") or _summary(one),
     "NODE": lambda one: one["node"],
 }
-SOURCES: Columns = {
-    **fields("SOURCE", "FORMAT", "EXAMPLE"),
-}
+SOURCES: Columns = fields("SOURCE", "FORMAT", "EXAMPLE")
 
 
 @app.command("sources", epilog=examples("faultbridge sources", "faultbridge sources --jsonl"))

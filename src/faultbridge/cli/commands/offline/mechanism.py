@@ -23,9 +23,7 @@ MechanismsOption = Annotated[
     Path | None,
     typer.Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
 ]
-LISTED: Columns = {
-    **fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY"),
-}
+LISTED: Columns = fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY")
 SHOWN: Columns = {
     **fields("Mechanism=name", "Domain", "Summary", "Outlook"),
     "After progress": lambda one: one.get("after_progress"),

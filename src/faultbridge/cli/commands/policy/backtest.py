@@ -94,9 +94,7 @@ def _owner(config: ClusterConfig) -> RepairOwner:
 
 
 PolicyArgument = Annotated[str, typer.Argument(metavar="POLICY", help="Policy file, or a stored version.")]
-VALUES: Columns = {
-    **fields("RULE", "FIELD", "BEFORE", "AFTER"),
-}
+VALUES: Columns = fields("RULE", "FIELD", "BEFORE", "AFTER")
 DIFFERENCES: Columns = {
     "TIME": lambda one: one["at"][:19].replace("T", " "),
     **fields("NODE", "RECORDED", "POLICY=replayed"),

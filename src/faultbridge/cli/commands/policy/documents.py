@@ -16,9 +16,7 @@ from faultbridge.cli.stack.session import Session
 if TYPE_CHECKING:
     from faultbridge.record.policies import PolicyStore
 
-PROBLEMS: Columns = {
-    **fields("RULE", "FIELD", "EXPECTED", "FOUND"),
-}
+PROBLEMS: Columns = fields("RULE", "FIELD", "EXPECTED", "FOUND")
 
 
 def packaged_document() -> dict[str, Any]:

@@ -14,9 +14,7 @@ from faultbridge.model.errors import Misconfigured, Transient
 
 app = typer.Typer(rich_markup_mode=None)
 
-MOVED: Columns = {
-    **fields("Moved", "Raw records", "Cloud events"),
-}
+MOVED: Columns = fields("Moved", "Raw records", "Cloud events")
 RECOVERED: Columns = {
     **fields("Epoch", "Streams", "Already started=already"),
     "Spares dropped": lambda one: ", ".join(one["spares_dropped"]),

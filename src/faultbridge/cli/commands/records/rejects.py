@@ -32,7 +32,6 @@ ClusterFilter = Annotated[
 ReasonFilter = Annotated[
     str | None, typer.Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
 ]
-RecordArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the record.")]
 MAX_SHOWN_BYTES = 2000
 
 REJECTS: Columns = {
@@ -71,7 +70,7 @@ def list_rejects(
 @stack_command
 def show_reject(
     session: Session,
-    record: RecordArgument,
+    record: Annotated[str, typer.Argument(metavar="ID", help="Id of the record.")],
     cluster: ClusterFilter = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print only the original bytes of the record.")] = False,
 ) -> None:

@@ -120,41 +120,6 @@ ClusterFilter = Annotated[
     str | None,
     typer.Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default, without --case: FAULTBRIDGE_CLUSTER."),
 ]
-NodeFilter = Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only this node of the cluster.")]
-CaseFilter = Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this case.")]
-DeviceFilter = Annotated[
-    str | None, typer.Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
-]
-JobFilter = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job of the cluster.")]
-CodeFilter = Annotated[
-    list[str] | None, typer.Option("--code", metavar="CODE", help="Only this fault code (xid.79). Repeatable.")
-]
-SinceFilter = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
-]
-UntilFilter = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help=f"Only entries recorded before this time. {PAST_HELP}")
-]
-TypeFilter = Annotated[
-    list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="Only this entry type, such as case-status-change. Repeatable."),
-]
-SeverityFilter = Annotated[
-    list[Severity] | None,
-    typer.Option(
-        "--severity",
-        metavar="SEVERITY",
-        help=f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
-    ),
-]
-CauseFilter = Annotated[
-    str | None,
-    typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
-]
 _CONFLICTS: Mapping[str, tuple[str, ...]] = {
     "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
     "--follow": ("--limit", "--archive", "--wait"),
@@ -165,15 +130,33 @@ _CONFLICTS: Mapping[str, tuple[str, ...]] = {
 
 def _filters(
     cluster: ClusterFilter = None,
-    node: NodeFilter = None,
-    case: CaseFilter = None,
-    device: DeviceFilter = None,
-    job: JobFilter = None,
-    codes: CodeFilter = None,
-    since: SinceFilter = None,
-    until: UntilFilter = None,
-    kinds: TypeFilter = None,
-    severities: SeverityFilter = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only this node of the cluster.")] = None,
+    case: Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this case.")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job of the cluster.")] = None,
+    codes: Annotated[
+        list[str] | None, typer.Option("--code", metavar="CODE", help="Only this fault code (xid.79). Repeatable.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help=f"Only entries recorded before this time. {PAST_HELP}")
+    ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only this entry type, such as case-status-change. Repeatable."),
+    ] = None,
+    severities: Annotated[
+        list[Severity] | None,
+        typer.Option(
+            "--severity",
+            metavar="SEVERITY",
+            help=f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
+        ),
+    ] = None,
 ) -> Filters:
     return {
         "cluster": cluster,
@@ -203,9 +186,15 @@ def _filters(
 def show_timeline(
     session: Session,
     filters: Filters,
-    cause: CauseFilter = None,
+    cause: Annotated[
+        str | None,
+        typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
+    ] = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
-    limit: LimitOption = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
+    ] = None,
     archive: ArchiveOption = None,
     wait: WaitOption = 0,
 ) -> None:
