@@ -27,7 +27,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
+from faultbridge.repair.registry.retirement import Retirement
 from tests.architecture.project import ROOT
 from tests.cli.desk import Desk
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -118,7 +118,7 @@ def test_a_new_instance_that_an_extension_lists_is_verified_before_it_serves(
     registration, inventories = Registration(world.table, world.append, world.clock), world.ports.inventories
     detection = ReplacementDetection(world.table, world.append, world.rulebook)
     check = ProviderCheck(inventories, world.rollup, world.clock, registration)
-    retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+    retire = Retirement(world.table, world.append, world.rulebook)
     sync = SyncInventory(world.table, registration, detection, inventories, check, retire)
     first = sync.sync(registration.cluster(CLUSTER))
     assert (first.added, first.gone, first.source_errors) == ([], [], [])

@@ -32,7 +32,7 @@ def gateway() -> Gateway:
     app.registry.registration.add_cluster(ClusterConfig("secret-b"))
     app.registry.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
     app.ingestion.ingest([made.world.message(node="n-1")])
-    app.repair.cluster_status("train-a")
+    app.repair.cluster_status.update("train-a")
     return made
 
 

@@ -23,7 +23,7 @@ def gateway() -> Gateway:
     jobs.start("train-a", "88214", ["n-2"])
     jobs.end("train-a", "88214", outcome="succeeded")
     world.app.ingestion.ingest([world.message(node="n-1")])
-    world.app.jobs.impact(NodeKey("train-a", "n-1"))
+    world.app.jobs.impact.record(NodeKey("train-a", "n-1"))
     jobs.end("train-a", "88213", outcome="failed")
     return made
 

@@ -62,7 +62,7 @@ class ArchiveWorld(LedgerFixture):
             for key in registered:
                 self.pass_time(minutes=1)
                 self.note(key, f"note {note}")
-        self.rollup("train-a")
+        self.rollup.update("train-a")
         self.publish()
 
     def seal_day(self) -> SealResult:

@@ -69,7 +69,7 @@ def test_a_case_is_watched_until_it_is_resolved(desk: Desk, monkeypatch: pytest.
     case = case_for_approval(desk)
 
     def clear(_seconds: float) -> None:
-        desk.world.app.registry.retirement(KEY, OperatorOrder(OPERATOR, "removed"))
+        desk.world.app.registry.retirement.retire(KEY, OperatorOrder(OPERATOR, "removed"))
 
     monkeypatch.setattr("faultbridge.cli.commands.fleet.case.time.sleep", clear)
     ran = desk("case", "watch", case)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.model.errors import Misconfigured
-from faultbridge.repair.spares.reconcile import ReconcileSpares
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.spares import reconcile
 from tests.cli.desk import OPERATOR, Desk
 
 
@@ -19,13 +20,13 @@ def test_recover_names_the_spares_that_serve_a_node_and_the_clusters_that_it_cou
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert desk.json("recover", "--yes")["spares_dropped"] == []
-    monkeypatch.setattr(ReconcileSpares, "drop_taken", lambda _self, cluster: [f"i-1 of {cluster}"])
+    monkeypatch.setattr(reconcile, "drop_taken_spares", lambda _tools, cluster: [f"i-1 of {cluster}"])
     assert desk.json("recover", "--yes")["spares_dropped"] == ["i-1 of train-a"]
 
-    def denied(_self: ReconcileSpares, _cluster: str) -> list[str]:
+    def denied(_tools: StepTools, _cluster: str) -> list[str]:
         raise Misconfigured("no permission to describe instances")
 
-    monkeypatch.setattr(ReconcileSpares, "drop_taken", denied)
+    monkeypatch.setattr(reconcile, "drop_taken_spares", denied)
     done = desk.json("recover", "--yes")
     assert (done["epoch"], done["spares_not_checked"]) == (4, ["train-a: no permission to describe instances"])
 

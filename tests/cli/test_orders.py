@@ -32,7 +32,7 @@ def operators(desk: Desk, *arguments: str) -> list[str]:
 def test_an_approved_repair_starts(desk: Desk) -> None:
     case = case_for_approval(desk)
     assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "admission"
-    desk.world.app.repair.dispatch(KEY.cluster)
+    desk.world.app.repair.dispatch.admit_cases(KEY.cluster)
     assert desk.json("case", "show", case)["status"] == "in_progress"
     assert operators(desk, "--case", case) == [OPERATOR]
 
@@ -181,7 +181,7 @@ def test_a_pause_names_the_command_that_stops_a_repair_that_has_begun(desk: Desk
     desk.json("resume", "--cluster", KEY.cluster)
     case = case_for_approval(desk)
     desk.json("case", "approve", case)
-    desk.world.app.repair.dispatch(KEY.cluster)
+    desk.world.app.repair.dispatch.admit_cases(KEY.cluster)
     ran = desk("pause", "--cluster", KEY.cluster)
     assert "repairs that run and continue: 1; `faultbridge case cancel CASE` stops one before its intent" in ran.err
     assert desk("case", "cancel", case).code == 0
@@ -249,7 +249,7 @@ def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -
     desk.world.app.ingestion.ingest([desk.world.message()])
     retired = desk.json("node", "retire", *node, "--reason", "rack given up", "--yes")
     assert (retired["status"], retired["conditions"]) == ("retired", [])
-    desk.world.app.repair.cluster_status(KEY.cluster)
+    desk.world.app.repair.cluster_status.update(KEY.cluster)
     assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster, "--status", "resolved")
     assert case["resolution"] == "retired"

@@ -51,6 +51,6 @@ class Site:
     def fault(self, node: str = "n-1", **others: Any) -> str:
         """Report a fatal fault of a node; returns the id of its case."""
         self.world.app.ingestion.ingest([self.world.message(node=node, **others)])
-        self.world.app.repair.cluster_status("train-a")
+        self.world.app.repair.cluster_status.update("train-a")
         (view,) = [one for one in self.world.app.console.facts.views.cases("train-a") if one.key.node == node]
         return view.case.id

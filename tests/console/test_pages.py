@@ -120,7 +120,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(site: Site) -> None:
 def test_a_page_that_changed_is_sent(site: Site) -> None:
     tags = {path: site.get(path).headers["ETag"] for path in paths(site).values()}
     site.world.app.ingestion.ingest([site.world.message("NVRM: Xid (PCI:0000:53:00): 48, pid=1", node="n-1")])
-    site.world.app.repair.cluster_status("train-a")
+    site.world.app.repair.cluster_status.update("train-a")
     for name in ("node", "case"):
         assert site.get(paths(site)[name], if_none_match=tags[paths(site)[name]]).status == 200
 
@@ -246,7 +246,7 @@ def test_an_id_in_a_sentence_is_not_broken_and_the_id_of_a_case_is_a_link() -> N
 
 
 def test_a_retired_node_is_not_shown_as_a_node_of_its_cluster(site: Site) -> None:
-    site.world.app.registry.retirement(NodeKey("train-a", "n-2"), OperatorOrder(None, "rack given up"))
+    site.world.app.registry.retirement.retire(NodeKey("train-a", "n-2"), OperatorOrder(None, "rack given up"))
     shown = addresses(site.get(C).text)
     assert not [address for address in shown if address.endswith("/nodes/n-2")]
     assert [address for address in shown if address.endswith("/nodes/n-3")]

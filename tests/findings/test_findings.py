@@ -167,7 +167,7 @@ def test_a_second_comparison_within_the_hour_changes_nothing(fleet: Fleet) -> No
     assert app.ops.sweep().failures == []
     before = list(fleet.world.ports.table.items())
     fleet.world.ports.clock.advance(timedelta(minutes=59))
-    assert ComparePeers(app.ledger.append, app.rules.rulebook, detectors())(KEY.cluster) == 0
+    assert ComparePeers(app.ledger.append, app.rules.rulebook, detectors()).compare(KEY.cluster) == 0
     assert list(fleet.world.ports.table.items()) == before
 
 

@@ -70,7 +70,7 @@ def test_a_hard_fault_of_a_new_instance_proves_nothing_about_a_finding_of_the_ol
     set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})  # so that the replacement itself opens no case
     world.ports.inventories["ec2-auto-scaling"] = FakeInventory(world.ports.fleet)
     _, successor = replace_externally(world, BAD)
-    world.app.registry.inventory()
+    world.app.registry.inventory.sync_all()
     assert (instance(world, BAD), world.node(NODE).case) == (successor, None)
     set_cluster(KEY.cluster, {"mode": Mode.ACT})
     world.app.ingestion.ingest([world.message(node=BAD, instance_id=successor)])

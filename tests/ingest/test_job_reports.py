@@ -17,8 +17,7 @@ from faultbridge.model.records import JOB_REPORT, Outcome
 from faultbridge.model.storage.wire.message import Message, encode_message
 from faultbridge.model.times import to_text
 from faultbridge.record.timeline import Timeline, TimelineQuery
-from faultbridge.repair.jobs.report_records import WAIT_FOR_START
-from faultbridge.repair.jobs.reports import read_report
+from faultbridge.repair.jobs.reports import WAIT_FOR_START, read_report
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.architecture.project import ROOT
 from tests.world import World

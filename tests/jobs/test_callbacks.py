@@ -16,7 +16,7 @@ from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.callbacks import LEASE, RETRY_FOR
 from faultbridge.repair.jobs.changes import Resume
-from faultbridge.repair.jobs.verdicts import RecordVerdict
+from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import callback, configure, document, repaired
 from tests.jobs.resume import changes, job_data, jobs
@@ -110,9 +110,9 @@ def test_two_sweeps_at_the_same_time_deliver_once() -> None:
         world.advance_minutes(1)
     world.callback.failures.clear()
     world.clock.advance(timedelta(minutes=1))
-    world.deliver_callbacks(CLUSTER)
+    world.deliver_callbacks.deliver(CLUSTER)
     first = len(world.callback.received)
-    world.deliver_callbacks(CLUSTER)
+    world.deliver_callbacks.deliver(CLUSTER)
     assert (first, len(world.callback.received)) == (1, 1)
 
 
@@ -133,7 +133,7 @@ def test_a_sweep_delivers_nothing_during_the_delivery_of_another_sweep() -> None
 
     def sweep_again() -> None:
         world.clock.advance(LEASE - timedelta(seconds=1))
-        world.deliver_callbacks(CLUSTER)
+        world.deliver_callbacks.deliver(CLUSTER)
         received.append(len(world.callback.received))
 
     during_next_delivery(world, sweep_again)
@@ -170,7 +170,7 @@ def test_a_job_with_the_verdict_stop_and_a_removed_callback_are_not_delivered_an
         world.advance_minutes(20)
         world.callback.failures.clear()
         if change == "stop":
-            RecordVerdict(jobs(world).writer)(CLUSTER, "1", document("STOP"))
+            record_verdict(jobs(world).writer, CLUSTER, "1", document("STOP"))
         else:
             configure(world)
         world.advance_minutes(5)

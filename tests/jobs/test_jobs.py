@@ -121,7 +121,7 @@ def test_a_requeued_job_starts_again_with_the_same_id(world: LedgerFixture) -> N
 
 def test_the_clusters_stream_has_no_gap_when_a_rollup_happens_in_between(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
-    world.rollup("train-a")
+    world.rollup.update("train-a")
     jobs(world).end("train-a", "1")
     sequences = [body["metadata"]["sequence"] for body in stream(world)]
     assert sequences == list(range(1, len(sequences) + 1))
@@ -165,7 +165,7 @@ def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world
 
 
 def record_impact(world: LedgerFixture, name: str) -> tuple[str, ...]:
-    return JobImpact(world.append, jobs(world))(NodeKey("train-a", name))
+    return JobImpact(jobs(world)).record(NodeKey("train-a", name))
 
 
 def test_a_fault_of_a_node_is_recorded_on_its_jobs_and_on_no_other(world: LedgerFixture) -> None:

@@ -16,7 +16,7 @@ from tests.scenarios.world import CLUSTER, World
 
 def missed(world: World) -> list[str]:
     rows = query_all(world.table, keys.shard_partition(CLUSTER, 0), prefix=UNHEALTHY)
-    return [key.node for key in JobImpact(world.append, jobs(world)).missed(CLUSTER, rows)]
+    return [key.node for key in JobImpact(jobs(world)).missed(CLUSTER, rows)]
 
 
 def test_a_running_job_costs_a_sweep_no_call() -> None:

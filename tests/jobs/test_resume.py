@@ -172,7 +172,7 @@ def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
 def test_a_retired_node_does_not_hold_a_job_back() -> None:
     world = started(1, 2, mode=Mode.OBSERVE)
     break_and_end(world)
-    Retirement(world.table, world.append, world.rulebook)(world.key(), OperatorOrder("an operator", "sold"))
+    Retirement(world.table, world.append, world.rulebook).retire(world.key(), OperatorOrder("an operator", "sold"))
     world.advance_minutes(10)
     assert job_data(world)[-1]["resume"]["retired"] == {"count": 1, "listed": ["node-1"]}
 

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.model.cluster.jobs import JobVerdict
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Rejected
-from faultbridge.repair.jobs.verdicts import RecordVerdict
+from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import SECRET, document
 from tests.jobs.resume import break_and_end, changes, jobs, started
@@ -17,7 +17,7 @@ from tests.scenarios.world import CLUSTER, World
 
 
 def record(world: World, *args: Any, **facts: Any) -> None:
-    RecordVerdict(jobs(world).writer)(CLUSTER, "1", document(*args, **facts))
+    record_verdict(jobs(world).writer, CLUSTER, "1", document(*args, **facts))
 
 
 def explained(world: World) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ def recorded_history() -> tuple[LedgerFixture, Verify]:
         for number in range(4):
             world.pass_time(minutes=1)
             world.note(key, f"note {number}")
-    world.rollup("train-a")
+    world.rollup.update("train-a")
     return world, Verify(world.table, world.stack)
 
 

@@ -117,7 +117,7 @@ def test_a_retired_node_does_not_end_a_name_that_another_node_took_meanwhile() -
     world = World()
     world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
-    assert world.app.registry.retirement(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
+    assert world.app.registry.retirement.retire(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
     assert owner_of(world) == KEY
 
 
@@ -128,7 +128,7 @@ def test_retiring_a_node_does_not_revert_a_change_of_its_cluster() -> None:
     run_before_write(
         world.ports.seam, writes_to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act)
     )
-    world.app.registry.retirement(OTHER, OperatorOrder())
+    world.app.registry.retirement.retire(OTHER, OperatorOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
 

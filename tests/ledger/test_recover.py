@@ -201,7 +201,7 @@ def test_recover_does_not_overwrite_what_a_cluster_recorded_meanwhile() -> None:
 
     def record_more() -> None:
         restored.observe_faults(N1)
-        restored.rollup("train-a")
+        restored.rollup.update("train-a")
 
     run_before_write(restored.table.seam, writes_to(key), record_more)
     with pytest.raises(Conflict):

@@ -202,7 +202,7 @@ def test_an_entry_is_late_if_it_was_recorded_more_than_two_minutes_after_it_happ
 
 def test_a_stream_is_read_from_an_entry_on_up_to_a_limit() -> None:
     world, timeline = timeline_of_six_nodes()
-    world.rollup("train-a")
+    world.rollup.update("train-a")
     assert texts(timeline.stream("train-a", "n-3", (1, 2), 2)) == ["n-3 1", "n-3 2"]
     assert texts(timeline.stream("train-a", None, (1, 0), 2)) == ["Cluster Status Change"]
 

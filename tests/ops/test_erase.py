@@ -44,7 +44,7 @@ def test_an_erasure_that_is_interrupted_after_each_deletion_is_completed_when_it
     case = made.append.read(N1).live_case
     assert case is not None
     made.table.write(Put({**keys.page_notification(case.id, "opened")._asdict(), "cluster": "train-a"}))
-    Retirement(made.table, made.append, made.rulebook)(N1, OperatorOrder("ada"))
+    Retirement(made.table, made.append, made.rulebook).retire(N1, OperatorOrder("ada"))
     made.note(N1, "of a job", data={"kind": "operator", "text": "x", "job_id": "4711"})
     others = [item for item in made.table.items() if "train-a" not in str(item)]
 
@@ -66,7 +66,7 @@ def test_an_instance_that_now_backs_a_node_of_another_cluster_still_leads_to_tha
     made = world()
     incarnation = made.append.read(N1).incarnation
     assert incarnation is not None
-    Retirement(made.table, made.append, made.rulebook)(N1, OperatorOrder("ada"))
+    Retirement(made.table, made.append, made.rulebook).retire(N1, OperatorOrder("ada"))
     made.registration.add_node("other", NewNode("n-2", incarnation.instance_id))
     alias = keys.alias("instance", str(incarnation.instance_id))
     before = made.table.get(alias)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.errors import Misconfigured, Transient
@@ -113,9 +114,8 @@ def overloaded(world: World, clusters: int) -> tuple[Sweep, list[str]]:
     for number in range(clusters):
         key = keys.cluster_listed(f"train-{number}")
         world.table.write(Put(item(key, world.clock.now(), {"cluster": key.sk})))
-    steps = replace(
-        world.sweep.cluster_steps, breakers=slow, release_leaked_slots=lambda _: (), rollup=slow, dispatch=lambda _: ()
-    )
+    updates, dispatch = SimpleNamespace(update=slow), SimpleNamespace(admit_cases=lambda _: ())
+    steps = replace(world.sweep.cluster_steps, breakers=updates, rollup=updates, dispatch=dispatch)
     return replace(world.sweep, cluster_steps=steps), processed
 
 

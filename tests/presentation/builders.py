@@ -8,7 +8,7 @@ from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.policy import Rule
-from faultbridge.repair.jobs.verdicts import RecordVerdict
+from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.jobs.builders import document
 from tests.jobs.resume import jobs
 from tests.scenarios.world import CLUSTER, World
@@ -64,4 +64,4 @@ def explain(world: World, **facts: Any) -> None:
         "causes": [{"for": [point], "against": [against]}],
         "collectives": {"ranks": [8, 9]},
     }
-    RecordVerdict(jobs(world).writer)(CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))
+    record_verdict(jobs(world).writer, CLUSTER, JOB, document("RESTART_WITHOUT", **(given | facts)))

@@ -7,7 +7,6 @@ import pytest
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import RetireReplaced
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
 from tests.sim.fakes import FakeInventory
@@ -42,7 +41,7 @@ def synchronizer(world, inventory, node_listing):
         detection,
         inventories,
         check,
-        RetireReplaced(app.registry.retirement),
+        app.registry.retirement,
         node_listing,
     )
 

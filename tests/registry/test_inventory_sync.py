@@ -94,7 +94,7 @@ def test_a_tag_that_stays_excludes_a_node_again_after_an_operator_ended_its_excl
     inventory.opted_out_instances = {instance(world)}
     sync()
     assert node_of(world).ignored is not None
-    world.app.repair.opt_out.end(KEY._replace(node="a"), OperatorOrder("ada"))
+    world.app.repair.node_orders.end_ignore(KEY._replace(node="a"), OperatorOrder("ada"))
     assert node_of(world).ignored is None
     sync()
     assert node_of(world).ignored is not None
@@ -209,7 +209,7 @@ def test_a_cluster_whose_source_fails_does_not_stop_the_sync_of_the_other_cluste
     world.app.registry.registration.add_cluster(ClusterConfig("a-first"))
     world.app.registry.registration.add_node("a-first", NewNode("a-1", world.ports.fleet.launch("others"), "others"))
     replace_externally(world)
-    found = {one.cluster: one for one in synchronizer()}
+    found = {one.cluster: one for one in synchronizer.sync_all()}
     assert found["a-first"].source_errors == [str(error)]
     assert found[KEY.cluster].replaced_externally == ["a"]
 
@@ -289,7 +289,7 @@ def test_the_name_of_another_node_is_never_taken(world, sync, inventory):
 
 def test_a_retired_node_takes_no_instance(world, sync):
     old = instance(world)
-    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     terminate(world, old)
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
@@ -297,14 +297,14 @@ def test_a_retired_node_takes_no_instance(world, sync):
 
 
 def test_an_instance_whose_node_was_retired_is_not_registered_again(world, sync):
-    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     for _ in range(2):
         assert (sync().added, sync().nodes) == ([], 2)
 
 
 def test_a_retired_node_gets_no_names_back(world, sync, node_listing):
     retired = instance(world)
-    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     node_listing.instances = {retired: Instance(retired, ("new-name",))}
     assert sync().updated == []
     for alias in (("instance", retired), ("name", f"{KEY.cluster}/new-name")):
@@ -313,7 +313,7 @@ def test_a_retired_node_gets_no_names_back(world, sync, node_listing):
 
 def test_a_retired_node_counts_until_its_instance_leaves_the_group(world, sync):
     old = instance(world)
-    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     assert sync().nodes == 2
     terminate(world, old)
     sync()
@@ -325,7 +325,7 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     gone = instance(world)
     for retire in (
         lambda: world.app.registry.retirement.from_complete_group(key, gone),
-        lambda: world.app.registry.retirement(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
+        lambda: world.app.registry.retirement.retire(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
     ):
         retire()
     config = world.app.registry.registration.cluster(KEY.cluster)

@@ -91,7 +91,7 @@ def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(worl
 def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_gone(world, caplog):
     registry, gone, order = world.app.registry, instance(world), OperatorOrder("arn:aws:iam::123456789012:user/ada", "")
     expected = registry.registration.cluster(KEY.cluster).expected
-    registry.retirement(node_of(world).key, order)
+    registry.retirement.retire(node_of(world).key, order)
     with caplog.at_level(logging.INFO, logger="faultbridge"):
         detection = registry.inventory.replacement_detection
         assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", gone) is False
@@ -176,7 +176,7 @@ def test_an_opted_out_node_is_ignored_until_the_tag_or_label_is_removed(world, s
 
 
 def test_an_exclusion_by_an_operator_outlasts_a_tag(world, sync, inventory):
-    world.app.repair.opt_out(node_of(world).key, OperatorOrder("ada"))
+    world.app.repair.node_orders.ignore(node_of(world).key, OperatorOrder("ada"))
     for opted_out in ({instance(world)}, set()):
         inventory.opted_out_instances = opted_out
         sync()

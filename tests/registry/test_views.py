@@ -19,7 +19,7 @@ from tests.ingest.world import LedgerFixture
 def test_a_cluster_view_contains_configuration_status_and_slots() -> None:
     world = LedgerFixture()
     world.register_node("n-1")
-    world.rollup("train-a")
+    world.rollup.update("train-a")
     (view,) = Views(world.table).clusters()
     assert (view.config.cluster, view.config.expected, view.control.holders) == ("train-a", 1, {})
     assert view.state.status is not None

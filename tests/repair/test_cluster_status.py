@@ -23,7 +23,7 @@ def state(world: World):
 def test_a_rollup_without_a_change_records_no_entry():
     world = World(nodes=3)
     before = state(world)
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     after = state(world)
     assert (after.status, after.counts) == (ClusterStatus.HEALTHY, {"healthy": 3})
     assert after.head.version == before.head.version + 1
@@ -32,7 +32,7 @@ def test_a_rollup_without_a_change_records_no_entry():
 
 def test_the_version_increases_even_without_a_change():
     world = World()
-    versions = [world.rollup(CLUSTER).head.version for _ in range(3)]
+    versions = [world.rollup.update(CLUSTER).head.version for _ in range(3)]
     assert versions == sorted(set(versions))
 
 
@@ -40,7 +40,7 @@ def test_a_change_of_only_the_counts_is_recorded():
     world = World(nodes=20)
     for node in (1, 2):
         world.fault(node, code="xid.92")
-        world.rollup(CLUSTER)
+        world.rollup.update(CLUSTER)
     counts = [body["data"]["counts"] for body in world.bodies(None)]
     assert counts[-2:] == [{"degraded": 1, "healthy": 19}, {"degraded": 2, "healthy": 18}]
     assert world.bodies(None)[-1]["data"]["from"] == "degraded"
@@ -54,10 +54,10 @@ def test_a_rollup_with_older_rows_never_overwrites_a_newer_one():
         if call.name in {"table.write", "table.transact"}:
             world.seam.before = lambda _: None
             world.fault(1, code="xid.92")
-            world.rollup(CLUSTER)
+            world.rollup.update(CLUSTER)
 
     world.seam.before = fail_in_between
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     assert state(world).status is ClusterStatus.DEGRADED
 
 
@@ -66,14 +66,14 @@ def test_every_page_of_rows_is_counted():
     world.table.page_size = 2
     for node in range(1, 8):
         world.fault(node, code="xid.92")
-    assert world.rollup(CLUSTER).counts == {NodeStatus.DEGRADED.value: 7}
+    assert world.rollup.update(CLUSTER).counts == {NodeStatus.DEGRADED.value: 7}
 
 
 def test_the_severity_of_a_cluster_is_the_highest_of_its_nodes():
     world = World(nodes=20)
     world.fault(1, code="xid.92")
     world.fault(2, code="xid.79")
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     assert world.bodies(None)[-1]["metadata"]["severity"] == "fatal"
     assert world.bodies(None)[-1]["metadata"]["node"] is None
 
@@ -82,7 +82,7 @@ def test_a_cluster_whose_nodes_are_all_out_of_service_has_no_verified_node():
     world = World(nodes=2)
     for node in (1, 2):
         world.fault_and_react(node)
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     assert world.bodies(None)[-1]["data"]["counts"].get("healthy") is None
     assert state(world).verified == 0
 
@@ -92,21 +92,21 @@ def test_the_reason_of_a_status_states_the_number_of_nodes_in_each_status(nodes:
     world = World(nodes=nodes)
     if nodes:
         world.fault(1, code="xid.92")
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     assert world.bodies(None)[-1]["data"]["reason"] == reason
 
 
 def test_a_status_names_the_event_that_triggered_its_update_as_its_cause():
     world = World(nodes=3)
     world.fault(1, code="xid.92")
-    world.rollup(CLUSTER, "an-event")
+    world.rollup.update(CLUSTER, "an-event")
     assert world.bodies(None)[-1]["metadata"]["causation_id"] == "an-event"
 
 
 def test_a_report_of_the_provider_follows_from_the_last_entry_of_the_cluster():
     world = World(nodes=3)
     world.fault(1, code="xid.92")
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     last = world.bodies(None)[-1]["metadata"]["event_id"]
     world.rollup.report_provider(CLUSTER, lambda before: replace(before, target=5))
     assert world.bodies(None)[-1]["data"]["expected"] == 5

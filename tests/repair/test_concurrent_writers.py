@@ -17,7 +17,7 @@ from faultbridge.record.append import MAX_TRIES
 from faultbridge.record.archive.anchor import RecordAnchor
 from faultbridge.record.archive.seal import ExpireEntries, Manifest, SealedRange
 from faultbridge.record.publish import Publish
-from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
+from faultbridge.repair.attempt.recovery import release_leaked_slots
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.jobs.jobs import Jobs
 from tests.archive.world import N1, ArchiveWorld
@@ -142,7 +142,7 @@ def test_a_job_that_changes_before_every_write_raises_a_conflict(world: LedgerFi
 def test_a_slot_taken_during_the_search_for_leaked_slots_is_kept(world: LedgerFixture) -> None:
     holding(world, "c-leaked")
     meanwhile(world.table, lambda: holding(world, "c-new"))
-    assert ReleaseLeakedSlots(world.table)("train-a") == ()
+    assert release_leaked_slots(world.table, "train-a") == ()
     assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-leaked", "c-new"}
 
 
@@ -150,7 +150,7 @@ def test_the_search_for_leaked_slots_writes_nothing_if_there_are_none(world: Led
     holding(world, "c-1")
     world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
     before = len(world.table.stream)
-    assert ReleaseLeakedSlots(world.table)("train-a") == ()
+    assert release_leaked_slots(world.table, "train-a") == ()
     assert len(world.table.stream) == before
 
 
@@ -186,7 +186,7 @@ def test_an_anchor_that_another_run_recorded_is_not_recorded_again() -> None:
 def test_an_anchor_is_recorded_although_the_cluster_changed_in_the_meantime() -> None:
     kept = ArchiveWorld()
     kept.record_history()
-    meanwhile(kept.table, lambda: kept.rollup("train-a"))
+    meanwhile(kept.table, lambda: kept.rollup.update("train-a"))
     assert set(kept.archive_schedule().roots) == {"train-a"}
     assert len(anchors(kept)) == 1
     assert kept.verify(anchor=True).breaks == []
@@ -195,7 +195,7 @@ def test_an_anchor_is_recorded_although_the_cluster_changed_in_the_meantime() ->
 def test_a_run_that_loses_every_race_reports_the_cluster_as_late_and_not_as_failed() -> None:
     kept = ArchiveWorld()
     kept.record_history()
-    meanwhile(kept.table, lambda: kept.rollup("train-a"), 100)
+    meanwhile(kept.table, lambda: kept.rollup.update("train-a"), 100)
     done = kept.archive_schedule()
     assert (done.failures, [one.partition(":")[0] for one in done.late]) == ([], ["train-a"])
 

@@ -66,6 +66,6 @@ def test_a_change_of_a_breaker_without_an_entry_before_it_names_the_given_event_
 @pytest.mark.parametrize("operator", [None, "ada"])
 def test_without_a_given_cause_only_an_order_does_not_follow_from_the_last_entry(operator: str | None) -> None:
     world = World()
-    world.rollup(CLUSTER)
+    world.rollup.update(CLUSTER)
     last = last_event(world)
     assert cause_of(world, "closed", None, operator=operator) == (None if operator else last)

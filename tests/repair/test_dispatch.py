@@ -28,7 +28,7 @@ def queued(nodes: int, **others) -> World:
     world = World(nodes=nodes, **others)
     for node in range(1, nodes + 1):
         world.fault(node)
-        world.isolate(world.key(node))
+        world.isolate.isolate(world.key(node))
     return world
 
 
@@ -40,7 +40,7 @@ def in_progress(world: World, nodes: int) -> list[str]:
 def test_several_cases_and_their_slots_are_admitted_in_one_transaction():
     world = queued(4, limits=limits(concurrent=4))
     world.seam.calls.clear()
-    dispatched = world.dispatch(CLUSTER)
+    dispatched = world.dispatch.admit_cases(CLUSTER)
     admissions = [
         call
         for call in world.seam.named("table.transact")
@@ -53,7 +53,7 @@ def test_several_cases_and_their_slots_are_admitted_in_one_transaction():
 
 def test_more_cases_than_one_transaction_holds_are_admitted_in_batches():
     world = queued(40, limits=limits(concurrent=40, per_hour=100))
-    assert len(world.dispatch(CLUSTER).admitted) == 40
+    assert len(world.dispatch.admit_cases(CLUSTER).admitted) == 40
     assert len(world.control().holders) == 40
 
 
@@ -63,9 +63,9 @@ def test_cases_of_all_shards_are_admitted_by_urgency():
     world.pause_repairs(paused=True)
     for node in range(1, 21):
         world.fault(node, code="xid.79" if node > 18 else "xid.48")
-        world.isolate(world.key(node))
+        world.isolate.isolate(world.key(node))
     world.pause_repairs(paused=False)
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert {node for node in range(1, 21) if world.case(node).status is CaseStatus.IN_PROGRESS} == {19, 20}
 
 
@@ -78,8 +78,8 @@ def test_thousands_of_cases_that_may_not_start_do_not_block_the_case_behind_them
         place = keys.queue(CLUSTER, 0, 0, world.clock.now(), case)
         world.table.write(Put({"pk": place.pk, "sk": place.sk, "case": case, **early}))
     world.fault(1)
-    world.isolate(world.key(1))
-    world.dispatch(CLUSTER)
+    world.isolate.isolate(world.key(1))
+    world.dispatch.admit_cases(CLUSTER)
     assert world.case(1).status is CaseStatus.IN_PROGRESS
 
 
@@ -100,7 +100,7 @@ def test_a_case_that_loses_a_race_for_a_slot_is_not_overtaken():
     world = World(nodes=2, limits=limits(concurrent=1))
     for node in (1, 2):
         world.fault(node)
-        world.isolate(world.key(node))
+        world.isolate.isolate(world.key(node))
         world.clock.advance(1)
     left = [2]
 
@@ -110,7 +110,7 @@ def test_a_case_that_loses_a_race_for_a_slot_is_not_overtaken():
             world.table.write(Update(keys.cluster_control(CLUSTER), add={"version": 1}))
 
     world.seam.before = rival
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert in_progress(world, 2) == [world.case(1).id]
 
 
@@ -118,7 +118,7 @@ def test_a_case_without_a_free_slot_is_not_overtaken_when_a_slot_is_released_a_m
     world = World(nodes=3, limits=limits(concurrent=1))
     for node in (1, 2):
         world.fault(node)
-        world.isolate(world.key(node))
+        world.isolate.isolate(world.key(node))
         world.clock.advance(1)
     reads = []
 
@@ -132,28 +132,28 @@ def test_a_case_without_a_free_slot_is_not_overtaken_when_a_slot_is_released_a_m
                 release_slot(world, "another")
 
     world.seam.before = rival
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     world.seam.before = lambda _: None
     assert (in_progress(world, 2), set(world.control().holders)) == ([], {"another"})
     release_slot(world, "another")
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert in_progress(world, 2) == [world.case(1).id]
 
 
 def test_while_no_case_may_start_the_queue_is_not_read_again():
     world = queued(3, limits=limits(concurrent=1))
-    assert len(world.dispatch(CLUSTER).admitted) == 1
+    assert len(world.dispatch.admit_cases(CLUSTER).admitted) == 1
     with world.reads.once(CLUSTER):
-        world.correlate(CLUSTER)
+        world.correlate.update_incidents(CLUSTER)
         world.seam.calls.clear()
-        assert world.dispatch(CLUSTER).admitted == ()
+        assert world.dispatch.admit_cases(CLUSTER).admitted == ()
     assert world.seam.named("table.query") == []
     assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
 
 
 def test_one_dispatch_admits_a_case_and_records_what_the_other_cases_wait_for():
     world = queued(3, limits=limits(concurrent=1))
-    assert len(world.dispatch(CLUSTER).admitted) == 1
+    assert len(world.dispatch.admit_cases(CLUSTER).admitted) == 1
     assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
 
 
@@ -162,7 +162,7 @@ def test_nothing_is_recorded_about_a_queued_case_of_a_cluster_that_is_only_obser
     world.pause_repairs(paused=True)
     world.set_mode(Mode.OBSERVE)
     recorded = world.record_history()
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert (world.record_history(), world.case().waiting_for) == (recorded, WaitingFor.ADMISSION)
 
 
@@ -176,9 +176,9 @@ def test_a_dry_run_reports_its_repairs_also_while_repairs_are_paused():
 def test_a_case_is_admitted_only_after_what_permits_it_was_read_again():
     world = queued(1)
     with world.reads.once(CLUSTER):
-        world.correlate(CLUSTER)
+        world.correlate.update_incidents(CLUSTER)
         world.set_mode(Mode.OBSERVE)
-        assert world.dispatch(CLUSTER).admitted == ()
+        assert world.dispatch.admit_cases(CLUSTER).admitted == ()
     assert in_progress(world, 1) == []
 
 
@@ -188,10 +188,10 @@ def test_two_concurrent_dispatches_never_exceed_the_limit():
     def rival(call: Call) -> None:
         if call.name == "table.transact":
             world.seam.before = lambda _: None
-            world.dispatch(CLUSTER)
+            world.dispatch.admit_cases(CLUSTER)
 
     world.seam.before = rival
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert len(in_progress(world, 4)) == 2
     assert set(world.control().holders) == set(in_progress(world, 4))
 
@@ -200,18 +200,18 @@ def test_concurrent_dispatches_of_different_cases_never_exceed_the_limit():
     mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=2, limits=limits(concurrent=1), rules=(mild,))
     world.fault(1, code="xid.48")
-    world.isolate(world.key(1))
+    world.isolate.isolate(world.key(1))
 
     def rival(call: Call) -> None:
         # A more urgent case is queued and admitted after the slots were read and before the transaction.
         if call.name == "table.transact":
             world.seam.before = lambda _: None
             world.fault(2)
-            world.isolate(world.key(2))
-            world.dispatch(CLUSTER)
+            world.isolate.isolate(world.key(2))
+            world.dispatch.admit_cases(CLUSTER)
 
     world.seam.before = rival
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert in_progress(world, 2) == [world.case(2).id]
     assert list(world.control().holders) == in_progress(world, 2)
 
@@ -222,18 +222,18 @@ def test_cases_admitted_one_by_one_after_a_lost_race_never_exceed_the_limit():
     world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
     for node in (1, 2):
         world.fault(node, code="xid.48")
-        world.isolate(world.key(node))
+        world.isolate.isolate(world.key(node))
 
     def rival(call: Call) -> None:
         if call.name == "table.transact":
             world.seam.before = lambda _: None
             world.fault(3)
-            world.isolate(world.key(3))
-            world.rollup(CLUSTER)
+            world.isolate.isolate(world.key(3))
+            world.rollup.update(CLUSTER)
             take_slot(world, world.case(3).id)
 
     world.seam.before = rival
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert len(in_progress(world, 3)) + 1 == len(world.control().holders) == 2
 
 
@@ -271,7 +271,7 @@ def test_a_node_that_changes_during_admission_delays_no_other_node():
             world.fault(2, code="xid.48")
 
     world.seam.before = change
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert len(in_progress(world, 3)) == 3
     assert len(world.control().holders) == 3
 
@@ -281,7 +281,7 @@ def test_a_case_that_an_operator_takes_over_during_the_admission_is_left_to_the_
     order = OperatorOrder("ada")
     written = writes_to(keys.node_state(world.key(2)))
     run_before_write(world.seam, written, lambda: world.node_orders.quarantine(world.key(2), order))
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert [world.case(node).status for node in (1, 2)] == [CaseStatus.IN_PROGRESS, CaseStatus.ESCALATED]
     assert list(world.control().holders) == [world.case(1).id]
 
@@ -296,9 +296,9 @@ def test_an_admission_with_a_lost_response_counts_once():
 
     world.seam.after = lose_response
     with pytest.raises(Transient):
-        world.dispatch(CLUSTER)
+        world.dispatch.admit_cases(CLUSTER)
     assert world.case().attempts == 1
-    assert world.dispatch(CLUSTER).admitted == ()
+    assert world.dispatch.admit_cases(CLUSTER).admitted == ()
     world.advance_minutes(3)
     assert list(world.workflow.executions) == [f"{world.case().id}-1"]
 
@@ -312,14 +312,14 @@ def test_a_throttled_start_is_left_to_the_sweep_and_the_others_are_started():
             raise Transient("throttled")
 
     world.seam.before = throttle
-    dispatched = world.dispatch(CLUSTER)
+    dispatched = world.dispatch.admit_cases(CLUSTER)
     assert (len(dispatched.admitted), len(dispatched.unstarted)) == (2, 1)
     assert list(world.workflow.executions) == [dispatched.admitted[1]]
 
 
 def test_an_execution_gets_only_the_ids_of_its_node_case_and_attempt():
     world = queued(1)
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     ((name, execution),) = world.workflow.executions.items()
     assert name == f"{world.case().id}-1"
     given = {key: execution.data[key] for key in execution.data if key != "last"}
@@ -328,19 +328,19 @@ def test_an_execution_gets_only_the_ids_of_its_node_case_and_attempt():
 
 def test_an_unregistered_cluster_is_a_configuration_error():
     with pytest.raises(Misconfigured):
-        World().dispatch("elsewhere")
+        World().dispatch.admit_cases("elsewhere")
 
 
 def test_a_cluster_without_slots_is_a_configuration_error():
     world = queued(1)
     world.table.write(Delete(keys.cluster_control(CLUSTER)))
     with pytest.raises(Misconfigured):
-        world.dispatch(CLUSTER)
+        world.dispatch.admit_cases(CLUSTER)
 
 
 def test_a_queued_case_is_escalated_if_the_policy_no_longer_permits_a_repair_action():
     world = queued(1, rules=(Rule("one"),))
     world.policy = replace(world.policy, rules=(Rule("one", repair_actions=(RepairAction.VERIFY,)),))
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert world.case().status is CaseStatus.ESCALATED
     assert "permit" in str(world.case().reason)

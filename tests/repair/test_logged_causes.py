@@ -19,9 +19,11 @@ from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
-from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
+from faultbridge.repair.attempt.recovery import release_leaked_slots
 from faultbridge.repair.isolate import IsolationResult
+from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.registry.registration import NewNode, Registration
+from faultbridge.repair.spares.reconcile import reconcile_spares
 from tests.scenarios.incidents.builders import before_the_intent_of
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
@@ -119,17 +121,17 @@ def test_a_refused_approval_is_logged(causes: Causes) -> None:
 
 def test_an_admission_that_loses_a_race_is_logged(causes: Causes) -> None:
     world = with_fault()
-    world.isolate(world.key())
+    world.isolate.isolate(world.key())
     world.seam.before = fails("table.transact", Conflict("the slots changed"))
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert [line.reason for line in causes("admission_conflict")] == ["the slots changed"]
 
 
 def test_each_admission_of_a_single_case_that_loses_a_race_is_logged_with_the_case(causes: Causes) -> None:
     world = with_fault()
-    world.isolate(world.key())
+    world.isolate.isolate(world.key())
     world.seam.before = fails("table.transact", Conflict("the slots changed"), times=2)
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert [line.case_id for line in causes("admission_conflict") if hasattr(line, "case_id")] == [world.case().id]
     assert world.case().status is CaseStatus.IN_PROGRESS
 
@@ -138,7 +140,7 @@ def test_a_group_of_changes_that_is_committed_one_by_one_is_logged_with_its_node
     world = World(nodes=2)
     for node in (1, 2):
         world.fault(node)
-    (isolate,) = world.isolate_many(CLUSTER, ["node-1", "node-2"]).values()
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, ["node-1", "node-2"]).values()
     world.seam.before = fails("table.transact", Conflict("a node changed"))
     isolate()
     (line,) = causes("commit_group_split")
@@ -149,8 +151,8 @@ def test_a_node_that_the_isolation_budget_keeps_in_service_is_logged(causes: Cau
     world = World(nodes=4, orchestrated=True)
     for node in (1, 2):
         world.fault(node, "xid.48", severity=Severity.ERROR)
-    assert world.isolate(world.key(1)) is IsolationResult.DONE
-    assert world.isolate(world.key(2)) is IsolationResult.HELD
+    assert world.isolate.isolate(world.key(1)) is IsolationResult.DONE
+    assert world.isolate.isolate(world.key(2)) is IsolationResult.HELD
     reason = f"the isolation budget of cluster {CLUSTER} is used up: 1 of 1"
     assert [(line.node, line.reason) for line in causes("isolation_held")] == [("node-2", reason)]
 
@@ -262,7 +264,7 @@ def test_a_superseded_call_is_logged(causes: Causes) -> None:
     world.process_entries()
     case = world.case()
     payload = {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": case.attempts + 1}
-    assert world.step_runner(payload | {"step": "drain"})["outcome"] == "superseded"
+    assert world.step_runner.run_step(payload | {"step": "drain"})["outcome"] == "superseded"
     assert [line.attempt for line in causes("attempt_superseded")] == [case.attempts + 1]
 
 
@@ -298,9 +300,9 @@ def test_a_released_slot_and_a_lost_race_for_it_are_logged(causes: Causes) -> No
     world = World()
     hold_slot(world, "c-leaked")
     world.seam.before = fails("table.write", Conflict("the slots changed"))
-    assert ReleaseLeakedSlots(world.table)(CLUSTER) == ()
+    assert release_leaked_slots(world.table, CLUSTER) == ()
     assert [line.reason for line in causes("leaked_slots_kept")] == ["the slots changed"]
-    assert ReleaseLeakedSlots(world.table)(CLUSTER) == ("c-leaked",)
+    assert release_leaked_slots(world.table, CLUSTER) == ("c-leaked",)
     assert [line.case_id for line in causes("leaked_slot_released")] == ["c-leaked"]
 
 
@@ -368,7 +370,7 @@ def test_a_discarded_spare_is_logged(causes: Causes) -> None:
 def test_a_lost_write_of_a_spare_is_logged(causes: Causes) -> None:
     world = spare_world()
     world.seam.before = fails("table.write", Conflict("another writer was first"), times=3)
-    world.sweep.cluster_steps.reconcile_spares(CLUSTER)
+    reconcile_spares(world.sweep.cluster_steps.tools, CLUSTER)
     assert [line.reason for line in causes("spare_write_lost")] == ["another writer was first"]
 
 
@@ -394,7 +396,7 @@ def test_a_restart_without_an_answer_is_logged(causes: Causes) -> None:
 
 def test_an_orchestrator_that_is_lost_during_the_drain_is_logged(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
-    world.isolate(world.key())
+    world.isolate.isolate(world.key())
     world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 5)
     world.process_entries()
     assert [line.step for line in causes("orchestrator_unavailable")] == ["drain"]

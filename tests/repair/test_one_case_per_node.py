@@ -54,7 +54,7 @@ class Site:
         """Run the inventory after the orchestrator has a name for the current instance."""
         instance = Instance(self.instance, (f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
         self.node_listing.instances = {self.instance: instance}
-        self.world.app.registry.inventory()
+        self.world.app.registry.inventory.sync_all()
 
     def reports(self) -> list[Delivery]:
         """Return one report of each source about the instance, under the name that the source uses."""
@@ -133,7 +133,7 @@ def test_late_reports_about_a_replaced_instance_change_nothing(site: Site) -> No
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     site.world.ports.clock.advance(timedelta(minutes=10))
     fleet.launch(GROUP)
-    site.world.app.registry.inventory()
+    site.world.app.registry.inventory.sync_all()
     site.run_inventory()
     assert site.instance != old
     before = site.node()

@@ -15,7 +15,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.ports import ExecutionStatus
 from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
-from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
+from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt
 from tests.races import run_before_write
 from tests.scenarios.world import GROUP, World, limits
 from tests.sim.fakes import Call
@@ -44,7 +44,7 @@ def test_an_execution_is_said_to_run_only_if_it_does(
     between_steps: World, status: ExecutionStatus, result: RecoveryResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(between_steps.workflow, "status", lambda _: status)
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is result
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is result
 
 
 def test_the_attempt_after_a_lost_execution_has_all_its_leases(between_steps: World) -> None:
@@ -54,7 +54,7 @@ def test_the_attempt_after_a_lost_execution_has_all_its_leases(between_steps: Wo
 
     between_steps.workflow.abort(f"{between_steps.case().id}-1")
     between_steps.seam.before = refuse
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is RecoveryResult.RECOVERED
     _, attempt = live_attempt(between_steps.node())
     assert (attempt.number, attempt.tries) == (2, 0)
 
@@ -62,7 +62,7 @@ def test_the_attempt_after_a_lost_execution_has_all_its_leases(between_steps: Wo
 def test_the_attempt_after_a_lost_execution_is_started_at_once(between_steps: World) -> None:
     case = between_steps.case().id
     between_steps.workflow.abort(f"{case}-1")
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is RecoveryResult.RECOVERED
     assert between_steps.workflow.status(f"{case}-2") is ExecutionStatus.RUNNING
 
 
@@ -105,12 +105,12 @@ def before_the_next_write(world: World, act: Callable[[], object]) -> None:
 
 def test_a_node_without_a_case_needs_no_recovery() -> None:
     world = World()
-    assert RecoverAttempts(world.step_runner)(world.key()) is RecoveryResult.NOTHING
+    assert recover_attempt(world.step_runner, world.key()) is RecoveryResult.NOTHING
 
 
 def test_an_attempt_whose_probe_is_not_due_yet_is_left_alone(between_steps: World) -> None:
     change_attempt(between_steps, probe_at=between_steps.clock.now() + timedelta(seconds=1))
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.NOTHING
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is RecoveryResult.NOTHING
 
 
 def test_a_step_for_which_no_execution_waits_is_left_to_the_execution() -> None:
@@ -118,7 +118,7 @@ def test_a_step_for_which_no_execution_waits_is_left_to_the_execution() -> None:
     world.fleet.launch_delay = timedelta(minutes=30)
     world.fault_and_react()
     change_attempt(world, task_token=None)
-    assert RecoverAttempts(world.step_runner)(world.key()) is RecoveryResult.RUNNING
+    assert recover_attempt(world.step_runner, world.key()) is RecoveryResult.RUNNING
     _, attempt = live_attempt(world.node())
     assert attempt.step == "await_successor"
 
@@ -128,12 +128,12 @@ def test_an_execution_counts_as_lost_after_five_leases_between_two_steps(
     between_steps: World, leases: int, result: RecoveryResult
 ) -> None:
     change_attempt(between_steps, tries=leases)
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is result
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is result
 
 
 def test_an_execution_that_still_runs_uses_one_lease_at_a_time(between_steps: World) -> None:
     _, before = live_attempt(between_steps.node())
-    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    recover_attempt(between_steps.step_runner, between_steps.key())
     _, attempt = live_attempt(between_steps.node())
     assert (attempt.tries, attempt.probe_at) == (before.tries + 1, between_steps.clock.now() + LEASE)
 
@@ -147,7 +147,7 @@ def test_a_case_that_lost_three_executions_beyond_its_attempts_is_escalated(
 ) -> None:
     change_case(between_steps, attempts=attempts)
     monkeypatch.setattr(between_steps.workflow, "status", lambda _: ExecutionStatus.FAILED)
-    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    recover_attempt(between_steps.step_runner, between_steps.key())
     assert (between_steps.case().status, between_steps.case().attempts) == (status, 6)
     assert between_steps.case().reason == reason
 
@@ -157,15 +157,17 @@ def test_attempts_that_do_not_count_are_no_lost_executions(
 ) -> None:
     change_case(between_steps, attempts=9, uncounted=6)
     monkeypatch.setattr(between_steps.workflow, "status", lambda _: ExecutionStatus.FAILED)
-    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is RecoveryResult.RECOVERED
     assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.IN_PROGRESS, 10)
 
 
 def test_an_attempt_that_another_recovery_has_continued_is_not_continued_again(between_steps: World) -> None:
-    recover = RecoverAttempts(between_steps.step_runner)
+    def recover() -> None:
+        recover_attempt(between_steps.step_runner, between_steps.key())
+
     between_steps.workflow.abort(f"{between_steps.case().id}-1")
-    before_the_next_write(between_steps, lambda: recover(between_steps.key()))
-    recover(between_steps.key())
+    before_the_next_write(between_steps, recover)
+    recover()
     assert between_steps.case().attempts == 2
     assert between_steps.record_history().count("admission lost") == 1
 
@@ -173,6 +175,6 @@ def test_an_attempt_that_another_recovery_has_continued_is_not_continued_again(b
 def test_a_case_that_ends_during_its_recovery_stays_ended(between_steps: World) -> None:
     between_steps.workflow.abort(f"{between_steps.case().id}-1")
     before_the_next_write(between_steps, lambda: resolve(between_steps))
-    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    recover_attempt(between_steps.step_runner, between_steps.key())
     assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.RESOLVED, 1)
     assert list(between_steps.workflow.executions) == [f"{between_steps.case().id}-1"]

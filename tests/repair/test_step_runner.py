@@ -55,7 +55,7 @@ def payload(world: World, step: str = "drain", **others) -> dict:
 def test_a_malformed_payload_is_rejected(broken):
     world = started()
     with pytest.raises(Rejected):
-        world.step_runner(payload(world) | broken)
+        world.step_runner.run_step(payload(world) | broken)
 
 
 def test_a_payload_without_a_case_is_rejected():
@@ -74,7 +74,7 @@ def test_the_error_of_a_payload_is_what_the_state_machine_caught(caught, text):
 
 def test_a_failure_without_an_error_is_recorded_as_one():
     world = started()
-    world.step_runner(payload(world, "fail"))
+    world.step_runner.run_step(payload(world, "fail"))
     (failed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "error"]
     assert failed["reason"] == "the step failed without an error message"
 
@@ -82,13 +82,13 @@ def test_a_failure_without_an_error_is_recorded_as_one():
 def test_a_case_never_closes_before_its_node_is_verified_and_returned():
     world = started()
     assert world.status() is NodeStatus.PROVISIONING
-    assert world.step_runner(payload(world, "close"))["outcome"] == "failed"
+    assert world.step_runner.run_step(payload(world, "close"))["outcome"] == "failed"
     assert world.status() is NodeStatus.FAILED
 
 
 def test_a_node_never_returns_to_service_before_it_is_verified():
     world = started()
-    assert world.step_runner(payload(world, "return_to_service"))["outcome"] == "failed"
+    assert world.step_runner.run_step(payload(world, "return_to_service"))["outcome"] == "failed"
     assert not world.node().status.in_service
 
 
@@ -105,7 +105,7 @@ def returning() -> World:
 def test_a_late_failure_of_an_earlier_attempt_does_not_cordon_a_returning_node():
     world = returning()
     earlier = payload(world, "fail", attempt=world.case().attempts - 1)
-    assert world.step_runner(earlier)["outcome"] == "superseded"
+    assert world.step_runner.run_step(earlier)["outcome"] == "superseded"
     assert world.seam.named("orchestrator.cordon") == []
 
 
@@ -113,9 +113,9 @@ def test_a_failed_return_is_recorded_only_after_the_node_is_cordoned_again():
     world = returning()
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     with pytest.raises(Transient, match="may be uncordoned"):
-        world.step_runner(payload(world, "fail"))
+        world.step_runner.run_step(payload(world, "fail"))
     assert world.case().status is CaseStatus.IN_PROGRESS
-    assert world.step_runner(payload(world, "fail"))["outcome"] == "failed"
+    assert world.step_runner.run_step(payload(world, "fail"))["outcome"] == "failed"
     assert world.orchestrator.cordoned == {"node-1"}
 
 
@@ -126,11 +126,11 @@ def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in
     def faster_call(seen: Call) -> None:
         if seen.name == "orchestrator.uncordon":
             world.seam.before = lambda _: None
-            world.step_runner(call)
+            world.step_runner.run_step(call)
             raise Misconfigured("no permission to uncordon")
 
     world.seam.before = faster_call
-    assert world.step_runner(call)["outcome"] == "done"
+    assert world.step_runner.run_step(call)["outcome"] == "done"
     assert world.orchestrator.cordoned == set()
 
 
@@ -245,19 +245,21 @@ def test_a_step_that_has_no_result_at_its_deadline_times_out():
     world = started(launch_delay=timedelta(days=1))
     deadline = world.case().attempt.deadline
     world.clock.advance(deadline - world.clock.now() - timedelta(seconds=1))
-    assert world.step_runner(payload(world, "await_successor"))["outcome"] == "waiting"
+    assert world.step_runner.run_step(payload(world, "await_successor"))["outcome"] == "waiting"
     world.clock.advance(timedelta(seconds=1))
-    assert world.step_runner(payload(world, "await_successor"))["outcome"] == "failed"
+    assert world.step_runner.run_step(payload(world, "await_successor"))["outcome"] == "failed"
 
 
 def test_only_the_call_that_closed_a_case_is_answered_with_done_afterwards():
     world = started()
     world.until(world.case_is(CaseStatus.RESOLVED))
-    answers = {step: world.step_runner(payload(world, step))["outcome"] for step in ("close", "verify", "drain")}
+    answers = {
+        step: world.step_runner.run_step(payload(world, step))["outcome"] for step in ("close", "verify", "drain")
+    }
     assert answers == {"close": "done", "verify": "superseded", "drain": "superseded"}
 
 
 def test_a_late_close_of_an_escalated_case_is_superseded():
     world = faulty_during_outage("provider.candidates", Misconfigured("no such group"), times=99)
     assert world.case().status is CaseStatus.ESCALATED
-    assert world.step_runner(payload(world, "close"))["outcome"] == "superseded"
+    assert world.step_runner.run_step(payload(world, "close"))["outcome"] == "superseded"

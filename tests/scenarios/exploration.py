@@ -34,7 +34,7 @@ from faultbridge.record.ports import (
     Verification,
 )
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from tests.scenarios.provider.external_replacement import ExternalReplacement
@@ -230,7 +230,7 @@ ACTS: dict[str, Act] = {
     "replace": _node_order("replace"),
     "quarantine": _node_order("quarantine"),
     "return": _node_order("return_node"),
-    "ignore": _order(lambda world: OptOut(world.append, world.rulebook)(world.key(), ADA)),
+    "ignore": _order(lambda world: NodeOrders(world.append, world.rulebook).ignore(world.key(), ADA)),
     "pause": lambda world: world.pause_repairs(paused=True),
     "resume": lambda world: world.pause_repairs(paused=False),
     "observe": _mode(Mode.OBSERVE),
@@ -335,9 +335,9 @@ def _run(world: Explored, command: str) -> None:
         case ["node", "return", node, *_]:
             world.node_orders.return_node(NodeKey(CLUSTER, node), ADA)
         case ["node", "retire", node, *_]:
-            Retirement(world.table, world.append, world.rulebook)(NodeKey(CLUSTER, node), ADA)
+            Retirement(world.table, world.append, world.rulebook).retire(NodeKey(CLUSTER, node), ADA)
         case ["node", "ignore", node, "--cluster", _, "--end"]:
-            OptOut(world.append, world.rulebook).end(NodeKey(CLUSTER, node), ADA)
+            NodeOrders(world.append, world.rulebook).end_ignore(NodeKey(CLUSTER, node), ADA)
         case ["case", "approve", case, "--repair-action", action]:
             world.orders.approve(case, ADA, action=RepairAction(action))
         case ["resume", *_]:

@@ -28,7 +28,6 @@ from faultbridge.record.append import Append, Stack
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.attempt.recovery import RecoverAttempts, ReleaseLeakedSlots
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.breakers import Breakers
@@ -40,19 +39,13 @@ from faultbridge.repair.incidents.changes import IncidentChanges
 from faultbridge.repair.incidents.correlate import Correlate, Onsets
 from faultbridge.repair.incidents.held import HeldCases
 from faultbridge.repair.isolate import Isolate
-from faultbridge.repair.isolate_many import IsolateMany
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.jobs.callbacks import DeliverCallbacks
 from faultbridge.repair.jobs.job_impact import JobImpact
 from faultbridge.repair.jobs.jobs import Jobs
 from faultbridge.repair.jobs.progress import JobProgress
-from faultbridge.repair.jobs.resume import ResumeJobs
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import NewNode, Registration
-from faultbridge.repair.spares.pool import SparePool
-from faultbridge.repair.spares.reconcile import ReconcileSpares
-from faultbridge.repair.successor.unused import EndUnusedLaunches
-from faultbridge.repair.successor.waits import CapacityWaits
 from faultbridge.serve.ingest.heartbeat_log import HeartbeatLog
 from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
@@ -128,7 +121,6 @@ class World:
         self.node_orders = NodeOrders(self.append, self.rulebook)
         permits = IsolationPermits(self.table)
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, permits)
-        self.isolate_many = IsolateMany(self.isolate)
         self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
         used = self.append, self.isolate, self.workflow, self.rulebook
         self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.forget)
@@ -142,30 +134,26 @@ class World:
         self.react = React(
             self.correlate,
             self.guard,
-            self.isolate_many,
+            self.isolate,
             self.rollup,
             self.dispatch,
-            JobImpact(self.append, jobs),
+            JobImpact(jobs),
             self.reads,
         )
         self.step_runner = StepRunner(self._tools())
-        self.workflow.handler = self.step_runner
+        self.workflow.handler = self.step_runner.run_step
         self.published: list[Key] = []
-        tick_node = TickNode(self.append, self.rulebook, RecoverAttempts(self.step_runner))
+        tick_node = TickNode(self.append, self.rulebook, self.step_runner)
         steps = ClusterSteps(
             self.reads,
             tick_node,
             self.correlate,
             self.guard,
-            self.isolate_many,
+            self.isolate,
             self.rollup,
             self.dispatch,
-            JobImpact(self.append, jobs),
-            ResumeJobs(self.append, jobs),
-            ReleaseLeakedSlots(self.reads),
-            ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
-            EndUnusedLaunches(self.step_runner.tools),
-            CapacityWaits(replace(self.step_runner.tools, table=self.reads)),
+            JobImpact(jobs),
+            replace(self.step_runner.tools, table=self.reads),
             self.deliver_callbacks.has_waiting,
         )
         self.sweep = Sweep(
@@ -177,7 +165,7 @@ class World:
             ProbeInstance(self.step_runner.tools),
             self._publish,
             lambda _: True,
-            self.deliver_callbacks,
+            self.deliver_callbacks.deliver,
             check_progress=JobProgress(jobs).check,
         )
         self._streamed = 0
@@ -205,7 +193,7 @@ class World:
 
     def _correlate_afresh(self, cluster: str) -> None:
         self.reads.forget()
-        self.correlate(cluster)
+        self.correlate.update_incidents(cluster)
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         registration = Registration(self.table, self.append, self.clock)

@@ -93,7 +93,7 @@ def _resume(system: SimulatedSystem) -> None:
         app.repair.controls.pause(REPAIRED, paused=False)
     for state in SystemView(system).nodes:
         if state.ignored is not None:
-            app.repair.opt_out.end(state.key, ORDER)
+            app.repair.node_orders.end_ignore(state.key, ORDER)
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
@@ -189,4 +189,4 @@ def _replace(app: Installation, node: NodeKey) -> None:
 
 
 def _retire(app: Installation, node: NodeKey) -> None:
-    app.registry.retirement(node, ORDER)
+    app.registry.retirement.retire(node, ORDER)

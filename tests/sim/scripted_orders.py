@@ -43,8 +43,8 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
     Order.REPLACE: lambda app: app.repair.node_orders.replace(NODE, BY),
     Order.QUARANTINE: lambda app: app.repair.node_orders.quarantine(NODE, BY),
     Order.RETURN: lambda app: app.repair.node_orders.return_node(NODE, BY),
-    Order.IGNORE: lambda app: app.repair.opt_out(NODE, BY, app.ports.clock.now() + SPAN),
-    Order.RETIRE: lambda app: app.registry.retirement(NODE, BY),
+    Order.IGNORE: lambda app: app.repair.node_orders.ignore(NODE, BY, app.ports.clock.now() + SPAN),
+    Order.RETIRE: lambda app: app.registry.retirement.retire(NODE, BY),
     Order.PAUSE: lambda app: app.repair.controls.pause(REPAIRED, paused=True),
 }
 

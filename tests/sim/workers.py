@@ -123,7 +123,7 @@ class Workers:
         """Run one step of a repair attempt, and return its result; a crash is raised as `RuntimeError`."""
         try:
             with self._process("step") as application:
-                return application.repair.step_runner(payload, payload.get("token"))
+                return application.repair.step_runner.run_step(payload, payload.get("token"))
         except Crash as crash:
             raise RuntimeError(f"the function ended: {crash}") from None
 
@@ -139,7 +139,7 @@ class Workers:
     def sync_inventory(self) -> tuple[SyncResult, ...]:
         """Run the inventory function, which compares the providers' instances with the registered nodes."""
         with self._process("inventory") as application:
-            return application.registry.inventory()
+            return application.registry.inventory.sync_all()
 
     def remind(self) -> None:
         """Send the summaries and the reminders of pages that are due.

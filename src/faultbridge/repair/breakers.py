@@ -46,7 +46,7 @@ class Breakers:
     rulebook: Rulebook
     controls: Controls
 
-    def __call__(self, cluster: str, cause: str | None = None) -> Control | None:
+    def update(self, cluster: str, cause: str | None = None) -> Control | None:
         """Update breakers, budget and damped sources of a cluster, and return its controls.
 
         Returns None if Faultbridge does not repair the cluster. `cause` is the id of the event that triggered the

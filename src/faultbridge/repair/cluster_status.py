@@ -44,7 +44,7 @@ class ClusterRollup:
     stack: Stack
     rulebook: Rulebook
 
-    def __call__(self, cluster: str, cause: str | None = None) -> ClusterState:
+    def update(self, cluster: str, cause: str | None = None) -> ClusterState:
         """Recompute and store the status of one cluster, and return it.
 
         `cause` is the id of the status change that triggered the update. If it is None, the cause is the last status

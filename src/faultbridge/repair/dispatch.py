@@ -241,7 +241,7 @@ class Dispatch:
     def _permits(self) -> IsolationPermits:
         return IsolationPermits(self.table)
 
-    def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
+    def admit_cases(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
         """Admit the cases that may start until the time `limit` has passed, and start their executions.
 
         Raises Misconfigured if the cluster is unknown, or if it has queued cases but no stored controls.
@@ -413,7 +413,7 @@ class Dispatch:
         if state.status is None or not state.status.in_service:
             return state
         try:
-            self.isolate(pick.key, ordered=True)
+            self.isolate.isolate(pick.key, ordered=True)
         except Transient as error:
             # The case keeps waiting until the orchestrator answers.
             log_admission(pick.key, pick.case, "isolation_unavailable", str(error), level=logging.WARNING)

@@ -75,16 +75,16 @@ class Isolate:
     orchestrators: Mapping[str, Orchestrator]
     permits: IsolationPermits
 
-    def __call__(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
+    def isolate(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
         With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
         then. In a cluster that Faultbridge repairs, the isolation budget may keep the node in service.
         """
         state = self.append.read(key)
-        return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
+        return self.isolate_as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
-    def as_read(self, state: NodeState, rules: Rules, *, ordered: bool = False) -> IsolationResult:
+    def isolate_as_read(self, state: NodeState, rules: Rules, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node whose state the caller has just read; uncordon it if it no longer needs isolation.
 
         `ordered` is True if the node is isolated because its repair starts.

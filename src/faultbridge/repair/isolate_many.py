@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 
 from faultbridge.decide.case_moves import Rules, opted_out_until
-from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import Actor
 from faultbridge.model.isolation import needs_isolation, needs_permit
 from faultbridge.model.nodes import Isolation, NodeKey, NodeState
@@ -23,63 +21,50 @@ GROUP = 15
 Results = Mapping[str, IsolationResult]
 
 
-@dataclass(frozen=True, slots=True)
-class IsolateMany:
-    """Isolates many nodes of a cluster.
+def prepare_isolations(isolate: Isolate, cluster: str, nodes: Sequence[str]) -> Mapping[str, Callable[[], Results]]:
+    """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
 
-    If Faultbridge repairs the cluster, and the cluster has no orchestrator, lost nodes are isolated in groups.
-    Otherwise, nodes are isolated one by one.
+    A function returns results by node name. It isolates a group of up to 15 nodes if Faultbridge repairs the
+    cluster, the cluster has no orchestrator, and the nodes need no permit of the isolation budget. Otherwise, or if
+    the isolation of a node is already requested, it isolates one node. The nodes with the most severe faults come
+    first, because they get the permits.
     """
+    if not nodes:
+        return {}
+    rules, now = rules_of(isolate.rulebook, cluster), isolate.append.clock.now()
+    states = sorted(isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
+    needs_no_call = rules.config.repairs and not isolate.orchestrator(rules.config).applicable
+    grouped = [state for state in states if needs_no_call and is_free(state, now)]
+    groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
+    alone = {state.key.node: state for state in states if state not in grouped}
+    return {
+        **{", ".join(map(_name, group)): partial(_isolate_group, isolate, group, rules) for group in groups},
+        **{name: partial(_isolate_alone, isolate, state, rules) for name, state in alone.items()},
+    }
 
-    isolate: Isolate
 
-    def __call__(self, cluster: str, nodes: Sequence[str]) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
+def _isolate_alone(isolate: Isolate, state: NodeState, rules: Rules) -> Results:
+    if state.isolation is not Isolation.NONE:
+        # The next call may go to the orchestrator, and no condition of a write protects that call.
+        state = isolate.append.read(state.key)
+    return {state.key.node: isolate.isolate_as_read(state, rules)}
 
-        A function returns results by node name. It isolates a group of up to 15 nodes if Faultbridge repairs the
-        cluster, the cluster has no orchestrator, and the nodes need no permit of the isolation budget. Otherwise, or if
-        the isolation of a node is already requested, it isolates one node. The nodes with the most severe faults come
-        first, because they get the permits.
-        """
-        if not nodes:
-            return {}
-        rules, now = rules_of(self.isolate.rulebook, cluster), self.isolate.append.clock.now()
-        states = sorted(self.isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
-        grouped = [one for one in states if self._needs_no_call(rules.config) and is_free(one, now)]
-        groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
-        alone = {one.key.node: one for one in states if one not in grouped}
-        return {
-            **{", ".join(map(_name, group)): partial(self._isolate_group, group, rules) for group in groups},
-            **{name: partial(self._isolate_one, one, rules) for name, one in alone.items()},
-        }
 
-    def _needs_no_call(self, config: ClusterConfig) -> bool:
-        return config.repairs and not self.isolate.orchestrator(config).applicable
+def _isolate_group(isolate: Isolate, states: Sequence[NodeState], rules: Rules) -> Results:
+    """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them."""
+    now = isolate.append.clock.now()
+    in_use = [state for state in states if state.registered and opted_out_until(state, rules.config, now) is None]
+    wanted = [state for state in in_use if needs_isolation(state, ordered=False)]
+    results = {_name(state): IsolationResult.NOTHING for state in states}
+    revise = isolate.permitted(confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False), rules)
 
-    def _isolate_one(self, state: NodeState, rules: Rules) -> Results:
-        if state.isolation is not Isolation.NONE:
-            # The next call may go to the orchestrator, and no condition of a write protects that call.
-            state = self.isolate.append.read(state.key)
-        return {state.key.node: self.isolate.as_read(state, rules)}
+    def commit_alone(node: NodeKey) -> None:
+        results[node.node] = isolate.isolate(node)
 
-    def _isolate_group(self, states: Sequence[NodeState], rules: Rules) -> Results:
-        """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them.
-
-        Returns the result of each node by its name.
-        """
-        now = self.isolate.append.clock.now()
-        in_use = [one for one in states if one.registered and opted_out_until(one, rules.config, now) is None]
-        wanted = [one for one in in_use if needs_isolation(one, ordered=False)]
-        results = {_name(one): IsolationResult.NOTHING for one in states}
-        revise = self.isolate.permitted(confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False), rules)
-
-        def isolate_alone(node: NodeKey) -> None:
-            results[node.node] = self.isolate(node)
-
-        changes = {one.key: revise for one in wanted}
-        for done in append_many(self.isolate.append, changes, actor=Actor.ISOLATE, alone=isolate_alone):
-            results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR, now)
-        return results
+    changes = {state.key: revise for state in wanted}
+    for done in append_many(isolate.append, changes, actor=Actor.ISOLATE, alone=commit_alone):
+        results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR, now)
+    return results
 
 
 def isolation_urgency(state: NodeState) -> tuple[int, datetime, str]:

@@ -1,4 +1,4 @@
-"""Operator orders about a node: replace, quarantine or return it.
+"""Operator orders about a node: replace, quarantine, return or ignore it.
 
 An order to replace or quarantine is recorded as a fault with the source `operator`, so that all limits of repairs
 apply.
@@ -122,6 +122,38 @@ class NodeOrders:
 
         return self._order(key, revise, also_where_provider_repairs=True)
 
+    def ignore(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
+        """Exclude a node from repairs until a time, or without an end if `until` is None.
+
+        No case opens for the node, it is not isolated, and no repair starts. This order and `end_ignore` are
+        accepted in every mode of a cluster.
+        """
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            ignored = Ignored(order.operator or "", now, until, order.reason)
+            return Transition(start_ignoring(state, ignored), (order.note("ignore", now),))
+
+        return self._append_order(key, revise)
+
+    def end_ignore(self, key: NodeKey, order: OperatorOrder) -> NodeState:
+        """End the exclusion of a node from repairs, even if a label or a tag excluded the node.
+
+        If the label or tag still exists, the next sync of the inventory excludes the node again.
+        """
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            if state.ignored is None:
+                return Transition(state)
+            # The row repeats the opt-out; a sync changes nothing while the row agrees with the label.
+            unlisted = Update(keys.roster(key.cluster, state.shard, key.node), set={("opted_out",): False})
+            return Transition(stop_ignoring(state, now), (order.note("heed", now),), (unlisted,))
+
+        return self._append_order(key, revise)
+
+    def _append_order(self, key: NodeKey, revise: Revise) -> NodeState:
+        rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
+        return self.append(key, lambda state, now: revise(registered(state), now), actor=Actor.CLI).state
+
     def _observe_order(
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
     ) -> Transition:
@@ -143,11 +175,7 @@ class NodeOrders:
         if not (rules.config.acts or (also_where_provider_repairs and rules.config.follows_provider)):
             text = f"Faultbridge does not repair in this cluster: {key.cluster}; run 'faultbridge cluster set --mode'"
             raise Rejected("not_acting", text)
-
-        def revise_registered(state: NodeState, now: datetime) -> Transition:
-            return revise(registered(state), rules, now)
-
-        return self.append(key, revise_registered, actor=Actor.CLI).state
+        return self.append(key, lambda state, now: revise(registered(state), rules, now), actor=Actor.CLI).state
 
 
 def _resumed(state: NodeState) -> NodeState:
@@ -213,45 +241,3 @@ def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -
     """Change the status of a case in a transition, and keep the transition's other writes and results."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)
-
-
-@dataclass(frozen=True, slots=True)
-class OptOut:
-    """Excludes nodes from repairs: no case opens for them, they are not isolated, and no repair starts."""
-
-    append: Append
-    rulebook: Rulebook
-
-    def __call__(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
-        """Exclude a node from repairs until a time, or without an end if `until` is None.
-
-        Raises Rejected `unknown_cluster` or `unknown_node` for an unknown name.
-        """
-
-        def revise(state: NodeState, now: datetime) -> Transition:
-            ignored = Ignored(order.operator or "", now, until, order.reason)
-            return Transition(start_ignoring(state, ignored), (order.note("ignore", now),))
-
-        return self._write(key, revise)
-
-    def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """End the exclusion of a node from repairs, even if a label or a tag excluded the node.
-
-        If the label or tag still exists, the next sync of the inventory excludes the node again.
-        """
-
-        def revise(state: NodeState, now: datetime) -> Transition:
-            if state.ignored is None:
-                return Transition(state)
-            # The row repeats the opt-out; a sync changes nothing while the row agrees with the label.
-            unlisted = Update(keys.roster(key.cluster, state.shard, key.node), set={("opted_out",): False})
-            return Transition(stop_ignoring(state, now), (order.note("heed", now),), (unlisted,))
-
-        return self._write(key, revise)
-
-    def _write(self, key: NodeKey, revise: Revise) -> NodeState:
-        def revise_registered(state: NodeState, now: datetime) -> Transition:
-            return revise(registered(state), now)
-
-        rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
-        return self.append(key, revise_registered, actor=Actor.CLI).state

@@ -19,7 +19,6 @@ from faultbridge.model.storage import items, keys
 from faultbridge.record.append import Stack
 from faultbridge.record.ports import Clock
 from faultbridge.record.rulebook import Rulebook
-from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.isolate import Isolate
@@ -62,7 +61,7 @@ class FleetServices:
     store: NodeStore
     dispatch: FleetDispatch
     isolate: Isolate
-    recover: RecoverAttempts
+    step_runner: StepRunner
     orders: NodeOrders
     workflow: FakeStateMachine
     controls: FleetControls
@@ -102,9 +101,7 @@ def fleet_services(
         {config.restarter: HostRestarter(ports)}, ports, orchestrators, {config.verifier: HostVerifier(ports)},
     )  # fmt: skip
     runner = StepRunner(tools)
-    workflow.handler = runner
+    workflow.handler = runner.run_step
     dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook, controls=controls)
     orders = NodeOrders(store, rulebook)
-    return FleetServices(
-        rules, catalog, table, store, dispatch, isolate, RecoverAttempts(runner), orders, workflow, controls
-    )
+    return FleetServices(rules, catalog, table, store, dispatch, isolate, runner, orders, workflow, controls)

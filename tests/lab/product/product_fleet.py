@@ -23,6 +23,7 @@ from faultbridge.model.faults import Clear, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import truncate
+from faultbridge.repair.attempt.recovery import recover_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.lab.events import Event, EventKind, events_of
 from tests.lab.fleet_log import FleetLog
@@ -173,11 +174,11 @@ class ProductFleet:
                 services.store.store(current, Transition(skipped), Actor.SWEEP)
             else:
                 services.store(state.key, self._tick, actor=Actor.SWEEP)
-                services.recover(state.key)
+                recover_attempt(services.step_runner, state.key)
         self._escalate()
         self.view.update_breakers(now)
         for key in self.view.to_isolate():
-            self.view.isolated(key, services.isolate(key))
+            self.view.isolated(key, services.isolate.isolate(key))
         self._dispatch()
 
     def _tick(self, state: NodeState, now: datetime) -> Transition:
@@ -194,13 +195,13 @@ class ProductFleet:
             self._escalate()
             self.view.update_breakers(self.clock.now())
             for key in self.view.in_order(changed):
-                self.view.isolated(key, self.services.isolate(key))
+                self.view.isolated(key, self.services.isolate.isolate(key))
             self._dispatch()
 
     def _dispatch(self) -> None:
         if self.view.dispatch_may_change(self.clock.now()):
             self.view.begin_dispatch()
-            self.services.dispatch(CLUSTER)
+            self.services.dispatch.admit_cases(CLUSTER)
             self.view.dispatched(self.clock.now())
 
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:

@@ -76,7 +76,7 @@ def test_an_open_breaker_of_the_cluster_does_not_make_every_update_read_all_node
         return query(pk, **others)
 
     world.table.query = recorded
-    world.guard(CLUSTER)
+    world.guard.update(CLUSTER)
     assert prefixes
     assert keys.NODE_ROW not in prefixes
     fail(world, 3, 4)
@@ -101,11 +101,11 @@ def test_a_breaker_that_opens_during_the_admission_prevents_the_repair(monkeypat
 
     def read_then_open(cluster: str) -> Control:
         found = read(cluster)
-        world.guard(cluster)
+        world.guard.update(cluster)
         return found
 
     monkeypatch.setattr(type(world.dispatch), "_control", lambda _, cluster: read_then_open(cluster))
-    assert world.dispatch(CLUSTER).admitted == ()
+    assert world.dispatch.admit_cases(CLUSTER).admitted == ()
     assert states(world) == {"domain:rack-1": BreakerState.OPEN}
     assert world.control().holders == {}
 
@@ -287,6 +287,6 @@ def test_a_breaker_names_as_its_cause_its_trigger_or_else_the_last_status_change
         world.clock.advance(1)
     last = next(body for body in world.bodies(5) if body["data"].get("to") == "degraded")
     event = "an-event" if triggered else None
-    world.guard(CLUSTER, event)
+    world.guard.update(CLUSTER, event)
     opened = next(body for body in world.bodies(None) if body["data"].get("kind") == "breaker")
     assert opened["metadata"]["causation_id"] == (event or last["metadata"]["event_id"])

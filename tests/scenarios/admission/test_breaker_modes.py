@@ -17,7 +17,7 @@ def breakers_after_five_faults(**changes: Any) -> list[BreakerState]:
     Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
     for node in range(1, 6):
         world.fault(node)
-    world.guard(CLUSTER)
+    world.guard.update(CLUSTER)
     return [one.state for one in world.control().breakers.values()]
 
 

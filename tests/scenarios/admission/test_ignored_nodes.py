@@ -12,35 +12,35 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Rule
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
 
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
 
 
-def ignore(world: World) -> OptOut:
-    return OptOut(world.append, world.rulebook)
+def orders(world: World) -> NodeOrders:
+    return NodeOrders(world.append, world.rulebook)
 
 
 def test_an_unregistered_cluster_or_node_cannot_be_ignored() -> None:
     world = World()
     for key, reason in ((NodeKey("other", "node-1"), "unknown_cluster"), (NodeKey(CLUSTER, "other"), "unknown_node")):
-        for order in (ignore(world), ignore(world).end):
+        for order in (orders(world).ignore, orders(world).end_ignore):
             with pytest.raises(Rejected, match=reason):
                 order(key, ADA)
 
 
 def test_the_exclusion_of_a_node_names_the_operator_and_the_reason() -> None:
     world = World()
-    ignored = ignore(world)(world.key(), ADA).ignored
+    ignored = orders(world).ignore(world.key(), ADA).ignored
     assert ignored is not None
     assert (ignored.by, ignored.reason) == (ADA.operator, "her experiment")
 
 
 def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:
     world = World(orchestrated=True)
-    ignore(world)(world.key(), ADA)
+    orders(world).ignore(world.key(), ADA)
     world.fault()
     world.advance_minutes(90)
     assert (world.status(), world.node().case) == (NodeStatus.DEGRADED, None)
@@ -51,7 +51,7 @@ def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:
 
 def test_a_node_is_repaired_after_its_ignore_period() -> None:
     world = World()
-    ignore(world)(world.key(), ADA, world.clock.now() + timedelta(hours=3))
+    orders(world).ignore(world.key(), ADA, world.clock.now() + timedelta(hours=3))
     world.fault()
     world.advance_minutes(179)
     assert world.node().case is None
@@ -61,11 +61,11 @@ def test_a_node_is_repaired_after_its_ignore_period() -> None:
 
 def test_an_operator_can_end_the_ignore_period_early() -> None:
     world = World()
-    ignore(world)(world.key(), ADA)
+    orders(world).ignore(world.key(), ADA)
     world.fault()
     world.advance_minutes(10)
     assert world.node().live_case is None
-    ignore(world).end(world.key(), ADA)
+    orders(world).end_ignore(world.key(), ADA)
     world.until(lambda: world.node().live_case is not None, minutes=2)
 
 
@@ -74,12 +74,12 @@ def test_a_waiting_case_keeps_waiting_while_its_node_is_ignored() -> None:
     world.pause_repairs(paused=True)
     world.fault()
     world.until(lambda: world.case().status is CaseStatus.QUEUED, minutes=5)
-    ignore(world)(world.key(), ADA)
+    orders(world).ignore(world.key(), ADA)
     world.pause_repairs(paused=False)
     world.advance_minutes(30)
     assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.PAUSE)
     assert world.released_instances() == []
-    ignore(world).end(world.key(), ADA)
+    orders(world).end_ignore(world.key(), ADA)
     world.until(lambda: not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY
 
@@ -88,7 +88,7 @@ def test_a_waiting_case_keeps_waiting_while_its_node_is_ignored() -> None:
 def test_a_case_that_waits_for_an_ignored_node_states_the_end_of_the_period(hours: int | None, until: str) -> None:
     world = World(rules=(Rule("waits", wait_seconds=90),))
     world.fault_and_react()
-    ignore(world)(world.key(), ADA, world.clock.now() + timedelta(hours=hours) if hours else None)
+    orders(world).ignore(world.key(), ADA, world.clock.now() + timedelta(hours=hours) if hours else None)
     world.advance_minutes(3)
     before, _, after = world.case().reason.partition("the node is ignored or its cluster is under maintenance")
     assert (before, after[: len(until) or None]) == ("", until)
@@ -120,7 +120,7 @@ def test_work_that_a_maintenance_postponed_continues_when_the_maintenance_ends_e
     world = World(nodes=3)
     world.pause_repairs(paused=True)
     maintain(world, timedelta(days=7))
-    ignore(world)(world.key(3), ADA)
+    orders(world).ignore(world.key(3), ADA)
     for node in (1, 2, 3):
         world.fault_and_react(node)
     world.advance_minutes(5)
@@ -131,5 +131,5 @@ def test_work_that_a_maintenance_postponed_continues_when_the_maintenance_ends_e
     assert world.node(2).live_case is not None
     assert world.node(3).case is None
     assert world.advance_minutes().ticked == 0
-    ignore(world).end(world.key(3), ADA)
+    orders(world).end_ignore(world.key(3), ADA)
     world.until(lambda: world.node(3).live_case is not None, minutes=2)

@@ -21,7 +21,7 @@ from faultbridge.model.times import to_text
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolation_permits import IsolationPermits
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.node_orders import NodeOrders
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
 
@@ -269,13 +269,13 @@ def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:
         found = permit(state, rules, now)
         if not raced and state.key.node == "node-1":
             raced.append(True)
-            world.isolate(world.key(2))  # another invocation commits between measure and commit
+            world.isolate.isolate(world.key(2))  # another invocation commits between measure and commit
         return found
 
     for number in (1, 2):
         world.fault(number, DIAGNOSED)
     object.__setattr__(world.isolate, "permits", RacingPermits(world.table, race))
-    world.isolate(world.key(1))
+    world.isolate.isolate(world.key(1))
     assert raced
     assert out_of_service(world, 4) == 1
     assert set(world.control().permits) == {"node-2"}
@@ -341,4 +341,4 @@ def test_a_cordon_for_a_claim_also_ends_while_the_node_is_ignored() -> None:
 
 def ignore(world: World, node: int) -> None:
     """Exclude a node from repairs, as an operator does."""
-    OptOut(world.append, world.rulebook)(world.key(node), OperatorOrder("arn:aws:iam::1:role/op", "seen"))
+    NodeOrders(world.append, world.rulebook).ignore(world.key(node), OperatorOrder("arn:aws:iam::1:role/op", "seen"))

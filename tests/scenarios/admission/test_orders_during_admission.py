@@ -30,7 +30,7 @@ def dispatch_with(world: World, monkeypatch: pytest.MonkeyPatch, order: Callable
 
     with monkeypatch.context() as patched:
         patched.setattr(type(world.dispatch), "_control", lambda _, cluster: order_then_read(cluster))
-        world.dispatch(CLUSTER)
+        world.dispatch.admit_cases(CLUSTER)
 
 
 def paused_after_a_fault(**others) -> World:
@@ -72,7 +72,7 @@ def test_a_replacement_ordered_before_the_commit_of_an_admission_takes_no_slot_b
     world.pause_repairs(paused=False)
     written = writes_to(keys.node_state(world.key(2)))
     run_before_write(world.seam, written, lambda: world.node_orders.replace(world.key(2), ORDER))
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert (world.case(2).status, world.case(2).repair_action) == (CaseStatus.QUEUED, RepairAction.REPLACE_NODE)
     assert list(world.control().holders) == [world.case(1).id]
 
@@ -83,7 +83,7 @@ def test_a_case_that_is_canceled_while_its_node_is_isolated_delays_no_other_repa
     for node in (1, 2):
         world.fault(node)
     run_before_call(world.seam, "orchestrator.cordon", lambda: world.orders.cancel(world.case(1).id, ORDER))
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert (world.case(1).status, world.case(2).status) == (CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS)
 
 

@@ -18,7 +18,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair import dispatch
 from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import GROUP
+from faultbridge.repair.isolate_many import GROUP, prepare_isolations
 from faultbridge.serve.ops.react import MAX_ISOLATING
 from tests.races import run_before_write, writes_to
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail
@@ -51,7 +51,7 @@ def test_a_node_that_recovered_after_the_read_is_not_cordoned():
     world = World(nodes=2, orchestrated=True)
     world.fault(1)
     world.fault(2)
-    isolating = world.isolate_many(CLUSTER, node_names(2))
+    isolating = prepare_isolations(world.isolate, CLUSTER, node_names(2))
     world.clock.advance(5)
     world.clear(2)
     assert isolating["node-1"]() == {"node-1": IsolationResult.DONE}
@@ -64,7 +64,7 @@ def test_a_node_is_read_again_before_the_orchestrator_is_called_again():
     world = World(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault_and_react()
-    isolating = world.isolate_many(CLUSTER, node_names(1))
+    isolating = prepare_isolations(world.isolate, CLUSTER, node_names(1))
     world.orchestrator.failures.clear()
     world.clock.advance(5)
     world.clear()
@@ -79,7 +79,7 @@ def test_lost_nodes_without_orchestrator_are_isolated_in_groups():
     world = World(nodes=4 * GROUP)
     for node in range(1, GROUP + 1):
         world.fault(node)
-    (isolate,) = world.isolate_many(CLUSTER, node_names(GROUP)).values()
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, node_names(GROUP)).values()
     before = len(world.seam.calls)
     assert set(isolate().values()) == {IsolationResult.DONE}
     assert sum(call.name == "table.transact" for call in world.seam.calls[before:]) <= GROUP // 5
@@ -89,7 +89,7 @@ def test_the_most_severe_faults_get_the_permits_of_a_batch():
     world = World(nodes=10)
     for node in range(1, 9):
         world.fault(node, "xid.31" if node < 8 else "xid.48")
-    isolating = world.isolate_many(CLUSTER, node_names(8))
+    isolating = prepare_isolations(world.isolate, CLUSTER, node_names(8))
     assert next(iter(isolating)) == "node-8"
 
 
@@ -97,7 +97,7 @@ def test_at_most_fifteen_nodes_are_isolated_in_one_transaction():
     world = World(nodes=31)
     for node in range(1, 32):
         world.fault(node)
-    steps = world.isolate_many(CLUSTER, node_names(31)).values()
+    steps = prepare_isolations(world.isolate, CLUSTER, node_names(31)).values()
     assert [list(isolate().values()) for isolate in steps] == [[IsolationResult.DONE] * size for size in (15, 15, 1)]
 
 
@@ -114,7 +114,7 @@ def test_a_node_that_cannot_be_isolated_keeps_no_other_of_its_group_in_service(m
         transact(table, writes, token)
 
     monkeypatch.setattr(type(world.table), "transact", refuse)
-    (isolate,) = world.isolate_many(CLUSTER, node_names(5)).values()
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, node_names(5)).values()
     with pytest.raises(Misconfigured, match="too large"):
         isolate()
     degraded = [node for node in range(1, 6) if world.status(node) is NodeStatus.DEGRADED]
@@ -125,7 +125,7 @@ def test_after_a_conflict_in_a_group_each_node_is_isolated_alone_by_what_it_is_t
     world = World(nodes=10)
     for node in range(1, 4):
         world.fault(node)
-    (isolate,) = world.isolate_many(CLUSTER, node_names(3)).values()
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, node_names(3)).values()
     world.clock.advance(5)
     run_before_write(world.seam, writes_to(keys.node_state(world.key(1))), lambda: world.clear(2))
     assert list(isolate().values()) == [IsolationResult.DONE, IsolationResult.NOTHING, IsolationResult.DONE]
@@ -236,7 +236,7 @@ def test_a_node_whose_isolation_was_requested_before_is_isolated_apart_from_the_
         return Transition(replace(state, isolation=Isolation.REQUESTED))
 
     world.append(world.key(2), requested, actor=Actor.ISOLATE)
-    isolating = world.isolate_many(CLUSTER, node_names(3))
+    isolating = prepare_isolations(world.isolate, CLUSTER, node_names(3))
     assert list(isolating) == ["node-1, node-3", "node-2"]
     done = {name: result for isolate in isolating.values() for name, result in isolate().items()}
     assert done == dict.fromkeys(node_names(3), IsolationResult.DONE)

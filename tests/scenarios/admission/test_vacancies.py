@@ -179,16 +179,16 @@ def test_two_reactions_at_once_leave_at_most_the_permitted_number_of_nodes_witho
     world = World(nodes=4, rules=(mild,))
     world.fleet.set_capacity(0)
     world.fault(2, "xid.48")
-    world.isolate(world.key(2))
+    world.isolate.isolate(world.key(2))
     lose(world, 1)
 
     def react_to_a_worse_fault() -> None:
         world.fault(3)
-        world.isolate(world.key(3))
-        world.dispatch(CLUSTER)
+        world.isolate.isolate(world.key(3))
+        world.dispatch.admit_cases(CLUSTER)
 
     run_before_write(world.seam, writes_to(keys.cluster_control(CLUSTER)), react_to_a_worse_fault)
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert (world.case(2).attempts, list(world.control().holders)) == (0, [world.case(3).id])
     world.advance_minutes(10)
     assert len(without_instance(world, 4)) == 2

@@ -49,5 +49,5 @@ def before_the_next(world: World, step: str, act: Callable[[], object]) -> None:
 def begin_incident(world: World) -> None:
     for node in RACK:
         world.fault(node, "net.link_down", source="link-state")
-    world.correlate(CLUSTER)
+    world.correlate.update_incidents(CLUSTER)
     assert world.control().holds

@@ -32,7 +32,7 @@ def causes(world: World) -> dict[str, str | None]:
 
 def test_an_incident_is_caused_by_the_event_that_triggered_the_correlation() -> None:
     world = cut_off(1, 2, 3)
-    world.correlate(CLUSTER, "the-event")
+    world.correlate.update_incidents(CLUSTER, "the-event")
     assert causes(world)["Cluster Safety Change"] == "the-event"
 
 
@@ -40,18 +40,18 @@ def test_an_incident_of_a_sweep_is_caused_by_the_last_status_change_of_a_node() 
     world = cut_off(1, 2)
     world.clock.advance(timedelta(seconds=1))
     world.fault(3, "net.link_down", source="link-state")
-    world.correlate(CLUSTER)
+    world.correlate.update_incidents(CLUSTER)
     changes = [body for body in world.bodies(3) if body["metadata"]["event_type"] == "Node Status Change"]
     assert causes(world)["Cluster Safety Change"] == changes[-1]["metadata"]["event_id"]
 
 
 def test_the_same_run_that_sees_an_incident_open_or_closed_holds_or_releases_its_cases() -> None:
     world = cut_off(1, 2, 3)
-    world.correlate(CLUSTER)
+    world.correlate.update_incidents(CLUSTER)
     assert cases(world, (1, 2, 3)) == {CaseStatus.ABSORBED}
     (incident,) = incidents(world)
     IncidentOrders(world.incident_changes, world.rulebook).close(CLUSTER, incident.id, "ada")
-    world.correlate(CLUSTER)
+    world.correlate.update_incidents(CLUSTER)
     assert cases(world, (1, 2, 3)) == {CaseStatus.QUEUED}
 
 
@@ -59,7 +59,7 @@ def test_a_fault_of_a_single_node_becomes_history_after_the_window() -> None:
     world = cut_off(1)
     for minutes, counted in ((0, False), (9, False), (11, True)):
         world.clock.advance_to(NOON + timedelta(minutes=minutes))
-        world.correlate(CLUSTER)
+        world.correlate.update_incidents(CLUSTER)
         assert bool(world.correlate.onsets.read(CLUSTER).counts) is counted
     assert incidents(world) == []
 
@@ -71,13 +71,13 @@ def test_a_fault_of_a_single_node_becomes_history_after_the_window() -> None:
 def test_a_failed_intake_began_when_the_last_record_arrived(last_arrival: datetime | None, since: datetime) -> None:
     world = cut_off()
     world.clock.advance_to(NOON + timedelta(minutes=30))
-    world.correlate(CLUSTER, intake=Intake(failed=True, last_arrival=last_arrival))
+    world.correlate.update_incidents(CLUSTER, intake=Intake(failed=True, last_arrival=last_arrival))
     (incident,) = incidents(world)
     assert (incident.affected, incident.evidence_since) == (16, since - WINDOW)
 
 
 def test_an_intake_that_works_opens_no_incident() -> None:
     world = cut_off()
-    world.correlate(CLUSTER, intake=Intake(failed=False, last_arrival=NOON))
-    world.correlate(CLUSTER, intake=None)
+    world.correlate.update_incidents(CLUSTER, intake=Intake(failed=False, last_arrival=NOON))
+    world.correlate.update_incidents(CLUSTER, intake=None)
     assert incidents(world) == []

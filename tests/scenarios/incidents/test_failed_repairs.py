@@ -18,6 +18,7 @@ from faultbridge.model.nodes import DomainKind
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.repair.incidents.correlate import Correlate
 from tests.builders import NOON
 from tests.races import run_before_call
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
@@ -238,10 +239,10 @@ def test_a_failed_repair_is_decided_by_one_read_of_the_controls(monkeypatch: pyt
     world = world_past_the_intent()
     world.verifier.results["i-00000000000000011"] = UNREACHABLE
     world.until(lambda: verification_runs(world))
-    correlate, reads = world.correlate, list[int]()
+    update, reads = Correlate.update_incidents, list[int]()
 
-    def correlate_before_the_decision(cluster: str) -> None:
-        correlate(cluster)
+    def update_before_the_decision(correlate: Correlate, cluster: str) -> None:
+        update(correlate, cluster)
         world.seam.calls.clear()
         world.seam.before = count
 
@@ -250,7 +251,7 @@ def test_a_failed_repair_is_decided_by_one_read_of_the_controls(monkeypatch: pyt
             reads.append(sum(one.argument == keys.cluster_control(CLUSTER) for one in world.seam.calls))
             world.seam.before = lambda _: None
 
-    monkeypatch.setattr(world, "correlate", correlate_before_the_decision)
+    monkeypatch.setattr(Correlate, "update_incidents", update_before_the_decision)
     world.until(lambda: bool(reads))
     assert set(reads) == {1}
 
@@ -258,7 +259,9 @@ def test_a_failed_repair_is_decided_by_one_read_of_the_controls(monkeypatch: pyt
 def verify(world: World) -> None:
     """Call the verification of the node, before anything else happens in the cluster."""
     case = world.case(1)
-    world.step_runner({"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": 1, "step": "verify"})
+    world.step_runner.run_step(
+        {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": 1, "step": "verify"}
+    )
 
 
 def verification_runs(world: World) -> bool:

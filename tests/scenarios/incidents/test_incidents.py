@@ -105,7 +105,7 @@ def test_nodes_that_joined_an_incident_since_the_last_correlation_open_no_breake
     assert len(incidents(world)) == 1
     for node in range(5, 9):
         world.fault(node, "net.link_down", source="link-state")
-    world.guard(CLUSTER)
+    world.guard.update(CLUSTER)
     assert cases(world, range(5, 9)) == {CaseStatus.OPEN}
     assert world.control().breakers == {}
     world.advance_minutes()
@@ -244,7 +244,7 @@ def test_faults_of_another_kind_open_the_breaker_of_a_rack_with_an_incident():
     assert len(incidents(world)) == 1
     for node in range(5, 9):
         world.fault(node, "xid.79")
-    world.guard(CLUSTER)
+    world.guard.update(CLUSTER)
     assert list(world.control().breakers) == ["domain:rack-1"]
 
 
@@ -273,7 +273,7 @@ def test_no_repair_starts_when_the_incidents_cannot_be_updated(monkeypatch: pyte
         raise ValueError("broken")
 
     world.fault(1, "xid.79")
-    monkeypatch.setattr(type(world.correlate), "__call__", fail)
+    monkeypatch.setattr(type(world.correlate), "update_incidents", fail)
     swept = world.sweep()
     assert any("updating the incidents" in line for line in swept.failures)
     assert world.case(1).status is CaseStatus.QUEUED
@@ -285,7 +285,7 @@ def test_react_starts_no_repair_when_the_incidents_cannot_be_updated(monkeypatch
     def fail(*_: object) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(type(world.correlate), "__call__", fail)
+    monkeypatch.setattr(type(world.correlate), "update_incidents", fail)
     world.fault_and_react(1, "xid.79")
     assert world.case(1).status is CaseStatus.QUEUED
     monkeypatch.undo()

@@ -135,7 +135,7 @@ def test_a_node_that_needs_support_pages_within_minutes_if_the_incidents_cannot_
     def stop(*_: object, **__: object) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(type(world.correlate), "__call__", stop)
+    monkeypatch.setattr(type(world.correlate), "update_incidents", stop)
     fail(world, 1)
     world.advance_minutes(2)
     assert world.case(1).status is CaseStatus.OPEN
@@ -245,7 +245,7 @@ def test_a_run_that_cannot_absorb_all_cases_of_an_incident_lets_none_of_the_othe
     for node in RACK:
         fail(world, node, action=Action.RESET_GPU if node <= held.MAX_CASES else None)
     world.clock.advance(timedelta(minutes=1))
-    world.correlate(CLUSTER)
+    world.correlate.update_incidents(CLUSTER)
     assert [world.case(node).status for node in RACK].count(CaseStatus.ABSORBED) == 3
     world.advance_minutes(2)
     assert cases(world) == {CaseStatus.ABSORBED}

@@ -113,12 +113,12 @@ def test_an_approval_that_arrives_while_the_refusal_is_recorded_is_not_asked_for
         """Return the queue as it was before another dispatch asked and an operator approved."""
         found = queued(*given)  # type: ignore[arg-type]
         monkeypatch.undo()
-        world.dispatch(world.key().cluster)
+        world.dispatch.admit_cases(world.key().cluster)
         world.orders.approve(world.case().id, ADA)
         return found
 
     monkeypatch.setattr(type(world.dispatch), "_queued", lambda _, *given: read_then_approve(*given))
-    world.dispatch(world.key().cluster)
+    world.dispatch.admit_cases(world.key().cluster)
     assert [stage for stage, _ in approvals(world)] == ["begun", "over"]
     world.until(world.case_is(CaseStatus.RESOLVED))
 
@@ -132,7 +132,7 @@ def test_an_approval_that_arrives_after_the_refusal_was_decided_is_not_asked_for
     def ask_and_approve_first(cases: QueuedCases, refusals: Sequence[Refused], rules: Rules, *limit: int) -> None:
         if any(one.waiting_for is WaitingFor.APPROVAL for one in refusals):
             monkeypatch.undo()
-            world.dispatch(world.key().cluster)
+            world.dispatch.admit_cases(world.key().cluster)
             world.orders.approve(world.case().id, ADA)
         record(cases, refusals, rules, *limit)
 

@@ -15,7 +15,7 @@ from faultbridge.model.faults import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import PageUrgency, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import REPLACE, OptOut
+from faultbridge.repair.node_orders import REPLACE, NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.pager.page import PageState
@@ -276,7 +276,7 @@ def test_a_quarantine_of_an_excluded_node_is_refused_because_it_would_stay_in_se
     world = World()
     end = world.clock.now() + timedelta(hours=4)
     if excluded == "node":
-        OptOut(world.append, world.rulebook)(world.key(), ADA, end)
+        NodeOrders(world.append, world.rulebook).ignore(world.key(), ADA, end)
     else:
         Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"maintenance_until": end})
     with pytest.raises(Rejected, match="excluded: node-1 would stay in service: the node is ignored or its cluster"):
@@ -404,7 +404,7 @@ def test_a_node_retires_during_its_repair_only_before_the_intent(during: str, ou
         if call.name == during and not outcomes:
             outcomes.append("retired")
             try:
-                Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
+                Retirement(world.table, world.append, world.rulebook).retire(world.key(), ADA)
             except Rejected as rejected:
                 outcomes[:] = [rejected.reason]
 

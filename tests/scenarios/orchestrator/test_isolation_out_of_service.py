@@ -104,10 +104,10 @@ def test_an_uncordon_that_arrives_after_a_newer_cordon_is_corrected() -> None:
         if getattr(call, "name", "") == "orchestrator.uncordon" and not late:
             late.append(True)
             world.fault(code="xid.79")
-            world.isolate(world.key())
+            world.isolate.isolate(world.key())
 
     world.seam.before = fail_again_before_the_uncordon
-    world.isolate(world.key())
+    world.isolate.isolate(world.key())
     assert late
     assert (world.status(), world.node().isolation) == (NodeStatus.QUARANTINED, Isolation.CONFIRMED)
     assert "node-1" in world.orchestrator.cordoned
@@ -156,6 +156,6 @@ def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_it
 
     attach = partial(world.append, world.key(), succeed, actor=Actor.INVENTORY)
     run_before_call(world.seam, "orchestrator.cordon", attach)
-    world.isolate(world.key())
+    world.isolate.isolate(world.key())
     assert world.node().incarnation.instance_id == "i-2"
     assert world.node().isolation is Isolation.REQUESTED

@@ -15,7 +15,8 @@ from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import Isolate, IsolationResult
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.isolate_many import prepare_isolations
+from faultbridge.repair.node_orders import NodeOrders
 from tests.races import run_before_write, writes_to
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.world import CLUSTER, World
@@ -27,8 +28,8 @@ GENTLE = Rule("gentle", isolate=False, release_without_capacity=True)
 def test_a_node_that_is_ignored_is_not_isolated_for_its_case(orchestrated: bool) -> None:
     world = World(orchestrated=orchestrated)
     world.fault()
-    OptOut(world.append, world.rulebook)(world.key(), OperatorOrder("ada", "her experiment"))
-    (isolate,) = world.isolate_many(CLUSTER, ["node-1"]).values()
+    NodeOrders(world.append, world.rulebook).ignore(world.key(), OperatorOrder("ada", "her experiment"))
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, ["node-1"]).values()
     assert isolate() == {"node-1": IsolationResult.NOTHING}
     assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.NONE)
 
@@ -38,7 +39,7 @@ def test_no_isolation_is_requested_for_a_node_that_recovers_just_before() -> Non
     world.fault()
     world.clock.advance(5)
     run_before_write(world.seam, writes_to(keys.node_state(world.key())), world.clear)
-    assert world.isolate(world.key()) is IsolationResult.NOTHING
+    assert world.isolate.isolate(world.key()) is IsolationResult.NOTHING
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
 
 
@@ -69,9 +70,9 @@ def test_a_node_that_its_rule_keeps_in_service_serves_again_after_a_failed_cordo
     world = World(orchestrated=True, rules=(GENTLE,))
     world.fault()
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    world.dispatch(CLUSTER)
+    world.dispatch.admit_cases(CLUSTER)
     assert world.node().isolation is Isolation.REQUESTED
-    assert world.isolate(world.key()) is IsolationResult.WITHDRAWN
+    assert world.isolate.isolate(world.key()) is IsolationResult.WITHDRAWN
     assert world.node().isolation is Isolation.NONE
 
 

@@ -44,7 +44,7 @@ def faulty(*instance_types: str) -> World:
 
 
 def retire(world: World, reason: str) -> None:
-    Retirement(world.table, world.append, world.rulebook)(world.key(), OperatorOrder("an operator", reason))
+    Retirement(world.table, world.append, world.rulebook).retire(world.key(), OperatorOrder("an operator", reason))
 
 
 def launched_and_then_retired() -> World:

@@ -8,7 +8,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
+from faultbridge.repair.registry.retirement import Retirement
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import FakeInventory
 
@@ -22,7 +22,7 @@ class ExternalReplacement:
         replacement_detection = ReplacementDetection(world.table, world.append, world.rulebook)
         inventories = {"ec2-auto-scaling": FakeInventory(world.fleet)}
         check = ProviderCheck(inventories, world.rollup, world.clock, registration)
-        retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+        retire = Retirement(world.table, world.append, world.rulebook)
         self.sync = SyncInventory(world.table, registration, replacement_detection, inventories, check, retire)
         self.config = registration.cluster(CLUSTER)
 

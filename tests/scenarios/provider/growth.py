@@ -12,7 +12,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
+from faultbridge.repair.registry.retirement import Retirement
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import FakeInventory
 
@@ -32,7 +32,7 @@ class Growth:
         self.fakes = FakeInventory(world.fleet)
         inventories = {"ec2-auto-scaling": self.fakes}
         check = ProviderCheck(inventories, world.rollup, world.clock, self.registration)
-        retire = RetireReplaced(Retirement(world.table, world.append, world.rulebook))
+        retire = Retirement(world.table, world.append, world.rulebook)
         self.sync = SyncInventory(world.table, self.registration, detection, inventories, check, retire)
         if known:
             self.run_inventory()

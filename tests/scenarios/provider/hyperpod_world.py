@@ -20,7 +20,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import Retirement, RetireReplaced
+from faultbridge.repair.registry.retirement import Retirement
 from tests.hyperpod import GROUP, NAME, api, hyperpod
 from tests.scenarios.world import CLUSTER, World
 
@@ -60,7 +60,7 @@ class HyperPodWorld(World):
             registration.add_node(CLUSTER, replace(new, since=self.clock.now()))
         detection = ReplacementDetection(self.table, self.append, self.rulebook)
         check = ProviderCheck(inventories, self.rollup, self.clock, registration)
-        retire = RetireReplaced(Retirement(self.table, self.append, self.rulebook))
+        retire = Retirement(self.table, self.append, self.rulebook)
         self.inventory = SyncInventory(self.table, registration, detection, inventories, check, retire)
         self.process_entries()
 
@@ -71,7 +71,7 @@ class HyperPodWorld(World):
 
     def receive_event(self, event: dict[str, Any]) -> None:
         """Process one event of the provider, as the inventory function does."""
-        InventoryEventHandler(self.table, self.inventory, launch_failure)([event])
+        InventoryEventHandler(self.table, self.inventory, launch_failure).sync_named_groups([event])
         self.process_entries()
 
     def instance(self, node: int = 1) -> str | None:

@@ -10,7 +10,6 @@ import pytest
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.edges import NodeStatus
 from faultbridge.model.errors import Misconfigured
-from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
@@ -31,8 +30,8 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
         return tools
 
     step_runner = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_of_cluster=for_cluster))
-    world.workflow.handler = step_runner
-    tick_node = replace(world.sweep.tick_node, recover_attempts=RecoverAttempts(step_runner))
+    world.workflow.handler = step_runner.run_step
+    tick_node = replace(world.sweep.tick_node, step_runner=step_runner)
     steps = replace(world.sweep.cluster_steps, tick_node=tick_node)
     world.sweep = replace(world.sweep, tick_node=tick_node, cluster_steps=steps)
     world.fault()

@@ -92,7 +92,7 @@ def test_a_retired_node_that_was_never_verified_is_no_longer_counted() -> None:
     growth = Growth()
     world = growth.world
     assert world.control().unverified == 2
-    Retirement(world.table, world.append, world.rulebook)(world.key(2), OperatorOrder("ada"))
+    Retirement(world.table, world.append, world.rulebook).retire(world.key(2), OperatorOrder("ada"))
     assert world.control().unverified == 1
 
 

@@ -15,7 +15,7 @@ from faultbridge.model.policy import Limits
 from faultbridge.record.ports import PageUrgency
 from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.groups import Group
 from faultbridge.repair.registry.retirement import owes_no_successor
 from faultbridge.serve.pager.page import PageState
@@ -153,7 +153,7 @@ def test_the_loss_of_the_instance_is_the_cause_of_the_escalated_case() -> None:
 
 def test_an_ignored_node_without_a_successor_opens_no_case() -> None:
     growth = scaled_in(desired=2)
-    OptOut(growth.world.append, growth.world.rulebook)(growth.world.key(1), OperatorOrder("ada"), None)
+    NodeOrders(growth.world.append, growth.world.rulebook).ignore(growth.world.key(1), OperatorOrder("ada"), None)
     run_for(growth, timedelta(hours=12))
     assert growth.world.node(1).case is None
 

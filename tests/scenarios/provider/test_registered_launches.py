@@ -40,7 +40,7 @@ def test_it_serves_on_after_the_node_that_it_was_launched_for_was_retired() -> N
     world.fleet.terminate(OLD)
     world.process_entries()
     world.until(lambda: LAUNCHED in world.fleet.instances)
-    Retirement(world.table, world.append, world.rulebook)(world.key(), ORDER)
+    Retirement(world.table, world.append, world.rulebook).retire(world.key(), ORDER)
     world.advance_minutes(6)
     register(world)
     world.advance_minutes(61)

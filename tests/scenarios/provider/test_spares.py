@@ -17,7 +17,7 @@ from faultbridge.record.ports import CallResult, ProviderFailure, Verdict, Verif
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
-from faultbridge.repair.successor.unused import EndUnusedLaunches
+from faultbridge.repair.successor.unused import end_unused_launches
 from tests.scenarios.provider.builders import READY, RESOLVED, configure, pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import raise_once
@@ -560,7 +560,7 @@ def test_a_launch_for_the_pool_that_lasts_over_the_hour_is_kept() -> None:
     kept = world.live_instances()
     assert len(kept) == 2
     world.clock.advance_to(world.clock.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
-    EndUnusedLaunches(world.step_runner.tools)(CLUSTER)
+    end_unused_launches(world.step_runner.tools, CLUSTER)
     assert world.live_instances() == kept
 
 

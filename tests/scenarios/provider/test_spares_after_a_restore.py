@@ -12,7 +12,7 @@ from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.edges import CaseStatus
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.repair.spares.reconcile import ReconcileSpares
+from faultbridge.repair.spares.reconcile import drop_taken_spares
 from tests.scenarios.provider.builders import launched_and_then_retired, pool, ready, world_with, world_with_ready
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
@@ -118,10 +118,10 @@ def test_recover_removes_a_spare_that_serves_from_the_pool_and_names_it() -> Non
     restore = back_up(world)
     serving = replace_node(world)
     restore()
-    reconcile = ReconcileSpares(SparePool(world.reads, world.clock), world.step_runner.tools)
-    assert reconcile.drop_taken(CLUSTER) == [serving]
+    tools = replace(world.step_runner.tools, table=world.reads)
+    assert drop_taken_spares(tools, CLUSTER) == [serving]
     assert ([one.status for one in pool(world)], serving in world.live_instances()) == (["empty"], True)
-    assert reconcile.drop_taken(CLUSTER) == []
+    assert drop_taken_spares(tools, CLUSTER) == []
 
 
 def test_a_spare_that_a_case_gives_back_has_the_tag_of_the_pool_again() -> None:

@@ -10,7 +10,7 @@ from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.storage import keys
 from faultbridge.repair.registry.registration import Registration
-from faultbridge.repair.successor.unused import EndUnusedLaunches
+from faultbridge.repair.successor.unused import end_unused_launches
 from tests.scenarios.provider.builders import NEW, faulty, launched_and_then_retired
 from tests.scenarios.world import CLUSTER
 from tests.sim.fakes import Call
@@ -45,6 +45,6 @@ def test_an_instance_that_is_claimed_while_unused_launches_are_searched_is_kept(
             world.until(world.case_is(CaseStatus.RESOLVED))
 
     world.seam.before = claims_and_closes
-    EndUnusedLaunches(world.step_runner.tools)(CLUSTER)
+    end_unused_launches(world.step_runner.tools, CLUSTER)
     assert world.case().status is CaseStatus.RESOLVED
     assert (world.live_instances(), world.launcher.terminated) == ([NEW], [])

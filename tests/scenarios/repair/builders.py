@@ -12,7 +12,7 @@ from faultbridge.model.faults import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import OptOut
+from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -39,7 +39,7 @@ HOURS = timedelta(hours=4)
 
 
 def ignore(world: World) -> None:
-    OptOut(world.append, world.rulebook)(world.key(), OperatorOrder("jane"), world.clock.now() + HOURS)
+    NodeOrders(world.append, world.rulebook).ignore(world.key(), OperatorOrder("jane"), world.clock.now() + HOURS)
 
 
 def maintain(world: World) -> None:

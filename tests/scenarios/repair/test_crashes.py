@@ -244,7 +244,7 @@ def test_an_execution_that_hangs_between_two_steps_is_treated_as_lost_and_fenced
     world = world_with_a_fault()
     world.workflow.handler = lambda _: {}  # returns nothing, as a function that crashes at its start
     world.process_entries()
-    world.workflow.handler = world.step_runner
+    world.workflow.handler = world.step_runner.run_step
     hanging = world.workflow.executions[f"{world.case().id}-1"]
     world.until(world.case_is(RESOLVED), minutes=60)
     assert world.case().attempts == 2
@@ -268,8 +268,8 @@ def test_a_step_of_a_finished_attempt_returns_superseded_and_writes_nothing() ->
         "step": "release_instance",
     }
     before = world.bodies()
-    assert world.step_runner(payload)["outcome"] == "superseded"
-    assert world.step_runner(payload | {"case": "c-other", "attempt": 1})["outcome"] == "superseded"
+    assert world.step_runner.run_step(payload)["outcome"] == "superseded"
+    assert world.step_runner.run_step(payload | {"case": "c-other", "attempt": 1})["outcome"] == "superseded"
     assert world.bodies() == before
 
 
@@ -280,7 +280,7 @@ def test_a_repeated_step_returns_the_same_answer_and_writes_nothing() -> None:
     payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1}
     before = world.bodies()
     for step in ("drain", "release_instance"):
-        assert world.step_runner(payload | {"step": step})["outcome"] == "done"
+        assert world.step_runner.run_step(payload | {"step": step})["outcome"] == "done"
     assert (world.bodies(), len(world.released_instances())) == (before, 1)
 
 
@@ -289,7 +289,7 @@ def test_a_repeated_close_returns_done() -> None:
     run(world)
     case = world.case()
     payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1, "step": "close"}
-    assert world.step_runner(payload)["outcome"] == "done"
+    assert world.step_runner.run_step(payload)["outcome"] == "done"
 
 
 def test_a_successor_claimed_by_another_node_is_left_to_it_and_the_next_one_is_claimed() -> None:
@@ -413,7 +413,7 @@ def test_a_cordon_of_a_lost_execution_is_withdrawn_once_the_next_one_closed_the_
             raise Crash(call.name)
 
     def lose_the_answer_of_the_return(event: dict[str, Any]) -> Mapping[str, Any]:
-        answer = world.step_runner(event)
+        answer = world.step_runner.run_step(event)
         if event["step"] == "return_to_service" and event["attempt"] == 1:
             raise Crash("return_to_service")
         return answer

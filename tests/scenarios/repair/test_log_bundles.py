@@ -106,5 +106,5 @@ def test_a_repair_goes_on_without_its_logs_from_the_fifth_minute_on(seconds: int
     world.clock.advance(seconds)
     case = world.case()
     request = {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": case.attempts}
-    world.step_runner(request | {"step": "release_instance"})
+    world.step_runner.run_step(request | {"step": "release_instance"})
     assert [one["outcome"] for one in bundles(world)] == outcomes

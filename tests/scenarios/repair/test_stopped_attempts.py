@@ -60,7 +60,7 @@ def test_an_attempt_that_an_incident_stops_does_not_count_and_delays_no_later_at
     begin_incident(world)
     case = world.case(3)
     request = {"v": 1, "cluster": CLUSTER, "node": "node-3", "case": case.id, "attempt": 1}
-    world.step_runner(request | {"step": "drain"})
+    world.step_runner.run_step(request | {"step": "drain"})
     assert (world.case(3).status, world.case(3).waiting_for) == (CaseStatus.QUEUED, WaitingFor.INCIDENT)
     assert (world.case(3).attempts, world.case(3).counted_attempts, world.case(3).not_before) == (1, 0, None)
 

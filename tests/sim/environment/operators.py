@@ -69,15 +69,17 @@ class OperatorActions(Actions):
         """Exclude a node from repairs, for 5 to 124 minutes or until an operator ends the exclusion."""
         span = timedelta(minutes=5 + action.selector % 120)
         until = self.system.clock.now() + span if action.fraction < 0.8 else None
-        self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))
+        self._order_node("ignore", action, lambda app, node: app.repair.node_orders.ignore(node, ORDER, until))
 
     def _heed(self, action: ExternalAction) -> None:
         """End the exclusion of a node from repairs; choose a node that operators excluded, if there is one."""
         ignored = [state for state in self._nodes() if state.ignored]
-        self._order_node("stop ignoring", action, lambda app, node: app.repair.opt_out.end(node, ORDER), ignored)
+        self._order_node(
+            "stop ignoring", action, lambda app, node: app.repair.node_orders.end_ignore(node, ORDER), ignored
+        )
 
     def _retire(self, action: ExternalAction) -> None:
-        self._order_node("retire", action, lambda app, node: app.registry.retirement(node, ORDER))
+        self._order_node("retire", action, lambda app, node: app.registry.retirement.retire(node, ORDER))
 
     def _register_node(self, action: ExternalAction) -> None:
         retired = [state.key.node for state in self._nodes() if state.status == "retired"]

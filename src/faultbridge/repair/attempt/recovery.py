@@ -1,6 +1,6 @@
 """Recovery of attempts: resumes waiting executions, and starts missing and replaces lost executions.
 
-An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due.
+An execution of Step Functions drives each attempt. The sweep calls `recover_attempt` for each attempt that is due.
 
 - A waiting step is probed again. When it has a result, its execution is resumed.
 - An execution that never started is started.
@@ -13,14 +13,12 @@ An execution of Step Functions drives each attempt. The sweep calls `RecoverAtte
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Attempt, Case, WaitingFor
 from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
 from faultbridge.model.errors import Conflict, Transient
@@ -28,6 +26,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Equals, Update
+from faultbridge.record.append import Revise
 from faultbridge.record.ports import ExecutionStatus, Table
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.progress import (
@@ -38,6 +37,7 @@ from faultbridge.repair.attempt.progress import (
     retry_time,
     update_attempt,
 )
+from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepRequest, StepResult, execution_input
 from faultbridge.repair.attempt.step_runner import StepRunner, current_step
 
@@ -73,85 +73,76 @@ class RecoveryResult(StrEnum):
     GIVEN_BACK = "given_back"
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverAttempts:
-    """Checks a repair attempt whose time to probe or deadline has passed, and continues it if it stopped.
+def recover_attempt(runner: StepRunner, key: NodeKey) -> RecoveryResult:
+    """Recover the repair attempt of one node, if it is due. The call may be repeated at any time."""
+    state = runner.tools.append.read(key)
+    case = state.live_case
+    attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
+    if case is None or attempt is None or not _is_due(attempt, runner.tools.clock.now()):
+        return RecoveryResult.NOTHING
+    step = current_step(attempt)
+    if step is not None and attempt.task_token is not None:
+        return _probe_step(runner, key, case, step, attempt.task_token)
+    if attempt.step is not None and attempt.task_token is not None:
+        # The outcome is recorded, but the execution may not have received it.
+        runner.resume(attempt.step, attempt.task_token, StepResult(StepOutcome(attempt.steps[attempt.step])))
+    return _check_execution(runner.tools, state, case)
 
-    The call may be repeated at any time.
-    """
 
-    runner: StepRunner
-
-    def __call__(self, key: NodeKey) -> RecoveryResult:
-        """Recover the repair attempt of one node, if it is due."""
-        state = self.runner.tools.append.read(key)
-        case = state.live_case
-        attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
-        if case is None or attempt is None or not _is_due(attempt, self.runner.tools.clock.now()):
-            return RecoveryResult.NOTHING
-        step = current_step(attempt)
-        if step is not None and attempt.task_token is not None:
-            return self._probe_step(key, case, step, attempt.task_token)
-        if attempt.step is not None and attempt.task_token is not None:
-            # The outcome is recorded, but the execution may not have received it.
-            self.runner.resume(attempt.step, attempt.task_token, StepResult(StepOutcome(attempt.steps[attempt.step])))
-        return self._check_execution(state, case)
-
-    def _probe_step(self, key: NodeKey, case: Case, step: str, token: str) -> RecoveryResult:
-        result = self.runner.run(StepRequest(step, key, case.id, case.attempts), token)
-        if result.outcome is StepOutcome.WAITING:
-            return self._check_waiting_execution(key, case)
-        self.runner.resume(step, token, result)
+def _probe_step(runner: StepRunner, key: NodeKey, case: Case, step: str, token: str) -> RecoveryResult:
+    result = runner.run(StepRequest(step, key, case.id, case.attempts), token)
+    if result.outcome is not StepOutcome.WAITING:
+        runner.resume(step, token, result)
         return RecoveryResult.ANSWERED
+    if runner.tools.workflow.status(case.execution) is ExecutionStatus.RUNNING:
+        return RecoveryResult.WAITING
+    return _check_execution(runner.tools, runner.tools.append.read(key), case)
 
-    def _check_waiting_execution(self, key: NodeKey, case: Case) -> RecoveryResult:
-        if self.runner.tools.workflow.status(case.execution) is ExecutionStatus.RUNNING:
-            return RecoveryResult.WAITING
-        return self._check_execution(self.runner.tools.append.read(key), case)
 
-    def _check_execution(self, state: NodeState, case: Case) -> RecoveryResult:
-        workflow = self.runner.tools.workflow
-        status = workflow.status(case.execution)
-        if status is ExecutionStatus.MISSING:
-            _log(state, case, "execution_started_late", "the execution was admitted but never started")
-            workflow.start(case.execution, execution_input(state.key, case))
-        stalled = case.attempt is not None and case.attempt.tries >= MAX_LEASES
-        if status is ExecutionStatus.FAILED or status is ExecutionStatus.SUCCEEDED or stalled:
-            ended = f"the execution ended with status {status.value}, but its attempt is still live"
-            _log(state, case, "execution_lost", "no progress between two steps" if stalled else ended)
-            return self._recover(state, case)
-        self._append(state, case, _extend_lease)
-        return RecoveryResult.RUNNING if status is ExecutionStatus.RUNNING else RecoveryResult.STARTED
+def _check_execution(tools: StepTools, state: NodeState, case: Case) -> RecoveryResult:
+    status = tools.workflow.status(case.execution)
+    if status is ExecutionStatus.MISSING:
+        _log(state, case, "execution_started_late", "the execution was admitted but never started")
+        tools.workflow.start(case.execution, execution_input(state.key, case))
+    stalled = case.attempt is not None and case.attempt.tries >= MAX_LEASES
+    if status is ExecutionStatus.FAILED or status is ExecutionStatus.SUCCEEDED or stalled:
+        ended = f"the execution ended with status {status.value}, but its attempt is still live"
+        _log(state, case, "execution_lost", "no progress between two steps" if stalled else ended)
+        return _replace_execution(tools, state, case)
+    _append_unless_moved(tools, state, case, _extend_lease)
+    return RecoveryResult.RUNNING if status is ExecutionStatus.RUNNING else RecoveryResult.STARTED
 
-    def _recover(self, state: NodeState, case: Case) -> RecoveryResult:
-        limits = rules_of(self.runner.tools.rulebook, state.key.cluster).policy.limits
-        if case.counted_attempts >= limits.attempts + MAX_LOST_EXECUTIONS:
-            reason = f"{case.attempts} executions were lost"
-            self._append(state, case, lambda now, at: escalate_case(now, at, reason))
-            _log(state, case, "attempt_escalated", reason)
-            return RecoveryResult.GIVEN_BACK
-        attempt = case.attempt
-        if attempt is not None and attempt.intent is None and state.status in BEFORE_INTENT:
-            self._append(state, case, _requeue)
-            _log(state, case, "attempt_requeued", "the execution was lost before its intent")
-            return RecoveryResult.GIVEN_BACK
-        next_case = self._append(state, case, _start_next_attempt).live_case
-        if next_case is not None and (next_case.id, next_case.attempts) == (case.id, case.attempts + 1):
-            try:
-                self.runner.tools.workflow.start(next_case.execution, execution_input(state.key, next_case))
-            except Transient as error:
-                # The attempt is recorded; the next recovery finds its execution missing and starts it.
-                _log(state, next_case, "execution_start_failed", str(error))
-        return RecoveryResult.RECOVERED
 
-    def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
-        def unless_moved(now: NodeState, at: datetime) -> Transition:
-            current = now.live_case
-            if current is None or (current.id, current.attempts) != (case.id, case.attempts):
-                return Transition(now)
-            return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
+def _replace_execution(tools: StepTools, state: NodeState, case: Case) -> RecoveryResult:
+    limits = rules_of(tools.rulebook, state.key.cluster).policy.limits
+    if case.counted_attempts >= limits.attempts + MAX_LOST_EXECUTIONS:
+        reason = f"{case.attempts} executions were lost"
+        _append_unless_moved(tools, state, case, lambda now, at: escalate_case(now, at, reason))
+        _log(state, case, "attempt_escalated", reason)
+        return RecoveryResult.GIVEN_BACK
+    attempt = case.attempt
+    if attempt is not None and attempt.intent is None and state.status in BEFORE_INTENT:
+        _append_unless_moved(tools, state, case, _requeue)
+        _log(state, case, "attempt_requeued", "the execution was lost before its intent")
+        return RecoveryResult.GIVEN_BACK
+    next_case = _append_unless_moved(tools, state, case, _start_next_attempt).live_case
+    if next_case is not None and (next_case.id, next_case.attempts) == (case.id, case.attempts + 1):
+        try:
+            tools.workflow.start(next_case.execution, execution_input(state.key, next_case))
+        except Transient as error:
+            # The attempt is recorded; the next recovery finds its execution missing and starts it.
+            _log(state, next_case, "execution_start_failed", str(error))
+    return RecoveryResult.RECOVERED
 
-        return self.runner.tools.append(state.key, unless_moved, actor=Actor.SWEEP, current=state).state
+
+def _append_unless_moved(tools: StepTools, state: NodeState, case: Case, revise: Revise) -> NodeState:
+    def unless_moved(now: NodeState, at: datetime) -> Transition:
+        current = now.live_case
+        if current is None or (current.id, current.attempts) != (case.id, case.attempts):
+            return Transition(now)
+        return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
+
+    return tools.append(state.key, unless_moved, actor=Actor.SWEEP, current=state).state
 
 
 def _is_due(attempt: Attempt, now: datetime) -> bool:
@@ -206,46 +197,34 @@ def _log(state: NodeState, case: Case, decision: str, reason: str) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseLeakedSlots:
-    """Releases the leaked repair slots of a cluster.
+def release_leaked_slots(table: Table, cluster: str) -> tuple[str, ...]:
+    """Release the repair slots of a cluster whose case is not in repair, and return the ids of these cases.
 
-    A slot is leaked if its case is not in repair.
+    Releases nothing if another writer changed the cluster's controls since they were read.
     """
-
-    table: Table
-
-    def __call__(self, cluster: str) -> tuple[str, ...]:
-        """Release the leaked repair slots of a cluster, and return the ids of the cases that had them.
-
-        Releases nothing if another writer changed the cluster's controls since they were read.
-        """
-        found = self.table.get(keys.cluster_control(cluster))
-        control = items.read_control(cluster, found)
-        if not control.holders:
-            return ()
-        case_keys = {keys.case(case): case for case in control.holders}
-        cases = self.table.get_many(case_keys)
-        leaked = tuple(
-            case
-            for key, case in case_keys.items()
-            if key not in cases or cases[key]["status"] != CaseStatus.IN_PROGRESS.value
-        )
-        if not leaked:
-            return ()
-        release = Update(
-            keys.cluster_control(cluster),
-            remove=tuple(("holders", case) for case in leaked),
-            add={"version": 1},
-            when=Equals("version", control.version),
-        )
-        try:
-            self.table.write(release)
-        except Conflict as conflict:
-            # The slots changed in the meantime; the next sweep checks them again.
-            log_cause("leaked_slots_kept", reason=str(conflict), cluster=cluster)
-            return ()
-        for case in leaked:
-            reason = "the case holds a slot but is not in progress"
-            log_cause("leaked_slot_released", reason=reason, level=logging.WARNING, cluster=cluster, case_id=case)
-        return leaked
+    control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
+    case_keys = {keys.case(case): case for case in control.holders}
+    cases = table.get_many(case_keys) if case_keys else {}
+    leaked = tuple(
+        case
+        for key, case in case_keys.items()
+        if key not in cases or cases[key]["status"] != CaseStatus.IN_PROGRESS.value
+    )
+    if not leaked:
+        return ()
+    release = Update(
+        keys.cluster_control(cluster),
+        remove=tuple(("holders", case) for case in leaked),
+        add={"version": 1},
+        when=Equals("version", control.version),
+    )
+    try:
+        table.write(release)
+    except Conflict as conflict:
+        # The slots changed in the meantime; the next sweep checks them again.
+        log_cause("leaked_slots_kept", reason=str(conflict), cluster=cluster)
+        return ()
+    for case in leaked:
+        reason = "the case holds a slot but is not in progress"
+        log_cause("leaked_slot_released", reason=reason, level=logging.WARNING, cluster=cluster, case_id=case)
+    return leaked

@@ -85,7 +85,7 @@ class StepRunner:
 
     tools: StepTools
 
-    def __call__(self, payload: Mapping[str, Any], token: str | None = None) -> dict[str, str]:
+    def run_step(self, payload: Mapping[str, Any], token: str | None = None) -> dict[str, str]:
         """Run the step that a payload names, resume the execution with the result, and return the result.
 
         `token` is the Step Functions task token of the execution. A step without a result returns `waiting`, and the

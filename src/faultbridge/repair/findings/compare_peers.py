@@ -201,7 +201,7 @@ class ComparePeers:
     rulebook: Rulebook
     detectors: Sequence[Detector]
 
-    def __call__(self, cluster: str) -> int:
+    def compare(self, cluster: str) -> int:
         """Compare the nodes of a cluster, and return the number of findings opened.
 
         Returns 0 without a comparison if the previous comparison is less than an hour old.

@@ -124,7 +124,7 @@ class IncidentChanges:
         found = self.table.get_many(stored_incidents.incident_key(control.cluster, name) for name in wanted)
         return tuple(stored_incidents.read_incident(row) for row in found.values())
 
-    def __call__(
+    def commit(
         self,
         cluster: str,
         decide: Decide,
@@ -219,7 +219,7 @@ class IncidentOrders:
             ]
 
         limits = rules_of(self.rulebook, cluster).policy.incidents
-        closed = self.changes(cluster, decide, limits, actor=Actor.CLI)
+        closed = self.changes.commit(cluster, decide, limits, actor=Actor.CLI)
         if not closed:
             raise Rejected("incident_over", f"no open incident: {incident_id}; run 'faultbridge incident list'")
         return closed[0].after

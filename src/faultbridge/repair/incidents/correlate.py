@@ -199,7 +199,7 @@ class Correlate:
     held: HeldCases
     onsets: Onsets
 
-    def __call__(
+    def update_incidents(
         self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
     ) -> tuple[IncidentChange, ...]:
         """Update the incidents and waiting cases of one cluster, and return the changes of incidents.
@@ -237,7 +237,7 @@ class Correlate:
             ended = [hold for hold in control.holds.values() if hold.ended_at is not None]
             return correlate(snapshot, incidents, ended, limits, now)
 
-        return self.changes(
+        return self.changes.commit(
             snapshot.cluster,
             decide,
             limits,

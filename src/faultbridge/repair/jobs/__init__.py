@@ -5,8 +5,8 @@ The start and end of a job, and the faults that affect it, are entries of the cl
 - `jobs`: records the changes of jobs: start, end, a fault that affects the job, and `resumable`. Finds the nodes of a
   job by their names, and the ranks on each node. Stores the ids of running jobs in the states of their nodes, so that
   events of a node name its jobs.
-- `reports`: validates and records the JSON documents in which schedulers report a start, an end or a training step.
-- `report_records`: records such reports that arrive as raw records, from the event bus or a collector.
+- `reports`: validates and records the JSON documents in which schedulers report a start, an end or a training step,
+  from the HTTP API or in raw records.
 - `job_impact`: records the harmful conditions of a node on the jobs that run there or ended recently.
 - `progress`: stores heartbeats of jobs, and records stalls and abnormal loss values.
 - `resume`: finds the ended jobs that may resume, because their faulty nodes returned, were replaced or were retired.

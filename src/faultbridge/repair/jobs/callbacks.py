@@ -47,7 +47,7 @@ class DeliverCallbacks:
         """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
-    def __call__(self, cluster: str, until: datetime | None = None) -> None:
+    def deliver(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
         Nothing is delivered in the 55 seconds after another run started to deliver callbacks of the cluster. A receiver

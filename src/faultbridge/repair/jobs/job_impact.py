@@ -10,7 +10,6 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.record.append import Append
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.jobs import Jobs
 
@@ -28,15 +27,14 @@ class JobImpact:
     - the worst of all other conditions of the node, if its severity is `error` or `fatal`
     """
 
-    append: Append
     jobs: Jobs
 
-    def __call__(self, key: NodeKey) -> tuple[str, ...]:
+    def record(self, key: NodeKey) -> tuple[str, ...]:
         """Record the harmful conditions of a node once on each of its followed jobs.
 
         Returns the ids of the followed jobs on the node; empty if the node has no harmful condition.
         """
-        state = self.append.read(key)
+        state = self.jobs.append.read(key)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
         case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None

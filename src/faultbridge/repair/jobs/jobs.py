@@ -38,54 +38,6 @@ from faultbridge.repair.jobs.changes import Impact, JobChange, JobWriter, Resume
 NODES_PER_TRANSACTION = 24
 
 
-@dataclass(frozen=True, slots=True)
-class MarkNodes:
-    """Stores the id of a running job in the states of its nodes, and removes the id after the job's end."""
-
-    append: Append
-    writer: JobWriter
-
-    def __call__(self, cluster: str, job_id: str) -> Job | None:
-        """Update those nodes of a job that are not updated yet, and return the job as stored afterwards.
-
-        Returns None for an unknown job. After 20 conflicts with other writers, the next sweep continues.
-        """
-        marked, version, job = set[str](), None, self.writer.find(cluster, job_id)
-        for _ in range(MAX_TRIES):
-            if job is None or not job.to_mark:
-                return job
-            if job.version != version:
-                marked, version = set[str](), job.version
-            try:
-                return self._mark(job, marked)
-            except Conflict as conflict:
-                log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
-                self.append.pause(self.append.random.uniform(0, 0.2))
-                job = self.writer.find(cluster, job_id)
-        return job
-
-    def _mark(self, job: Job, marked: set[str]) -> Job:
-        left = [node for node in job.to_mark if node not in marked]
-        for first in range(0, len(left), NODES_PER_TRANSACTION):
-            group = left[first : first + NODES_PER_TRANSACTION]
-            self._mark_group(job, group)
-            marked.update(group)
-        return self.writer.store(job, replace(job, to_mark=()))
-
-    def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
-        now = truncate(self.append.clock.now())
-        writes: list[Write] = []
-        for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
-            after = replace(before, jobs=jobs_after(before, job))
-            if before.registered and after != before:
-                transition = Transition(after, ())
-                _, added = self.append.prepare(before, transition, actor=Actor.CLI, now=now)
-                writes += added
-        if writes:
-            unchanged = Check(jobs.job_key(job.cluster, job.id), Equals("version", job.version))
-            self.append.commit([unchanged, *writes])
-
-
 def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
     """Return the ids of a node's jobs after `job` started or ended.
 
@@ -177,11 +129,6 @@ class Jobs:
     def writer(self) -> JobWriter:
         """Return the writer of job items and their entries."""
         return JobWriter(self.table, self.clock, self.append.stack)
-
-    @property
-    def mark_nodes(self) -> MarkNodes:
-        """Return the service that stores the ids of running jobs in the states of their nodes."""
-        return MarkNodes(self.append, self.writer)
 
     def start(
         self,
@@ -301,6 +248,46 @@ class Jobs:
         if not job.to_mark or not self.marks_nodes:
             return job
         return self.mark_nodes(job.cluster, job.id) or job
+
+    def mark_nodes(self, cluster: str, job_id: str) -> Job | None:
+        """Store the id of a running job in the states of its nodes, or remove the id after the job's end.
+
+        Only nodes that are not updated yet are changed. Returns the job as stored afterwards, or None for an unknown
+        job. After 20 conflicts with other writers, the next sweep continues.
+        """
+        marked, version, job = set[str](), None, self.find(cluster, job_id)
+        for _ in range(MAX_TRIES):
+            if job is None or not job.to_mark:
+                return job
+            if job.version != version:
+                marked, version = set[str](), job.version
+            try:
+                return self._mark(job, marked)
+            except Conflict as conflict:
+                log_cause("job_nodes_conflict", reason=str(conflict), cluster=cluster, job_id=job_id)
+                self.append.pause(self.append.random.uniform(0, 0.2))
+                job = self.find(cluster, job_id)
+        return job
+
+    def _mark(self, job: Job, marked: set[str]) -> Job:
+        left = [node for node in job.to_mark if node not in marked]
+        for first in range(0, len(left), NODES_PER_TRANSACTION):
+            group = left[first : first + NODES_PER_TRANSACTION]
+            self._mark_group(job, group)
+            marked.update(group)
+        return self.writer.store(job, replace(job, to_mark=()))
+
+    def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
+        now = truncate(self.clock.now())
+        writes: list[Write] = []
+        for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
+            after = replace(before, jobs=jobs_after(before, job))
+            if before.registered and after != before:
+                _, added = self.append.prepare(before, Transition(after, ()), actor=Actor.CLI, now=now)
+                writes += added
+        if writes:
+            unchanged = Check(jobs.job_key(job.cluster, job.id), Equals("version", job.version))
+            self.append.commit([unchanged, *writes])
 
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster: those that run, and those that ended recently.

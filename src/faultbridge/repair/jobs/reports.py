@@ -1,10 +1,11 @@
 """Job reports: JSON documents in which schedulers report a start, an end or a step of a job.
 
-The HTTP API and the event bus accept the same document.
+The HTTP API and the event bus accept the same document; from the event bus or a collector, it arrives as a raw record.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,9 +13,10 @@ from typing import Any
 
 from faultbridge.model.cluster.jobs import OUTCOMES, Job
 from faultbridge.model.cluster.ranks import ranks_in_order
-from faultbridge.model.dataclass import dataclass
-from faultbridge.model.errors import Rejected
+from faultbridge.model.errors import Rejected, Transient, UnknownName
 from faultbridge.model.names import expand_host_list
+from faultbridge.model.records import Outcome, RawRecord
+from faultbridge.model.storage.wire.decode_message import is_cloud_event
 from faultbridge.model.times import from_text, truncate
 from faultbridge.repair.jobs.jobs import END_NOT_OBSERVED, MAX_ID_LENGTH, MAX_NODES, MAX_REASON, Jobs
 from faultbridge.repair.jobs.progress import MAX_STEP, JobProgress
@@ -27,65 +29,87 @@ MIN_STALL = 60
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far in the future a reported time may be, because clocks differ."""
 
+WAIT_FOR_START = timedelta(minutes=2)
+"""How long a report about an unknown job is retried, because queues deliver in any order."""
+
 NOT_FINITE = ("nan", "inf", "-inf")
 Read = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReport:
-    """Records job reports of schedulers.
+def record_report(jobs: Jobs, cluster: str, report: Mapping[str, Any]) -> Job:
+    """Validate and record a report; return the job.
 
-    `jobs` determines when the states of the nodes get the id of a started job: at once, or by the next sweep.
+    `jobs` determines when the states of the nodes get the id of a started job: at once, or by the next sweep. Raises
+    Rejected `bad_report` for an invalid report, and the errors of `_record`.
     """
+    return _record(jobs, cluster, read_report(report))
 
-    jobs: Jobs
 
-    def __call__(
-        self, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
-    ) -> Job:
-        """Validate and record a report; return the job.
+def record_report_record(jobs: Jobs, record: RawRecord) -> Outcome:
+    """Record the job report in a raw record, and return what happened to the record.
 
-        `reported_at` is the time of the report, and `watched` is True if the sender observes the job itself. Raises
-        Rejected `bad_report` for an invalid report, and the errors of `record`.
-        """
-        return self.record(cluster, read_report(report), reported_at, watched=watched)
+    The body of the record is the report itself, or an event whose `detail` is the report. Returns FOLDED for a
+    heartbeat, DUPLICATE if the report changed nothing, and RECORDED otherwise. Raises Rejected `bad_report` and the
+    errors of `_record`. For an unknown job, it raises Transient until two minutes after the receipt of the record,
+    because the report of the job's start may arrive later.
+    """
+    if len(record.body) > MAX_REPORT:
+        raise Rejected("bad_report", f"the report is too large; allowed: {MAX_REPORT} bytes")
+    try:
+        document = json.loads(record.body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise Rejected("bad_report", "the report is not a JSON object")
+    is_event = is_cloud_event(document)
+    detail = document["detail"] if is_event else document
+    report = read_report({name: value for name, value in detail.items() if name != "cluster"})
+    before = jobs.find(record.cluster, report["job_id"])
+    try:
+        after = _record(jobs, record.cluster, report, record.sent_at, watched=not is_event)
+    except UnknownName as error:
+        if error.reason != "unknown_job" or jobs.clock.now() - record.received_at >= WAIT_FOR_START:
+            raise
+        raise Transient(f"the start of the job may still arrive: {error}") from error
+    if report["change"] == "heartbeat":
+        return Outcome.FOLDED
+    return Outcome.DUPLICATE if before is not None and before.version == after.version else Outcome.RECORDED
 
-    def record(
-        self, cluster: str, fields: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
-    ) -> Job:
-        """Record the fields of a valid report, and return the job.
 
-        `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
-        observes the job itself. If such a sender reports a start with a later `at` than that of the running job, the
-        running job is first recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the
-        future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
-        """
-        given = dict(fields)
-        change, job_id = given.pop("change"), given.pop("job_id")
-        if change == "heartbeat":
-            return JobProgress(self.jobs).heartbeat(cluster, job_id, **given)
-        started_at = given.get("at")
-        at = self._time(given.pop("at", None) or reported_at)
-        if change == "end":
-            return self.jobs.end(cluster, job_id, at=at, **given)
-        nodes, per_node = given.pop("nodes"), given.pop("ranks_per_node", None)
-        if per_node is not None:
-            given["ranks"] = ranks_in_order(nodes, per_node)
-        if watched and started_at is not None:
-            self._end_earlier_run(cluster, job_id, started_at)
-        seconds = given.pop("stall_after_seconds", None)
-        stall_after = None if seconds is None else timedelta(seconds=seconds)
-        return self.jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **given)
+def _record(
+    jobs: Jobs, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
+) -> Job:
+    """Record the fields of a valid report, and return the job.
 
-    def _end_earlier_run(self, cluster: str, job_id: str, at: datetime) -> None:
-        found = self.jobs.find(cluster, job_id)
-        if found is not None and found.ended_at is None and found.started_at < truncate(at):
-            self.jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
+    `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
+    observes the job itself. If such a sender reports a start with a later `at` than that of the running job, the
+    running job is first recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the
+    future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
+    """
+    fields = dict(report)
+    change, job_id = fields.pop("change"), fields.pop("job_id")
+    if change == "heartbeat":
+        return JobProgress(jobs).heartbeat(cluster, job_id, **fields)
+    started_at = fields.get("at")
+    at = fields.pop("at", None) or reported_at
+    if at is not None and at > jobs.clock.now() + MAX_CLOCK_SKEW:
+        raise Rejected("bad_time", "the time of the report is in the future")
+    if change == "end":
+        return jobs.end(cluster, job_id, at=at, **fields)
+    nodes, per_node = fields.pop("nodes"), fields.pop("ranks_per_node", None)
+    if per_node is not None:
+        fields["ranks"] = ranks_in_order(nodes, per_node)
+    if watched and started_at is not None:
+        _end_earlier_run(jobs, cluster, job_id, started_at)
+    seconds = fields.pop("stall_after_seconds", None)
+    stall_after = None if seconds is None else timedelta(seconds=seconds)
+    return jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **fields)
 
-    def _time(self, at: datetime | None) -> datetime | None:
-        if at is not None and at > self.jobs.clock.now() + MAX_CLOCK_SKEW:
-            raise Rejected("bad_time", "the time of the report is in the future")
-        return at
+
+def _end_earlier_run(jobs: Jobs, cluster: str, job_id: str, at: datetime) -> None:
+    job = jobs.find(cluster, job_id)
+    if job is not None and job.ended_at is None and job.started_at < truncate(at):
+        jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
 
 def read_report(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultbridge.model.cluster.jobs import LATE_FAULTS, RESUME_WITHIN, Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import NodeStatus
 from faultbridge.model.faults import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
-from faultbridge.record.append import Append
 from faultbridge.repair.jobs.changes import RankMove, Resume
 from faultbridge.repair.jobs.jobs import Jobs
 
@@ -22,54 +20,38 @@ MAX_RANK_TEXT = 256
 """A longer list of the ranks of one node is left out of the event; `faultbridge job ranks` lists them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeJobs:
-    """Records which ended jobs of a cluster may resume, for up to seven days after the end of each job.
+def record_resumable_jobs(jobs: Jobs, cluster: str) -> None:
+    """Record which ended jobs of a cluster may resume, for up to seven days after the end of each job.
 
-    A job may resume under these conditions:
+    A job may resume if it failed or its outcome is not reported, no verdict STOP is recorded on it, and it has affected
+    nodes (nodes whose faults are recorded on the job), each of which `resume_of` finds usable or retired.
 
-    - It failed, or its outcome is not reported.
-    - It has affected nodes, which are nodes whose faults are recorded on the job.
-    - Each affected node is retired, or is in service without a case and without a fault of severity `error` or worse.
-    - No verdict STOP is recorded on the job.
+    - A job is checked from five minutes after its end on, because its faults may be recorded late.
+    - A checked job without affected nodes, or one that ended more than seven days ago, is removed from the list of
+      jobs that the sweep reads.
+    - A job with waiting callbacks is skipped, because it was already recorded as resumable.
+    - If the update of the states of a job's nodes was interrupted, the update is completed, and the next run checks
+      the job.
     """
-
-    append: Append
-    jobs: Jobs
-
-    def __call__(self, cluster: str) -> None:
-        """Check the ended jobs of one cluster, and record those that may resume.
-
-        - A job is checked from five minutes after its end on, because its faults may be recorded late.
-        - A checked job without affected nodes, or one that ended more than seven days ago, is removed from the list of
-          jobs that the sweep reads.
-        - A job with waiting callbacks is skipped, because it was already recorded as resumable.
-        - If the update of the states of a job's nodes was interrupted, the update is completed, and the next run checks
-          the job.
-        """
-        now, waiting = self.append.clock.now(), []
-        for one in self.jobs.rows(cluster):
-            if not one.is_marked:
-                self.jobs.mark_nodes(cluster, one.id)
-                continue
-            if one.callbacks or one.ended_at is None or now < one.ended_at + LATE_FAULTS:
-                continue
-            if not one.affected or now >= one.ended_at + RESUME_WITHIN:
-                self.jobs.stop_following(cluster, one)
-            else:
-                waiting.append(one)
-        for job in self.jobs.read(cluster, waiting) if waiting else ():
-            resume = None if job.must_stop or not job.may_resume else self._resume_of(job)
-            if resume is not None:
-                self.jobs.record_resumable(job, resume, self._callbacks(cluster))
-
-    def _callbacks(self, cluster: str) -> tuple[str, ...]:
-        found = self.append.table.get(keys.cluster_config(cluster))
-        return items.read_config(found).job_callbacks if found else ()
-
-    def _resume_of(self, job: Job) -> Resume | None:
-        states = self.append.read_many(NodeKey(job.cluster, node) for node in job.affected)
-        return resume_of(job, states)
+    now, waiting = jobs.clock.now(), []
+    for followed in jobs.rows(cluster):
+        if not followed.is_marked:
+            jobs.mark_nodes(cluster, followed.id)
+            continue
+        if followed.callbacks or followed.ended_at is None or now < followed.ended_at + LATE_FAULTS:
+            continue
+        if not followed.affected or now >= followed.ended_at + RESUME_WITHIN:
+            jobs.stop_following(cluster, followed)
+        else:
+            waiting.append(followed)
+    for job in jobs.read(cluster, waiting) if waiting else ():
+        if job.must_stop or not job.may_resume:
+            continue
+        resume = resume_of(job, jobs.append.read_many(NodeKey(cluster, node) for node in job.affected))
+        if resume is not None:
+            config = jobs.table.get(keys.cluster_config(cluster))
+            callbacks = items.read_config(config).job_callbacks if config else ()
+            jobs.record_resumable(job, resume, callbacks)
 
 
 def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:

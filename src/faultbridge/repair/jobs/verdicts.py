@@ -9,7 +9,6 @@ from typing import Any
 
 from faultbridge.decide.entry_builder import MAX_LISTED, node_list
 from faultbridge.model.cluster.jobs import Job, JobVerdict
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, EntryType
 from faultbridge.model.times import to_text
@@ -19,33 +18,24 @@ MAX_EVIDENCE = 20
 MAX_TEXT = 256
 
 
-@dataclass(frozen=True, slots=True)
-class RecordVerdict:
-    """Records the verdict of `faultbridge explain` on a job: why it died and whether it may restart.
+def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
+    """Record the verdict in a document of `faultbridge explain`, and return the job.
 
-    Recording the same verdict again changes nothing.
+    Recording the same verdict again changes nothing. Raises Rejected `unknown_job` if the job's start was not recorded.
     """
+    verdict = JobVerdict(
+        document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
+    )
 
-    writer: JobWriter
+    def update(before: Job | None, _: datetime) -> Job | None:
+        return None if before is None or before.verdict == verdict else replace(before, verdict=verdict)
 
-    def __call__(self, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
-        """Record the verdict in a document of `faultbridge explain`, and return the job.
+    def entry(job: Job, now: datetime) -> JobEntry:
+        cases = {repair["case_id"] for repair in document["repairs"]}
+        draft = Draft(EntryType.JOB_EXPLAINED, now, explained_data(job, document), job_ids=(job.id,))
+        return JobEntry(replace(draft, case_id=cases.pop() if len(cases) == 1 else None), Actor.CLI)
 
-        Raises Rejected `unknown_job` if the job's start was not recorded.
-        """
-        verdict = JobVerdict(
-            document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
-        )
-
-        def update(before: Job | None, _: datetime) -> Job | None:
-            return None if before is None or before.verdict == verdict else replace(before, verdict=verdict)
-
-        def entry(job: Job, now: datetime) -> JobEntry:
-            cases = {one["case_id"] for one in document["repairs"]}
-            draft = Draft(EntryType.JOB_EXPLAINED, now, explained_data(job, document), job_ids=(job.id,))
-            return JobEntry(replace(draft, case_id=cases.pop() if len(cases) == 1 else None), Actor.CLI)
-
-        return self.writer.write(cluster, job_id, update, entry)
+    return writer.write(cluster, job_id, update, entry)
 
 
 def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class InventoryEventHandler:
     sync: SyncInventory
     read_failure: ReadFailure = lambda _event: None
 
-    def __call__(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
+    def sync_named_groups(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
         """Synchronize the groups that these events name; return the result for each cluster with such a group.
 
         Unregistered instances and groups are ignored.

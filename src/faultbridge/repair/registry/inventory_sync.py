@@ -44,7 +44,7 @@ from faultbridge.repair.registry.instances import SyncResult, combine
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.registry.retirement import RetireReplaced, is_replaced, owes_no_successor
+from faultbridge.repair.registry.retirement import Retirement, is_replaced, owes_no_successor
 from faultbridge.repair.registry.roster import new_metadata, retired_row, rows_by_group
 
 MAX_DESCRIBED = 500
@@ -63,10 +63,10 @@ class SyncInventory:
     replacement_detection: ReplacementDetection
     inventories: Mapping[str, Inventory]
     provider_check: ProviderCheck
-    retire_replaced: RetireReplaced
+    retirement: Retirement
     node_listing: NodeListing | None = None
 
-    def __call__(self) -> tuple[SyncResult, ...]:
+    def sync_all(self) -> tuple[SyncResult, ...]:
         """Synchronize the nodes of every cluster whose provider has an inventory."""
         clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
         found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
@@ -89,7 +89,7 @@ class SyncInventory:
         with self._source(config, result):
             rows, status = rows_by_group(shard_rows(self.table, config, keys.NODE_ROW)), ProviderStatus()
             with self._source(config, result):
-                status = self.provider_check(config, {one: rows[one] for one in rows if one}, reported)
+                status = self.provider_check.record_status(config, {one: rows[one] for one in rows if one}, reported)
                 config = self.registration.cluster(config.cluster)
             listed = self._orchestrator_instances(config)
             for group in self._groups(config, rows, only):
@@ -98,10 +98,10 @@ class SyncInventory:
                 self._fill(config, group, vacancies, listed, result)
                 now = self.registration.clock.now()
                 if is_replaced(config, group, status, now):
-                    self.retire_replaced(config, group, vacancies, result)
+                    self.retirement.retire_vacant(config, group, vacancies, result)
                 elif vacancies and owes_no_successor(config, group, status, now):
                     grace = self.replacement_detection.rulebook.policy(config).limits.update_grace
-                    self.retire_replaced(config, group, vacancies, result, now - grace)
+                    self.retirement.retire_vacant(config, group, vacancies, result, now - grace)
                 self._update(config, group, listed, result)
                 for row in group.departed:
                     self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))

@@ -37,7 +37,7 @@ class ProviderCheck:
     clock: Clock
     registration: Registration
 
-    def __call__(
+    def record_status(
         self,
         config: ClusterConfig,
         rows: Mapping[str, Sequence[Item]],

@@ -46,7 +46,7 @@ class Retirement:
     append: Append
     rulebook: Rulebook
 
-    def __call__(self, key: NodeKey, order: OperatorOrder) -> NodeState:
+    def retire(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Retire a node: remove it from its cluster.
 
         An unregistered node raises Rejected `unknown_node`. A node whose repair has passed its intent (the point of no
@@ -98,6 +98,33 @@ class Retirement:
         config = items.read_config(self.table.get(keys.cluster_config(state.key.cluster)) or {})
         fewer = replace(config, expected=max(config.expected - 1, 0), version=config.version + 1)
         yield Put(items.config_item(fewer, now), when=Equals("version", config.version))
+
+    def retire_vacant(
+        self,
+        config: ClusterConfig,
+        group: Group,
+        vacancies: Iterable[VacantNode],
+        result: SyncResult,
+        gone_by: datetime | None = None,
+    ) -> None:
+        """Retire the vacant nodes of a group that is complete without them, and add their names to `result.retired`.
+
+        A node is kept if a repair controls it, or if its retirement is rejected. With `gone_by`, a node is kept too
+        unless the inventory found by this time that its instance is gone.
+        """
+        former = {str(row["node"]): row.get("instance") for row in group.missing}
+        for vacancy in vacancies:
+            instance_id = former.get(vacancy.node)
+            if not vacancy.open or not instance_id:
+                continue
+            if gone_by is not None and (vacancy.gone_since is None or vacancy.gone_since > gone_by):
+                continue
+            try:
+                self.from_complete_group(NodeKey(config.cluster, vacancy.node), str(instance_id))
+            except Rejected as error:
+                log_cause("node_not_retired", reason=str(error), level=logging.WARNING, cluster=config.cluster)
+            else:
+                result.retired.append(vacancy.node)
 
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
@@ -151,37 +178,3 @@ def owes_no_successor(config: ClusterConfig, group: Group, status: ProviderStatu
     if reported is None or group.unassigned or config.update_hold(group.name, now) is not None:
         return False
     return _is_complete(group, reported)
-
-
-@dataclass(frozen=True, slots=True)
-class RetireReplaced:
-    """Retires the vacant nodes of a group that is complete without them."""
-
-    retirement: Retirement
-
-    def __call__(
-        self,
-        config: ClusterConfig,
-        group: Group,
-        vacancies: Iterable[VacantNode],
-        result: SyncResult,
-        gone_by: datetime | None = None,
-    ) -> None:
-        """Retire each vacant node whose instance is gone, and add its name to `result.retired`.
-
-        A node is kept if a repair controls it, or if its retirement is rejected. With `gone_by`, a node is kept too
-        unless the inventory found by this time that its instance is gone.
-        """
-        former = {str(row["node"]): row.get("instance") for row in group.missing}
-        for vacancy in vacancies:
-            instance_id = former.get(vacancy.node)
-            if not vacancy.open or not instance_id:
-                continue
-            if gone_by is not None and (vacancy.gone_since is None or vacancy.gone_since > gone_by):
-                continue
-            try:
-                self.retirement.from_complete_group(NodeKey(config.cluster, vacancy.node), str(instance_id))
-            except Rejected as error:
-                log_cause("node_not_retired", reason=str(error), level=logging.WARNING, cluster=config.cluster)
-            else:
-                result.retired.append(vacancy.node)

@@ -45,48 +45,41 @@ LAUNCH_TIMEOUT = timedelta(minutes=30)
 POOL_SHRUNK = "the pool was made smaller"
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileSpares:
-    """Reconciles spare pools. A spare that another call changed is left to the next call."""
+def reconcile_spares(tools: StepTools, cluster: str) -> None:
+    """Run the next step of each spare, such as a launch, if Faultbridge repairs the cluster.
 
-    pool: SparePool
-    tools: StepTools
+    A spare that another call changed is left to the next call. Errors are raised after the last spare: Misconfigured
+    if an operator must act, else Transient.
+    """
+    failures: list[tuple[Spare, Misconfigured | Transient]] = []
+    for reconciler in _reconcilers(tools, cluster):
+        try:
+            reconciler.step()
+        except (Misconfigured, Transient) as error:
+            failures.append((reconciler.spare, error))
+    if failures:
+        text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
+        raise Misconfigured(text) if any(isinstance(error, Misconfigured) for _, error in failures) else Transient(text)
 
-    def __call__(self, cluster: str) -> None:
-        """Run the next step of each spare, such as a launch, if Faultbridge repairs the cluster.
 
-        Errors are raised after the last spare: Misconfigured if an operator must act, else Transient.
-        """
-        failures: list[tuple[Spare, Misconfigured | Transient]] = []
-        for one in self._reconcilers(cluster):
-            try:
-                one.step()
-            except (Misconfigured, Transient) as error:
-                failures.append((one.spare, error))
-        if failures:
-            text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
-            raise Misconfigured(text) if any(isinstance(one, Misconfigured) for _, one in failures) else Transient(text)
+def drop_taken_spares(tools: StepTools, cluster: str) -> list[str]:
+    """Remove the instances from the pool whose tag names a case, as after a restore; return their ids."""
+    return [str(one.spare.instance_id) for one in _reconcilers(tools, cluster) if one.drop_if_taken()]
 
-    def drop_taken(self, cluster: str) -> list[str]:
-        """Remove the instances from the pool whose tag names a case, as after a restore; return their ids."""
-        return [str(one.spare.instance_id) for one in self._reconcilers(cluster) if one.drop_if_taken()]
 
-    def _reconcilers(self, cluster: str) -> Iterator[_SpareReconciler]:
-        rules = rules_of(self.tools.rulebook, cluster)
-        config, timeout = rules.config, rules.policy.limits.verify_deadline
-        compute = self.tools.compute(config)
-        launcher = compute.launchers.get(config.provider)
-        if launcher is None or not config.repairs:
-            return
-        for spare in self._spares(config):
-            yield _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare)
-
-    def _spares(self, config: ClusterConfig) -> list[Spare]:
-        found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
-        for number in range(1, config.spares + 1):
-            if number not in found and config.spare_group:
-                found[number] = Spare(config.cluster, number, config.spare_group)
-        return list(found.values())
+def _reconcilers(tools: StepTools, cluster: str) -> Iterator[_SpareReconciler]:
+    rules = rules_of(tools.rulebook, cluster)
+    config, timeout = rules.config, rules.policy.limits.verify_deadline
+    compute, pool = tools.compute(config), SparePool(tools.table, tools.clock)
+    launcher = compute.launchers.get(config.provider)
+    if launcher is None or not config.repairs:
+        return
+    spares = {spare.number: spare for spare in pool.spares(cluster)}
+    for number in range(1, config.spares + 1):
+        if number not in spares and config.spare_group:
+            spares[number] = Spare(cluster, number, config.spare_group)
+    for spare in spares.values():
+        yield _SpareReconciler(pool, tools, config, compute, launcher, timeout, spare)
 
 
 @dataclass(frozen=True, slots=True)

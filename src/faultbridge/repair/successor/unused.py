@@ -1,8 +1,8 @@
 """Terminates instances that were launched for a case or for the spare pool, and never backed a node.
 
-`end_for_case` runs when a repair closes its case. `EndUnusedLaunches` finds instances that are left later, for example
-because an operator retired the node during a launch, because EC2 did not answer when the case closed, or because EC2
-listed the instance of a spare only after the pool had given up the launch.
+`end_for_case` runs when a repair closes its case. `end_unused_launches` finds instances that are left later: an
+operator retired the node during a launch, EC2 did not answer when the case closed, or EC2 listed the instance of a
+spare only after the pool had given up the launch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable
 
 from faultbridge.model.cluster.state import SPARE, Spare, SpareStatus
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
@@ -26,7 +25,7 @@ from faultbridge.repair.successor.launch import case_launches, case_request
 def end_for_case(context: StepContext) -> None:
     """Terminate the instances that were launched for a closing case and never backed a node.
 
-    If EC2 does not answer, this is only logged, and `EndUnusedLaunches` terminates the instances later.
+    If EC2 does not answer, this is only logged, and `end_unused_launches` terminates the instances later.
     """
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
@@ -35,36 +34,30 @@ def end_for_case(context: StepContext) -> None:
         launched = case_launches(launcher, case_request(context, group))
         _end(context.tools, launcher, context.state.key.cluster, launched)
     except Transient as error:
-        # The node is verified, so the case closes anyway; `EndUnusedLaunches` repeats the termination.
+        # The node is verified, so the case closes anyway; `end_unused_launches` repeats the termination.
         context.log("unused_launch_left", str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class EndUnusedLaunches:
-    """Terminates the unused instances of a cluster's closed cases and spares. A repeated call has no further effect.
+def end_unused_launches(tools: StepTools, cluster: str) -> None:
+    """Terminate the launched instances that never backed a node and that no live case or spare uses.
 
     A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
     of an hour. It also does nothing for a cluster that Faultbridge does not repair, or whose repairs are paused: after
     a restore, an instance may serve a node although the table says otherwise.
     """
-
-    tools: StepTools
-
-    def __call__(self, cluster: str) -> None:
-        """Terminate the launched instances that never backed a node and that no live case or spare uses."""
-        config = rules_of(self.tools.rulebook, cluster).config
-        launcher = self.tools.compute(config).launchers.get(config.provider)
-        if launcher is None or not config.repairs or self.tools.clock.now().minute:
-            return
-        if items.read_control(cluster, self.tools.table.get(keys.cluster_control(cluster))).paused:
-            return
-        launched = launcher.launched_in(config)
-        # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
-        cases = self.tools.table.get_many(keys.case(one.case) for one in launched if one.case)
-        ended = {key for key, found in cases.items() if not CaseStatus(str(found["status"])).live}
-        of_cases = [one for one in launched if one.case and keys.case(one.case) in ended]
-        of_spares = _given_up(launched, read_spares(self.tools.table, cluster))
-        _end(self.tools, launcher, cluster, [*of_cases, *of_spares])
+    config = rules_of(tools.rulebook, cluster).config
+    launcher = tools.compute(config).launchers.get(config.provider)
+    if launcher is None or not config.repairs or tools.clock.now().minute:
+        return
+    if items.read_control(cluster, tools.table.get(keys.cluster_control(cluster))).paused:
+        return
+    launched = launcher.launched_in(config)
+    # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
+    cases = tools.table.get_many(keys.case(one.case) for one in launched if one.case)
+    ended = {key for key, case in cases.items() if not CaseStatus(str(case["status"])).live}
+    of_cases = [one for one in launched if one.case and keys.case(one.case) in ended]
+    of_spares = _given_up(launched, read_spares(tools.table, cluster))
+    _end(tools, launcher, cluster, [*of_cases, *of_spares])
 
 
 def _given_up(launched: Iterable[LaunchedInstance], pool: Iterable[Spare]) -> list[LaunchedInstance]:

@@ -10,7 +10,6 @@ from faultbridge.decide.case_moves import Rules
 from faultbridge.model.cases import Attempt, Phase, RepairAction, WaitingFor
 from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
 from faultbridge.model.log import Failures
@@ -30,66 +29,63 @@ CHECK_AHEAD = timedelta(minutes=2)
 """The capacity of a group is checked when its postponement ends sooner, so that no attempt starts without the check."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityWaits:
-    """Checks the capacity of groups in which replacements wait for it, and pages if a case waits too long.
+def check_capacity_waits(tools: StepTools, cluster: str) -> None:
+    """Page for the cases that wait too long for capacity, and check the capacity of their groups.
 
-    The checks start no attempt and write no entries: the case counts them (`capacity_checks`).
+    The checks start no attempt and write no entries: the case counts them (`capacity_checks`). Nothing is done for a
+    cluster that Faultbridge does not repair.
     """
-
-    tools: StepTools
-
-    def __call__(self, cluster: str) -> None:
-        """Process the cases of a cluster that wait for capacity, if Faultbridge repairs the cluster."""
-        rules, now, failures = rules_of(self.tools.rulebook, cluster), self.tools.clock.now(), Failures()
-        if not rules.config.repairs:
-            return
-        rows = [row for row in shard_rows(self.tools.table, rules.config, QUEUE) if row.get("waiting_for") == _CAPACITY]
-        waiting = [read_queued(rules.config, row) for row in rows]
-        limit = rules.policy.limits.page_waiting_after
-        for queued, row in zip(waiting, rows, strict=True):
-            if "capacity_since" in row and now >= from_text(str(row["capacity_since"])) + limit:
-                with failures.collect(f"paging for {queued.key.stream}"):
-                    self.tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
-        control = items.read_control(cluster, self.tools.table.get(keys.cluster_control(cluster)))
-        for queued in _first_of_each_group(waiting) if not control.paused else ():
-            until = control.no_capacity_until.get(queued.group or "")
-            if until is not None and now < until <= now + CHECK_AHEAD:
-                with failures.collect(f"checking the capacity for {queued.key.stream}"):
-                    self._check(queued, rules, until)
-        if failures.first_error is not None:
-            raise failures.first_error
-
-    def _check(self, queued: QueuedCase, rules: Rules, until: datetime) -> None:
-        """Ask the sources of capacity on behalf of the next attempt of a case, and record the answer for its group.
-
-        `until` is the end of the group's postponement. A case that may try now stays the first of its group.
-        """
-        state = self.tools.append.read(queued.key)
-        case, group = state.live_case, state.placement.group
-        instance = state.incarnation.instance_id if state.incarnation else None
-        if group is None or case is None or case.status is not CaseStatus.QUEUED or instance is None:
-            return
-        number = case.attempts + 1
-        attempt = replace(case, attempts=number, attempt=Attempt(number, Phase.ADMITTED))
-        request = StepRequest(sources.NAME, queued.key, case.id, number)
-        context = StepContext(self.tools, request, rules, replace(state, case=attempt))
-        found = sources.CapacityCheck(ask_sources(context, instance, group))
-        if found.only_a_launch_shows:
-            return
-        if found.is_dry:
-            self.tools.append(queued.key, _count_check, actor=Actor.DISPATCH)
-        sources.mark_group(context, until=until + sources.DRY_FOR if found.is_dry else context.now)
+    rules, now, failures = rules_of(tools.rulebook, cluster), tools.clock.now(), Failures()
+    if not rules.config.repairs:
+        return
+    rows = [
+        row for row in shard_rows(tools.table, rules.config, QUEUE) if row.get("waiting_for") == WaitingFor.CAPACITY
+    ]
+    waiting = [read_queued(rules.config, row) for row in rows]
+    limit = rules.policy.limits.page_waiting_after
+    for queued, row in zip(waiting, rows, strict=True):
+        if "capacity_since" in row and now >= from_text(str(row["capacity_since"])) + limit:
+            with failures.collect(f"paging for {queued.key.stream}"):
+                tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
+    control = items.read_control(cluster, tools.table.get(keys.cluster_control(cluster)))
+    for queued in _first_of_each_group(waiting) if not control.paused else ():
+        until = control.no_capacity_until.get(queued.group or "")
+        if until is not None and now < until <= now + CHECK_AHEAD:
+            with failures.collect(f"checking the capacity for {queued.key.stream}"):
+                _check_capacity(tools, queued, rules, until)
+    if failures.first_error is not None:
+        raise failures.first_error
 
 
-_CAPACITY = WaitingFor.CAPACITY.value
+def _check_capacity(tools: StepTools, queued: QueuedCase, rules: Rules, until: datetime) -> None:
+    """Ask the sources of capacity on behalf of the next attempt of a case, and record the answer for its group.
+
+    `until` is the end of the group's postponement. A case that may try now stays the first of its group.
+    """
+    state = tools.append.read(queued.key)
+    case, group = state.live_case, state.placement.group
+    instance = state.incarnation.instance_id if state.incarnation else None
+    if group is None or case is None or case.status is not CaseStatus.QUEUED or instance is None:
+        return
+    number = case.attempts + 1
+    attempt = replace(case, attempts=number, attempt=Attempt(number, Phase.ADMITTED))
+    request = StepRequest(sources.NAME, queued.key, case.id, number)
+    context = StepContext(tools, request, rules, replace(state, case=attempt))
+    capacity = sources.CapacityCheck(ask_sources(context, instance, group))
+    if capacity.only_a_launch_shows:
+        return
+    if capacity.is_dry:
+        tools.append(queued.key, _count_check, actor=Actor.DISPATCH)
+    sources.mark_group(context, until=until + sources.DRY_FOR if capacity.is_dry else context.now)
 
 
 def _first_of_each_group(waiting: Iterable[QueuedCase]) -> Iterable[QueuedCase]:
-    replacements = [one for one in waiting if one.repair_action is RepairAction.REPLACE_NODE]
+    replacements = [queued for queued in waiting if queued.repair_action is RepairAction.REPLACE_NODE]
     # In the order of admission: a case that has never tried precedes the others of its priority.
-    replacements.sort(key=lambda one: (one.priority, one.not_before is not None, one.not_before or one.since, one.case))
-    return {one.group: one for one in reversed(replacements)}.values()
+    replacements.sort(
+        key=lambda case: (case.priority, case.not_before is not None, case.not_before or case.since, case.case)
+    )
+    return {queued.group: queued for queued in reversed(replacements)}.values()
 
 
 def _count_check(state: NodeState, now: datetime) -> Transition:

@@ -28,7 +28,8 @@ from faultbridge.record.verify import Verified, Verify
 from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.incidents.changes import IncidentOrders
-from faultbridge.repair.jobs.reports import MAX_REPORT, RecordReport
+from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.repair.jobs.reports import MAX_REPORT, record_report
 from faultbridge.repair.registry.documents import (
     Document,
     case_document,
@@ -121,7 +122,7 @@ class JobHandlers:
 
     directory: Views
     jobs: JobViews
-    record_report: RecordReport
+    recorded: Jobs
     paging: Paging
     clock: Clock
 
@@ -144,7 +145,7 @@ class JobHandlers:
         request.check_parameters()
         report = request.json_body(MAX_REPORT)
         self.directory.cluster(request.cluster)
-        return self._document(self.record_report(request.cluster, report))
+        return self._document(record_report(self.recorded, request.cluster, report))
 
     def show(self, request: Request) -> Document:
         """Show one job by its id. For an id that contains `/` or `%`, use `listJobs` with `id`."""

@@ -24,9 +24,9 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
     """
     records = event.get("Records")
     synced = (
-        installation.registry.inventory_events(map(_provider_event, records))
+        installation.registry.inventory_events.sync_named_groups(map(_provider_event, records))
         if records
-        else installation.registry.inventory()
+        else installation.registry.inventory.sync_all()
     )
     counts = {
         "NodesAdded": sum(len(one.added) for one in synced),

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 def replacement(event: Mapping[str, Any], installation: Installation) -> dict[str, str]:
     """Run one step of a repair attempt, and return its outcome."""
-    result = installation.repair.step_runner(event, event.get("token"))
+    result = installation.repair.step_runner.run_step(event, event.get("token"))
     emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
     return result

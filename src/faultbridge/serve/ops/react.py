@@ -21,8 +21,8 @@ from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import MAX_ADMITTING, Dispatch
 from faultbridge.repair.incidents.correlate import Correlate
-from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import IsolateMany
+from faultbridge.repair.isolate import Isolate, IsolationResult
+from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.jobs.job_impact import JobImpact
 
 MAX_ISOLATING, MAX_RECORDING_IMPACT = timedelta(seconds=40), timedelta(seconds=20)
@@ -52,7 +52,7 @@ class React:
 
     correlate: Correlate
     breakers: Breakers
-    isolate: IsolateMany
+    isolate: Isolate
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
@@ -84,19 +84,19 @@ class React:
         """Run the steps for one cluster; `clusters`, the size of the batch, divides the time limits."""
         correlated = False
         with failures.collect(f"updating the incidents of {cluster}"):
-            self.correlate(cluster, cause)
+            self.correlate.update_incidents(cluster, cause)
             correlated = True
         with failures.collect(f"updating the breakers of {cluster}"):
-            self.breakers(cluster, cause)
+            self.breakers.update(cluster, cause)
         with failures.collect(f"isolating nodes of {cluster}"):
             self._isolate(cluster, nodes, failures, MAX_ISOLATING / clusters)
         with failures.collect(f"recording job impact in {cluster}"):
             self._record_job_impact(cluster, nodes, failures, MAX_RECORDING_IMPACT / clusters)
         with failures.collect(f"updating the status of {cluster}"):
-            self.rollup(cluster, cause)
+            self.rollup.update(cluster, cause)
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster, MAX_ADMITTING / clusters)
+                self.dispatch.admit_cases(cluster, MAX_ADMITTING / clusters)
 
     def _isolate(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
         """Isolate those of the nodes whose case requires it; start no isolation after `limit` has passed.
@@ -106,7 +106,7 @@ class React:
         delay other entries, so the rest is left to the sweep.
         """
         until, isolated = self.reads.clock.now() + limit, 0
-        for names, isolate in self.isolate(cluster, nodes).items():
+        for names, isolate in prepare_isolations(self.isolate, cluster, nodes).items():
             if self.reads.clock.now() >= until:
                 reason = f"isolating nodes took more than {_seconds(limit)} seconds; nodes isolated: {isolated}"
                 log_cause("isolation_interrupted", reason=reason, level=logging.WARNING, cluster=cluster)
@@ -125,7 +125,7 @@ class React:
                 log_cause("job_impact_left_to_sweep", reason=reason, level=logging.WARNING, cluster=cluster)
                 return
             with failures.collect(f"recording job impact of {key.node}"):
-                self.job_impact(key)
+                self.job_impact.record(key)
 
 
 def _seconds(time: timedelta) -> str:

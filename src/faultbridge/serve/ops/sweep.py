@@ -38,17 +38,20 @@ from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import query_all, shard_rows
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult, ReleaseLeakedSlots
+from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt, release_leaked_slots
+from faultbridge.repair.attempt.step_context import StepTools
+from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.incidents.correlate import Correlate, Intake
-from faultbridge.repair.isolate_many import IsolateMany
+from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.jobs.job_impact import JobImpact
-from faultbridge.repair.jobs.resume import ResumeJobs
-from faultbridge.repair.spares.reconcile import ReconcileSpares
-from faultbridge.repair.successor.unused import EndUnusedLaunches
-from faultbridge.repair.successor.waits import CapacityWaits
+from faultbridge.repair.jobs.resume import record_resumable_jobs
+from faultbridge.repair.spares.reconcile import reconcile_spares
+from faultbridge.repair.successor.unused import end_unused_launches
+from faultbridge.repair.successor.waits import check_capacity_waits
 from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance, report_missing_heartbeats
 
@@ -209,7 +212,7 @@ class TickNode:
 
     append: Append
     rulebook: Rulebook
-    recover_attempts: RecoverAttempts
+    step_runner: StepRunner
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
         """End the expired waiting periods, approval requests and conditions of one node.
@@ -225,7 +228,7 @@ class TickNode:
 
         self.append(key, pass_time, actor=Actor.SWEEP)
         result.ticked += 1
-        recovered = self.recover_attempts(key)
+        recovered = recover_attempt(self.step_runner, key)
         if recovered is not RecoveryResult.NOTHING:
             result.recovered_attempts[recovered.value] = result.recovered_attempts.get(recovered.value, 0) + 1
 
@@ -243,15 +246,11 @@ class ClusterSteps:
     tick_node: TickNode
     correlate: Correlate
     breakers: Breakers
-    isolate: IsolateMany
+    isolate: Isolate
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
-    resume_jobs: ResumeJobs
-    release_leaked_slots: ReleaseLeakedSlots
-    reconcile_spares: ReconcileSpares
-    end_unused_launches: EndUnusedLaunches
-    capacity_waits: CapacityWaits
+    tools: StepTools
     has_callbacks: Callable[[str], bool]
     compare_peers: Callable[[str], object] = lambda _cluster: None
 
@@ -264,18 +263,18 @@ class ClusterSteps:
         """
         correlated = False
         with failures.collect(f"updating the incidents of {cluster}"):
-            self.correlate(cluster, intake=result.intake)
+            self.correlate.update_incidents(cluster, intake=result.intake)
             correlated = True
         with failures.collect(f"updating the breakers of {cluster}"):
-            self.breakers(cluster)
+            self.breakers.update(cluster)
         with failures.collect(f"releasing leaked slots of {cluster}"):
-            result.released_slots += len(self.release_leaked_slots(cluster))
+            result.released_slots += len(release_leaked_slots(self.table, cluster))
         with failures.collect(f"reconciling the spares of {cluster}"):
-            self.reconcile_spares(cluster)
+            reconcile_spares(self.tools, cluster)
         with failures.collect(f"terminating unused launches of {cluster}"):
-            self.end_unused_launches(cluster)
+            end_unused_launches(self.tools, cluster)
         with failures.collect(f"checking the capacity that cases of {cluster} wait for"):
-            self.capacity_waits(cluster)
+            check_capacity_waits(self.tools, cluster)
         with failures.collect(f"opening postponed cases of {cluster}"):
             self._open_postponed(cluster, result)
         with failures.collect(f"isolating nodes of {cluster}"):
@@ -283,15 +282,15 @@ class ClusterSteps:
         with failures.collect(f"recording job impact in {cluster}"):
             self._record_job_impact(cluster, failures)
         with failures.collect(f"resuming jobs of {cluster}"):
-            self.resume_jobs(cluster)
+            record_resumable_jobs(self.job_impact.jobs, cluster)
         with failures.collect(f"looking for job callbacks of {cluster}"):
             if self.has_callbacks(cluster):
                 result.with_callbacks.append(cluster)
         with failures.collect(f"updating the status of {cluster}"):
-            result.node_counts[cluster] = dict(self.rollup(cluster).counts)
+            result.node_counts[cluster] = dict(self.rollup.update(cluster).counts)
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster)
+                self.dispatch.admit_cases(cluster)
         with failures.collect(f"comparing the nodes of {cluster}"):
             self.compare_peers(cluster)
 
@@ -311,7 +310,7 @@ class ClusterSteps:
         serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
         requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
         nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
-        for names, isolate in self.isolate(cluster, nodes).items():
+        for names, isolate in prepare_isolations(self.isolate, cluster, nodes).items():
             # An orchestrator that does not respond costs seconds for each node.
             if limit.is_over():
                 return
@@ -326,7 +325,7 @@ class ClusterSteps:
         rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.missed(cluster, rows):
             with failures.collect(f"recording job impact of {key.node}"):
-                self.job_impact(key)
+                self.job_impact.record(key)
 
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from faultbridge.repair.jobs.job_impact import JobImpact
     from faultbridge.repair.jobs.jobs import Jobs
     from faultbridge.repair.jobs.progress import JobProgress
-    from faultbridge.repair.jobs.report_records import RecordReportRecord
-    from faultbridge.repair.jobs.reports import RecordReport
-    from faultbridge.repair.jobs.resume import ResumeJobs
-    from faultbridge.repair.jobs.verdicts import RecordVerdict
     from faultbridge.serve.wiring.installation import Installation
 
 
@@ -33,19 +29,11 @@ class JobTracking:
         return Jobs(self.installation.ledger.append)
 
     @cached_property
-    def report(self) -> RecordReport:
-        """Return the service that records job reports, such as those from the HTTP API."""
+    def api_jobs(self) -> Jobs:
+        """Return the service that records job reports; the sweep stores the job ids in the states of nodes."""
         from faultbridge.repair.jobs.jobs import Jobs
-        from faultbridge.repair.jobs.reports import RecordReport
 
-        return RecordReport(Jobs(self.installation.ledger.append, marks_nodes=False))
-
-    @cached_property
-    def record_report(self) -> RecordReportRecord:
-        """Return the service that records the job reports in raw records from the queue."""
-        from faultbridge.repair.jobs.report_records import RecordReportRecord
-
-        return RecordReportRecord(self.report)
+        return Jobs(self.installation.ledger.append, marks_nodes=False)
 
     @cached_property
     def progress(self) -> JobProgress:
@@ -62,22 +50,8 @@ class JobTracking:
         return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
 
     @cached_property
-    def verdict(self) -> RecordVerdict:
-        """Return the service that records verdicts on jobs: why a job failed, and whether it may restart."""
-        from faultbridge.repair.jobs.verdicts import RecordVerdict
-
-        return RecordVerdict(self.jobs.writer)
-
-    @cached_property
     def impact(self) -> JobImpact:
         """Return the service that adds the faults of a node to the records of its jobs."""
         from faultbridge.repair.jobs.job_impact import JobImpact
 
-        return JobImpact(self.installation.ledger.append, self.jobs)
-
-    @cached_property
-    def resume(self) -> ResumeJobs:
-        """Return the service that reports which ended jobs may resume."""
-        from faultbridge.repair.jobs.resume import ResumeJobs
-
-        return ResumeJobs(self.installation.ledger.append, self.jobs)
+        return JobImpact(self.jobs)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from faultbridge.model.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from faultbridge.repair.spares.reconcile import ReconcileSpares
     from faultbridge.serve.ops.backlog import Backlog
     from faultbridge.serve.ops.react import React
     from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
@@ -31,7 +30,7 @@ class Operations:
         return React(
             of.incidents.correlate,
             repair.breakers,
-            repair.isolate_many,
+            repair.isolate,
             repair.cluster_status,
             repair.dispatch,
             of.jobs.impact,
@@ -41,12 +40,11 @@ class Operations:
     @cached_property
     def sweep(self) -> Sweep:
         """Return the service that performs due and unfinished work each minute."""
-        from faultbridge.repair.attempt.recovery import RecoverAttempts
         from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
         from faultbridge.serve.ops.sweep import Sweep, TickNode
 
         of, ports, repair = self.installation, self.installation.ports, self.installation.repair
-        tick_node = TickNode(of.ledger.append, of.rules.rulebook, RecoverAttempts(repair.step_runner))
+        tick_node = TickNode(of.ledger.append, of.rules.rulebook, repair.step_runner)
         return Sweep(
             table=of.table,
             clock=ports.clock,
@@ -56,16 +54,13 @@ class Operations:
             probe=ProbeInstance(repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
-            deliver_callbacks=of.jobs.deliver_callbacks,
+            deliver_callbacks=of.jobs.deliver_callbacks.deliver,
             check_progress=of.jobs.progress.check,
         )
 
     def _cluster_steps(self, tick_node: TickNode) -> ClusterSteps:
         from faultbridge.decode.data.detectors import detectors
-        from faultbridge.repair.attempt.recovery import ReleaseLeakedSlots
         from faultbridge.repair.findings.compare_peers import ComparePeers
-        from faultbridge.repair.successor.unused import EndUnusedLaunches
-        from faultbridge.repair.successor.waits import CapacityWaits
         from faultbridge.serve.ops.sweep import ClusterSteps
 
         of, repair = self.installation, self.installation.repair
@@ -74,27 +69,14 @@ class Operations:
             tick_node=tick_node,
             correlate=of.incidents.correlate,
             breakers=repair.breakers,
-            isolate=repair.isolate_many,
+            isolate=repair.isolate,
             rollup=repair.cluster_status,
             dispatch=repair.dispatch,
             job_impact=of.jobs.impact,
-            resume_jobs=of.jobs.resume,
-            release_leaked_slots=ReleaseLeakedSlots(of.table),
-            reconcile_spares=self.reconcile_spares,
-            end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
-            capacity_waits=CapacityWaits(repair.step_runner.tools),
+            tools=repair.step_runner.tools,
             has_callbacks=of.jobs.deliver_callbacks.has_waiting,
-            compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
+            compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()).compare,
         )
-
-    @cached_property
-    def reconcile_spares(self) -> ReconcileSpares:
-        """Return the service that keeps the spare pools."""
-        from faultbridge.repair.spares.pool import SparePool
-        from faultbridge.repair.spares.reconcile import ReconcileSpares
-
-        of = self.installation
-        return ReconcileSpares(SparePool(of.table, of.ports.clock), of.repair.step_runner.tools)
 
     @cached_property
     def backlog(self) -> Backlog:

@@ -97,7 +97,6 @@ class Registry:
         from faultbridge.repair.registry.inventory_sync import SyncInventory
         from faultbridge.repair.registry.provider_check import ProviderCheck
         from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-        from faultbridge.repair.registry.retirement import RetireReplaced
 
         of = self.installation
         ports = of.ports
@@ -109,7 +108,7 @@ class Registry:
             detection,
             ports.inventories,
             check,
-            RetireReplaced(self.retirement),
+            self.retirement,
             ports.node_listing,
         )
 
@@ -168,7 +167,9 @@ class Ingestion:
         return RecordCanary(of.ports.table, of.ports.clock, of.stack)(record)
 
     def _record_job_report(self, record: RawRecord) -> Outcome:
-        return self.installation.jobs.record_report(record)
+        from faultbridge.repair.jobs.reports import record_report_record
+
+        return record_report_record(self.installation.jobs.api_jobs, record)
 
     @cached_property
     def heartbeat_log(self) -> HeartbeatLog:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from faultbridge.repair.incidents.changes import IncidentChanges, IncidentOrders
     from faultbridge.repair.incidents.correlate import Correlate
     from faultbridge.repair.isolate import Isolate
-    from faultbridge.repair.isolate_many import IsolateMany
-    from faultbridge.repair.node_orders import NodeOrders, OptOut
+    from faultbridge.repair.node_orders import NodeOrders
     from faultbridge.serve.wiring.installation import Installation
 
 
@@ -56,13 +55,6 @@ class Repair:
         return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, permits)
 
     @cached_property
-    def isolate_many(self) -> IsolateMany:
-        """Return the service that keeps new work off several nodes."""
-        from faultbridge.repair.isolate_many import IsolateMany
-
-        return IsolateMany(self.isolate)
-
-    @cached_property
     def cluster_status(self) -> ClusterRollup:
         """Return the service that computes the status of clusters."""
         from faultbridge.repair.cluster_status import ClusterRollup
@@ -90,17 +82,10 @@ class Repair:
 
     @cached_property
     def node_orders(self) -> NodeOrders:
-        """Return the service that executes operators' orders about nodes: replace, quarantine, return."""
+        """Return the service that executes operators' orders about nodes: replace, quarantine, return, ignore."""
         from faultbridge.repair.node_orders import NodeOrders
 
         return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
-
-    @cached_property
-    def opt_out(self) -> OptOut:
-        """Return the service that excludes nodes from repairs and ends their exclusion."""
-        from faultbridge.repair.node_orders import OptOut
-
-        return OptOut(self.installation.ledger.append, self.installation.rules.rulebook)
 
     @cached_property
     def step_runner(self) -> StepRunner:
@@ -161,7 +146,7 @@ class Incidents:
         Shared reads, which can be up to five seconds old, are not used.
         """
         self.installation.table.forget()
-        self.correlate(cluster)
+        self.correlate.update_incidents(cluster)
 
     @cached_property
     def orders(self) -> IncidentOrders:

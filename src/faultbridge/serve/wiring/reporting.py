@@ -123,7 +123,7 @@ class ApiAnswers:
             clock=of.ports.clock,
             paging=paging,
             hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(of.ledger.append), offender_odds()),
-            jobs=JobHandlers(Views(table), JobViews(table), of.jobs.report, paging, of.ports.clock),
+            jobs=JobHandlers(Views(table), JobViews(table), of.jobs.api_jobs, paging, of.ports.clock),
         )
 
 

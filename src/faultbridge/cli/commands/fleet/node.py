@@ -363,7 +363,7 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
             "replace": partial(node_orders.replace, instance=shown),
             "quarantine": node_orders.quarantine,
             "return": node_orders.return_node,
-            "retire": session.application.registry.retirement,
+            "retire": session.application.registry.retirement.retire,
         }
         ordered = orders[verb](key, OperatorOrder(session.operator, reason))
         show_effect(session, ordered)
@@ -394,12 +394,9 @@ def ignore_node(
     end: Annotated[bool, typer.Option("--end", help="Stop ignoring the node now.")] = False,
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
-    key, order, ignore = (
-        NodeKey(cluster, node),
-        OperatorOrder(session.operator, reason),
-        session.application.repair.opt_out,
-    )
+    key, order = NodeKey(cluster, node), OperatorOrder(session.operator, reason)
+    orders = session.application.repair.node_orders
     at = parse_future_time(until, session.now())
     if at is not None and end:
         raise typer.BadParameter("conflicting options: --until and --end; give one of them")
-    session.show_one(node_document(ignore.end(key, order) if end else ignore(key, order, at)), NODE)
+    session.show_one(node_document(orders.end_ignore(key, order) if end else orders.ignore(key, order, at)), NODE)

@@ -231,7 +231,9 @@ def explain_job(
         _check_readable(evidence, len(inputs))
     document = explained(session, evidence, book, ranks, recorded)
     if request.record and request.cluster and request.job:
-        session.application.jobs.verdict(request.cluster, request.job, document)
+        from faultbridge.repair.jobs.verdicts import record_verdict
+
+        record_verdict(session.application.jobs.jobs.writer, request.cluster, request.job, document)
     if not session.prints_table:
         session.show_one(document, {})
         return

@@ -55,6 +55,7 @@ def recover(
     serve a node.
     """
     from faultbridge.record.recover import RecoverTable
+    from faultbridge.repair.spares.reconcile import drop_taken_spares
 
     # The stack is found first, so that the question names the stack whose table changes.
     application, kept = session.application, session.application.ports
@@ -66,7 +67,7 @@ def recover(
     not_checked: list[str] = []
     for cluster in done.clusters:
         try:
-            dropped += application.ops.reconcile_spares.drop_taken(cluster)
+            dropped += drop_taken_spares(application.repair.step_runner.tools, cluster)
         except (Misconfigured, Transient) as error:  # such as a missing permission of the operator
             not_checked.append(f"{cluster}: {error}")
     counts = {"epoch": done.epoch, "streams": done.streams, "already": done.already}
