@@ -201,9 +201,7 @@ docs-version: setup $(DOCS_STAMP) ## build the documentation of one version into
 .PHONY: docs-check
 docs-check: docs machines ## build strictly, check links, and run the commands of the tutorial and how-to pages
 	@$(MAKE) --no-print-directory docs-version VERSION=dev
-	@$(BIN)/python -m infra.docs.links build/versions
 	@$(BIN)/python -m infra.docs.generate --check
-	@$(BIN)/python -m infra.docs.links build/site
 	@$(BIN)/pytest -q -m "nightly or not nightly" tests/docs
 
 .PHONY: screenshots

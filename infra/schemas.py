@@ -1,6 +1,6 @@
-"""Generates the event schemas and their reference page, and checks or releases them.
+"""Generates the event schemas, and checks or releases them.
 
-python -m infra.schemas            write schemas/ and docs/reference/events.md
+python -m infra.schemas            write schemas/
 python -m infra.schemas --check    print each problem that the gate finds; exit 1 if there is one
 python -m infra.schemas --release  also add the schemas and samples to the manifest, permanently
 
@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 from faultbridge.model.events.envelope import Event, EventStub, UntypedEvent
 from faultbridge.model.events.json_schema import EVENT_MODELS, error_line, open_schema, problems, validator_of
 from faultbridge.model.events.reading import read, upcast
-from infra.docs.events import reference_page
 
 # The folder schemas/: generated and released schemas, samples, and the manifest.
 #
@@ -401,7 +400,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = SchemaFolder(options.root / "schemas")
     if options.check:
         return _check(folder)
-    _write(folder, options.root / "docs" / "reference" / "events.md")
+    _write(folder)
     if options.release:
         sys.stdout.writelines(f"released {key}\n" for key in folder.release())
     return 0
@@ -413,8 +412,8 @@ def _check(folder: SchemaFolder) -> int:
     return 1 if found else 0
 
 
-def _write(folder: SchemaFolder, page: Path) -> None:
-    for path, text in [*folder.generated(), (page, reference_page())]:
+def _write(folder: SchemaFolder) -> None:
+    for path, text in folder.generated():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 

@@ -1,62 +1,98 @@
-"""Generates the reference of fault codes from the packaged fault catalog."""
+"""Generates the reference of fault codes from the packaged fault catalog: a finder, and one page a family."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from faultbridge.decode import data
 from infra.docs.markdown import code, page, table
 
+FOLDER = "catalog/"
 FAMILIES = {
-    "agent": "Agents and tools on the node",
-    "cloud": "The cloud provider",
+    "xid": "GPU driver: Xid",
+    "sxid": "NVSwitch: SXid",
     "dcgm": "NVIDIA DCGM",
+    "smi": "nvidia-smi",
     "host": "The host: kernel, memory, disks, heartbeat",
     "net": "Network and InfiniBand",
-    "smi": "nvidia-smi",
-    "sxid": "NVSwitch: SXid",
+    "cloud": "The cloud provider",
+    "agent": "Agents and tools on the node",
     "train": "Training jobs",
-    "xid": "GPU driver: Xid",
+    "gray": "Gray failures",
+    "operator": "Operators",
 }
 INTRODUCTION = """\
 The catalog says what each fault code means, how severe it is, and which repair action Faultbridge takes. It lists
 every public recommendation beside ours. `faultbridge catalog xid 79` prints one row with all details. A policy rule
 can replace severity and action for your clusters. A code that the catalog does not contain gets severity `error` and
-action `contact_support`.
+action `contact_support`. [How fault codes are judged](../../catalog.md) explains the method.
 
-*Ends on* lists what closes the condition. `quiet:600` means no report for 600 seconds."""
+Select a code to open its row."""
+LEGEND = """\
+*Ends on* lists what closes the condition. `quiet:600` means no report for 600 seconds. A code with a detail after `:`
+is one of several rows of the same code, where the report names a unit, a register or a cause.
+[All families](index.md)"""
 
 
-def generate() -> str:
-    """Return the reference page of all fault codes."""
+def pages() -> dict[str, Callable[[], str]]:
+    """Return the function that generates each page, by file name: the finder, and each family."""
+    made: dict[str, Callable[[], str]] = {f"{FOLDER}index.md": finder}
+    return made | {f"{FOLDER}{name}.md": partial(family, name) for name in _families()}
+
+
+def finder() -> str:
+    """Return the page that leads from a code to its row."""
+    sections = []
+    for name, rows in _families().items():
+        codes = [row.code for row in rows if ":" not in row.code]
+        links = [f"[{_short(one)}]({name}.md#{_anchor(one)})" for one in codes]
+        sections += [f"## {FAMILIES[name]}", f"[`{name}`]({name}.md): " + " · ".join(links)]
     known = data.load_catalog()
+    size = f"Catalog version: `{known.version}`. Codes: {len(known.rows)}."
+    return page("Fault codes", INTRODUCTION, *sections, size)
+
+
+def family(name: str) -> str:
+    """Return the page of all codes of a family."""
+    rows = _families()[name]
+    plain = [row for row in rows if ":" not in row.code]
+    details = [row for row in rows if ":" in row.code]
+    sections = [_codes(plain), *(["## By detail", _codes(details)] if details else [])]
+    return page(FAMILIES[name], LEGEND, *sections)
+
+
+def _families() -> dict[str, list[Any]]:
+    """Return the rows of the catalog by family, in the order of their codes."""
     families: dict[str, list[Any]] = defaultdict(list)
-    for row in known.rows.values():
+    for row in sorted(data.load_catalog().rows.values(), key=lambda row: _order(row.code)):
         families[row.code.partition(".")[0]].append(row)
-    sections = [f"Catalog version: `{known.version}`. Codes: {sum(map(len, families.values()))}."]
-    for family, rows in sorted(families.items()):
-        sections.append(f"## {FAMILIES.get(family, family)}")
-        sections.append(_codes([row for row in rows if ":" not in row.code]))
-        details = [row for row in rows if ":" in row.code]
-        if details:
-            sections.append(f"### {family} by detail")
-            sections.append("One code has several rows where the report names a unit, a register or a cause.")
-            sections.append(_codes(details))
-    return page("Fault codes", INTRODUCTION, *sections)
+    return {name: families.pop(name) for name in FAMILIES} | families
 
 
 def _codes(rows: list[Any]) -> str:
     columns = ["code", "meaning", "severity", "action", "scope", "ends on", "public recommendations", "why we differ"]
-    return table(columns, [_row(row) for row in sorted(rows, key=lambda one: _order(one.code))])
+    return table(columns, [_row(row) for row in rows])
 
 
 def _order(name: str) -> tuple[object, ...]:
     return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in name.replace(":", ".").split("."))
 
 
+def _anchor(name: str) -> str:
+    return name.replace(".", "-").replace(":", "-")
+
+
+def _short(name: str) -> str:
+    """Return a code without its family, as Markdown text."""
+    return name.partition(".")[2].replace("_", "\\_")
+
+
 def _row(row: Any) -> tuple[str, ...]:  # noqa: ANN401 - a row of the catalog, as above
     counted = f" (counted as `{row.same_as}`)" if row.same_as else ""
     others = "; ".join(f"{one.source}: {one.says}" for one in row.recommendations)
     ends = ", ".join(row.ends_on)
-    return code(row.code) + counted, row.name, row.severity, row.action, row.scope, ends, others, row.reason
+    named = f'<a id="{_anchor(row.code)}"></a>{code(row.code)}{counted}'
+    return named, row.name, row.severity, row.action, row.scope, ends, others, row.reason

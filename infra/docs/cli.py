@@ -1,9 +1,11 @@
-"""Generates the command-line reference from the live command tree."""
+"""Generates the command-line reference from the live command tree: one page a group of commands."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from textwrap import dedent
 from typing import Any
 
@@ -12,6 +14,7 @@ from typer.main import get_command
 from faultbridge.cli.app import COMMANDS, application
 from infra.docs.markdown import page, table
 
+FOLDER = "cli/"
 INTRODUCTION = """\
 Every command has `--help` with examples. `--json` prints one JSON document, `--jsonl` prints one JSON object per line.
 Commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`, `--profile` or
@@ -24,33 +27,65 @@ question. `down`, `up --fresh` and `demo --fresh` delete only test data, so a sc
 
 Exit codes: 0 success; 1 the check that the command makes found a problem; 2 wrong usage; 65 unreadable input; 69 the
 stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
+AREAS = {
+    "offline": ("offline-commands", "Offline commands"),
+    "embedded": ("embedded-commands", "Commands of the embedded stack"),
+    "fleet": ("fleet-commands", "Commands about the whole fleet"),
+    "policy": ("policy-commands", "Policy commands"),
+    "records": ("record-commands", "Commands for records and the timeline"),
+}
+"""The page and the title of the commands without verbs, by the package of their module."""
 
 
-def generate() -> str:
-    """Return the reference page of all commands."""
-    groups = [(name, _command(name), row.help) for name, row in COMMANDS.items()]
-    summary = table(["command", "purpose"], [(f"[`{name}`](#{name})", purpose) for name, _, purpose in groups])
-    sections = [section for name, command, purpose in groups for section in _group(name, command, purpose)]
-    return page("Command line", INTRODUCTION, summary, *sections)
+def pages() -> dict[str, Callable[[], str]]:
+    """Return the function that generates each page, by file name: the overview, each noun, and the commands by area."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in COMMANDS:
+        groups[_page_of(name)].append(name)
+    made: dict[str, Callable[[], str]] = {f"{FOLDER}index.md": overview}
+    return made | {f"{FOLDER}{stem}.md": partial(group, stem, names) for stem, names in groups.items()}
 
 
+def overview() -> str:
+    """Return the page that lists all commands, with what holds for each of them."""
+    rows = []
+    for name, row in COMMANDS.items():
+        verbs = " ".join(f"[`{verb}`]({name}.md#{name}-{verb})" for verb in _verbs(name))
+        target = f"{name}.md" if verbs else f"{_page_of(name)}.md#{name}"
+        rows.append((f"[`{name}`]({target})", row.help, verbs))
+    return page("Command line", INTRODUCTION, table(["command", "purpose", "verbs"], rows))
+
+
+def group(stem: str, names: list[str]) -> str:
+    """Return the page of a noun with its verbs, or of the commands of an area."""
+    if names == [stem]:
+        return page(f"faultbridge {stem}", f"{COMMANDS[stem].help} [All commands](index.md)", *_noun(stem))
+    title = next(title for page_name, title in AREAS.values() if page_name == stem)
+    sections = [section for name in names for section in (f"## {name}", *_one(f"faultbridge {name}", _command(name)))]
+    note = "[Command line](index.md) lists all commands and the exit codes, and says how a command finds its stack."
+    return page(title, note, *sections)
+
+
+@cache
 def _command(name: str) -> Any:  # noqa: ANN401 - a click command, whose package has no public types here
     root: Any = get_command(application([name]))
     return root.commands[name]
 
 
-def _group(name: str, command: Any, purpose: str) -> Iterator[str]:  # noqa: ANN401 - as above
-    yield f"## {name}"
-    verbs = getattr(command, "commands", None)
-    if not verbs:
-        yield from _one(f"faultbridge {name}", command)
-        return
-    yield purpose
-    if command.invoke_without_command:
-        yield from _one(f"faultbridge {name}", command)
-    for verb, one in verbs.items():
-        yield f"### {name} {verb}"
-        yield from _one(f"faultbridge {name} {verb}", one)
+def _verbs(name: str) -> dict[str, Any]:
+    return getattr(_command(name), "commands", None) or {}
+
+
+def _page_of(name: str) -> str:
+    return name if _verbs(name) else AREAS[COMMANDS[name].module.partition(".")[0]][0]
+
+
+def _noun(name: str) -> Iterator[str]:
+    if _command(name).invoke_without_command:
+        yield from _one(f"faultbridge {name}", _command(name))
+    for verb, command in _verbs(name).items():
+        yield f"## {name} {verb}"
+        yield from _one(f"faultbridge {name} {verb}", command)
 
 
 def _one(path: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - as above
@@ -74,7 +109,7 @@ def _row(parameter: Any, context: Any) -> tuple[str, str]:  # noqa: ANN401 - as 
 
 def _examples(epilog: str) -> Iterator[str]:
     label, _, rest = epilog.partition(":")
-    yield f"{label}:\n"
+    yield f"{label.strip()}:\n"
     yield "```text"
     yield dedent(rest).strip()
     yield "```"

@@ -12,25 +12,25 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from infra.docs import catalog, cli, http_api, metrics, policy, rooms, settings, sources, state_machines
-from infra.docs.events import reference_page as events_page
+from infra.docs import catalog, cli, events, http_api, metrics, policy, rooms, settings, sources, state_machines
 from infra.docs.openapi import openapi_document
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli.md": cli.generate,
-    "events.md": events_page,
+    **cli.pages(),
+    **catalog.pages(),
+    **http_api.pages(),
+    "events.md": events.generate,
+    "event-parts.md": events.parts,
     "rooms.md": rooms.generate,
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
     "../../schemas/job-report/v1.json": http_api.job_report_schema,
     "metrics.md": metrics.generate,
-    "http-api.md": http_api.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
     "sources.md": sources.generate,
-    "catalog.md": catalog.generate,
     "settings.md": settings.generate,
     "node-status.md": state_machines.node,
     "case-status.md": state_machines.case,
@@ -45,10 +45,17 @@ def stale() -> list[str]:
 
 
 def write() -> None:
-    """Write every page and the schemas of policy files and reports of jobs."""
+    """Write every page and the schemas of policy files and reports of jobs; delete pages that are generated no more."""
+    for name in committed() - set(PAGES):
+        (REFERENCE / name).unlink()
     for name, make in PAGES.items():
         (REFERENCE / name).parent.mkdir(parents=True, exist_ok=True)
         (REFERENCE / name).write_text(make(), encoding="utf-8")
+
+
+def committed() -> set[str]:
+    """Return the names of all files in the folder of generated pages."""
+    return {path.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("*") if path.is_file()}
 
 
 def _committed(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from infra.docs.template import template
 INTRODUCTION = """\
 Parameters of `infra/template.yaml` configure a deployment: `sam deploy --parameter-overrides NAME=VALUE`. The template
 passes them to the functions as environment variables. Policies, mappings and clusters are data, not parameters: see the
-[policy file](../policy.md) and the [command line](cli.md)."""
+[policy file](../policy.md) and the [command line](cli/index.md)."""
 LIMITS = {"MinValue": "at least {}", "MaxValue": "at most {}", "AllowedPattern": "pattern `{}`"}
 
 

@@ -11,18 +11,13 @@ from typing import Any
 import pytest
 
 from faultbridge.model.events.json_schema import EVENT_MODELS, problems
-from infra.docs.events import reference_page
 from infra.schemas import SchemaFolder, gate, load, main, render
-from tests.events.samples import FILES, ROOT, SCHEMAS, label
+from tests.events.samples import FILES, SCHEMAS, label
 from tests.events.validate import assert_valid_event
 
 
 def test_the_committed_schemas_pass_the_gate() -> None:
     assert gate(SCHEMAS) == []
-
-
-def test_the_reference_page_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8") == reference_page()
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
