@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
 
 from faultbridge.model.errors import FaultbridgeError, Transient
 from faultbridge.record.ports import CallResult, ProviderFailure
 
+P = ParamSpec("P")
 
-def result_of(
-    action: Callable[[], CallResult],
+
+def errors_become_results(
     failure_of: Callable[[FaultbridgeError], ProviderFailure] = lambda _: ProviderFailure.PERMISSION_DENIED,
-) -> CallResult:
-    """Run `action`, and return its result; a FaultbridgeError becomes a failed result.
+) -> Callable[[Callable[P, CallResult]], Callable[P, CallResult]]:
+    """Decorate a change of a node or a job in an external system: a FaultbridgeError becomes a failed result.
 
-    `action` changes a node or a job in an external system. A Transient error becomes TIMEOUT with `no_response` set.
-    `failure_of` returns the failure for any other FaultbridgeError; by default, this failure is PERMISSION_DENIED.
+    A Transient error becomes TIMEOUT with `no_response` set. `failure_of` returns the failure for any other error.
     """
-    try:
-        return action()
-    except Transient as error:
-        return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
-    except FaultbridgeError as error:
-        return CallResult(failure_of(error), str(error))
+
+    def decorate(action: Callable[P, CallResult]) -> Callable[P, CallResult]:
+        @wraps(action)
+        def act(*args: P.args, **kwargs: P.kwargs) -> CallResult:
+            try:
+                return action(*args, **kwargs)
+            except Transient as error:
+                return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+            except FaultbridgeError as error:
+                return CallResult(failure_of(error), str(error))
+
+        return act
+
+    return decorate

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
-from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.adapters.http_post import post_json
 from faultbridge.adapters.kubernetes.orchestrator import connections, failure_of
 from faultbridge.adapters.slurm.access import HeadNode, Scontrol
@@ -29,23 +29,18 @@ class JobTopic:
     that is repeated within five minutes. A standard topic does neither.
     """
 
+    ordered = True
+
     def __init__(self, clients: Clients, topic: str) -> None:
         self._clients, self._topic = clients, topic
 
-    @property
-    def ordered(self) -> bool:
-        """Return True: events of a cluster are published in order, so that a FIFO topic can keep the order."""
-        return True
-
+    @errors_become_results()
     def deliver(self, notice: JobNotice) -> CallResult:
         """Publish the event to the topic; message attributes contain the event id, the cluster and the job id.
 
         The result is TIMEOUT after a temporary error. The result is PERMISSION_DENIED if no topic is configured, or if
         SNS refuses the event.
         """
-        return result_of(lambda: self._publish(notice))
-
-    def _publish(self, notice: JobNotice) -> CallResult:
         if not self._topic:
             raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
         names = {"event_id": notice.event_id, "cluster": notice.cluster.cluster, "job_id": notice.job_id}
@@ -76,14 +71,12 @@ class JobWebhook:
       by a newline, and then the body. Faultbridge's own webhook accepts signatures of this format.
     """
 
+    ordered = True
+
     def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:
         self._read_document, self._clock = read_document, clock
 
-    @property
-    def ordered(self) -> bool:
-        """Return True: the events of a cluster are posted in order, so a failed post delays later posts."""
-        return True
-
+    @errors_become_results()
     def deliver(self, notice: JobNotice) -> CallResult:
         """Post the event to the webhook.
 
@@ -91,9 +84,6 @@ class JobWebhook:
         may try again. After any other status of 300 or more, or if no valid webhook is configured for the cluster, the
         result is PERMISSION_DENIED, which is final.
         """
-        return result_of(lambda: self._post(notice))
-
-    def _post(self, notice: JobNotice) -> CallResult:
         url, secret = self._address(notice.cluster.cluster)
         body = notice.event.encode()
         headers = self._headers(url, secret, body) | {"X-Faultbridge-Event-Id": notice.event_id}
@@ -136,14 +126,12 @@ class JobAnnotation:
     The job id has the form `NAMESPACE/NAME`.
     """
 
+    ordered = False
+
     def __init__(self, clients: Clients) -> None:
         self._connect = connections(clients)
 
-    @property
-    def ordered(self) -> bool:
-        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
-        return False
-
+    @errors_become_results(failure_of)
     def deliver(self, notice: JobNotice) -> CallResult:
         """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
 
@@ -153,12 +141,9 @@ class JobAnnotation:
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")
-        return result_of(lambda: self._annotate(notice, *named.groups()), failure_of)
-
-    def _annotate(self, notice: JobNotice, namespace: str, name: str) -> CallResult:
         from faultbridge.adapters.kubernetes.client import annotate_job
 
-        annotate_job(self._connect(notice.cluster), namespace, name, {ANNOTATION: notice.event_id})
+        annotate_job(self._connect(notice.cluster), named[1], named[2], {ANNOTATION: notice.event_id})
         return CallResult(reason=f"Job {notice.job_id} is annotated with {ANNOTATION}")
 
 
@@ -175,14 +160,12 @@ class SlurmRequeue:
     Other jobs do not change, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
     """
 
+    ordered = False
+
     def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
         self._connect = connect
 
-    @property
-    def ordered(self) -> bool:
-        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
-        return False
-
+    @errors_become_results()
     def deliver(self, notice: JobNotice) -> CallResult:
         """Requeue a job that failed, timed out or was preempted; release a job held after its failure.
 
@@ -194,7 +177,7 @@ class SlurmRequeue:
         """
         if not SLURM_JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
-        return result_of(lambda: self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id))
+        return self._resume(Scontrol(self._connect(notice.cluster)), notice.job_id)
 
     def _resume(self, scontrol: Scontrol, job_id: str) -> CallResult:
         found = scontrol.job(job_id)

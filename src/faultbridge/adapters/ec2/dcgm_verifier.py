@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
@@ -13,10 +13,11 @@ from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import hardware_of
-from faultbridge.decode.verification import NONE_IGNORED, GpuProcesses, occupants
+from faultbridge.decode.dcgm.diag import TestResult
+from faultbridge.decode.verification import NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected, Transient, Unverifiable
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.faults import ComponentType
 from faultbridge.record.ports import ObjectStore, Verdict, Verification
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
@@ -29,67 +30,6 @@ STATUSES: Mapping[str, Verdict] = {
     "Cancelled": Verdict.UNKNOWN,
     "TimedOut": Verdict.UNKNOWN,
 }
-
-
-class DiagTest(Protocol):
-    """The result of one DCGM test on one or more devices."""
-
-    @property
-    def test(self) -> str:
-        """Return the name of the test."""
-
-    @property
-    def components(self) -> tuple[Hashable, ...]:
-        """Return the devices that were tested."""
-
-    @property
-    def category(self) -> str:
-        """Return the category of the test in the report, such as `Deployment` or `Hardware`."""
-
-    @property
-    def outcome(self) -> str:
-        """Return the outcome of the test, in lower case: `pass`, `fail`, `warn` or `skip`."""
-
-    @property
-    def hardware(self) -> bool:
-        """Return whether a failure of the test is one of hardware: unless all its errors are about settings."""
-
-    @property
-    def line(self) -> str:
-        """Return one line of text with the test, its devices, its outcome and its errors."""
-
-
-class DeepResult(Protocol):
-    """The result of one of the further tests, which run after the DCGM diagnostics."""
-
-    @property
-    def passed(self) -> bool | None:
-        """Return True if the test passed, False if it failed, and None if it gave no usable result."""
-
-    @property
-    def line(self) -> str:
-        """Return one line of text with the test, its result and the measured values."""
-
-
-class DeepTests(Protocol):
-    """Further tests, which run after the DCGM diagnostics at high verification levels."""
-
-    def script(self, level: int) -> Sequence[str]:
-        """Return the shell script lines that run the further tests of a level; empty if the level has none."""
-
-    def seconds(self, level: int) -> int:
-        """Return the time limit, in seconds, for all further tests of a level together."""
-
-    def refusal(self, instance_type: str) -> str:
-        """Return why an instance of this type can never pass the further tests; empty if an instance can pass."""
-
-    def read(
-        self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
-    ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Split the output of the command into the DCGM report and the result of each further test.
-
-        `instance_type` and `efa_interfaces` select the expected results. Each is None if EC2 does not report it.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +55,13 @@ class SsmDcgmVerifier:
         *,
         level: int,
         timeout_seconds: int,
-        read_report: Callable[[bytes], Sequence[DiagTest]],
+        read_report: Callable[[bytes], Sequence[TestResult]],
         output: OutputBucket | None = None,
-        deep: DeepTests | None = None,
+        deep: DeepChecks | None = None,
         processes: GpuProcesses = NONE_IGNORED,
     ) -> None:
-        self._clients = clients
-        self._deep = deep
-        self._level = level
-        self._timeout_seconds = timeout_seconds
-        self._read_report = read_report
+        self._clients, self._level, self._timeout_seconds = clients, level, timeout_seconds
+        self._read_report, self._deep = read_report, deep
         self._output, self._processes = output, processes
 
     def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
@@ -207,7 +144,7 @@ class SsmDcgmVerifier:
         return Verification(verdict, (*findings_of(tests), *lines), report, gpus_of(tests), level)
 
 
-def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
+def verdict_of(tests: Sequence[TestResult], level: int) -> Verdict:
     """Return the verdict for the tests of a DCGM report.
 
     A hardware failure means FAILED. PASSED requires at least one device, and that every device passed a test. Any other
@@ -229,17 +166,16 @@ def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN
 
 
-def gpus_of(tests: Sequence[DiagTest]) -> int:
+def gpus_of(tests: Sequence[TestResult]) -> int:
     """Return the number of different GPUs in the tests of a report."""
-    components = {one for test in tests for one in test.components if isinstance(one, Component)}
-    return sum(one.type is ComponentType.GPU for one in components)
+    return sum(one.type is ComponentType.GPU for one in {one for test in tests for one in test.components})
 
 
-def _is_deployment_check(test: DiagTest) -> bool:
+def _is_deployment_check(test: TestResult) -> bool:
     return not DEPLOYMENT.isdisjoint({test.category.lower(), test.test.lower()})
 
 
-def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
+def findings_of(tests: Sequence[TestResult]) -> tuple[str, ...]:
     """Return one line per test that failed or gave a warning, in the order of the report."""
     return tuple(test.line for test in tests if test.outcome in {"fail", "warn"})
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Protocol
 
 from botocore.exceptions import ClientError
 
@@ -18,10 +17,9 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
 from faultbridge.adapters.ec2 import commands as ssm_commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
-from faultbridge.adapters.ec2.dcgm_verifier import DeepResult
 from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_in, hardware_of, live_instances
 from faultbridge.adapters.ec2.launch import STACK_TAG
-from faultbridge.decode.verification import occupants
+from faultbridge.decode.verification import DeepResult, PeerChecks, occupants
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.log import log_cause
@@ -144,53 +142,6 @@ MAX_PEERS = 4
 """Maximum number of peers with which one instance is tested."""
 
 
-class PeerDecision(Protocol):
-    """The decision about an instance after the tests with all peers so far."""
-
-    @property
-    def passed(self) -> bool | None:
-        """Return True if the instance passed, False if it failed, and None while the tests are undecided."""
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return one line of text for each peer."""
-
-    @property
-    def failures(self) -> int:
-        """Return the number of peers with which the tests failed."""
-
-
-class PeerTests(Protocol):
-    """Tests between two instances, which both run the same script."""
-
-    @property
-    def seconds(self) -> int:
-        """Return the time limit of all tests together, in seconds."""
-
-    def script(self, server: str) -> Sequence[str]:
-        """Return the lines of the shell script that both instances run.
-
-        `server` is the address of the instance that acts as the server.
-        """
-
-    def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return one result for all tests, from the command output of the instance that acts as the client.
-
-        A test that is optional at `level` is left out if its tools are not installed. `instance_type` and
-        `efa_interfaces` select the expected results. Each is None if EC2 does not report it.
-        """
-
-    def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of tests whose command did not run to completion, with the reason."""
-
-    def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
-        """Return the decision about the instance from the results with all peers so far.
-
-        Each result contains the peer's instance id, whether the tests passed (None: no usable result), and a line of
-        text.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class _Round:
     """One round of tests: the instance id of the peer, and the id of the SSM command to both instances."""
@@ -207,7 +158,7 @@ class SsmPairVerifier:
     """
 
     def __init__(
-        self, clients: Clients, *, deep: Verifier, level: int, tests: PeerTests, peers: Ec2Peers, leases: PeerLeases
+        self, clients: Clients, *, deep: Verifier, level: int, tests: PeerChecks, peers: Ec2Peers, leases: PeerLeases
     ) -> None:
         self._clients, self._deep, self._level = clients, deep, level
         self._tests, self._peers, self._leases = tests, peers, leases
@@ -268,10 +219,8 @@ class SsmPairVerifier:
         return replace(deep, findings=(*deep.findings, *lines))
 
     def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
-        prefix = _comment(operation, "")
-        sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
-        commands: dict[str, str] = {}
-        for command, comment in sent:
+        prefix, commands = _comment(operation, ""), dict[str, str]()
+        for command, comment in ssm_commands.sent(self._clients.ssm, instance_id, prefix):
             commands.setdefault(comment.removeprefix(prefix), command)
         return [_Round(peer, command) for peer, command in commands.items()]
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from faultbridge.model.instances import Instance
@@ -79,42 +79,56 @@ class EksOrchestrator:
     The Kubernetes client is imported on first use.
     """
 
+    applicable = True
+
     def __init__(self, clients: Clients, clock: Clock) -> None:
         self._connect = connections(clients)
         self._clock = clock
         self._node_clients: dict[int, NodeClient] = {}
 
-    @property
-    def applicable(self) -> bool:
-        """Return True: the cluster has an orchestrator, so cordons and drains apply to it."""
-        return True
-
+    @errors_become_results(failure_of)
     def cordon(self, node: ClusterNode) -> CallResult:
         """Make the node unschedulable, and add Faultbridge's isolation taint and label."""
-        return result_of(lambda: self._cordon(node), failure_of)
+        from faultbridge.adapters.kubernetes.nodes import isolation_patch
 
+        self._node_client(node).patch(node, isolation_patch)
+        return CallResult(reason="cordoned")
+
+    @errors_become_results(failure_of)
     def discourage(self, node: ClusterNode) -> CallResult:
         """Add Faultbridge's taint with the effect `PreferNoSchedule`, unless the node is isolated."""
-        return result_of(lambda: self._discourage(node), failure_of)
+        from faultbridge.adapters.kubernetes.nodes import preference_patch
 
+        self._node_client(node).patch(node, preference_patch)
+        return CallResult(reason="other nodes are preferred")
+
+    @errors_become_results(failure_of)
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Remove Faultbridge's taint and isolation, and make the node schedulable.
 
         A node that was already cordoned before Faultbridge isolated it stays cordoned, and the reason in the result
         states this. A node that Faultbridge did not isolate does not change.
         """
-        return result_of(lambda: self._uncordon(node), failure_of)
+        from faultbridge.adapters.kubernetes.nodes import release_patch, stays_cordoned
 
+        before = self._node_client(node).patch(node, release_patch)
+        return CallResult(
+            reason="stays cordoned: it was cordoned before the isolation" if stays_cordoned(before) else "uncordoned"
+        )
+
+    @errors_become_results(failure_of)
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; returns TIMEOUT while pods still run.
+        """Evict the pods of the node; returns TIMEOUT while pods still run. No eviction starts after the deadline."""
+        from faultbridge.adapters.kubernetes.nodes import evict_all
 
-        No eviction starts after the deadline.
-        """
-        return result_of(lambda: self._drain(node, deadline), failure_of)
+        return self._remaining(node, lambda api, name: evict_all(api, name, self._clock.now(), deadline))
 
+    @errors_become_results(failure_of)
     def idle(self, node: ClusterNode) -> CallResult:
         """Return TIMEOUT while pods run for which a drain would have to wait. No pod is evicted."""
-        return result_of(lambda: self._idle(node), failure_of)
+        from faultbridge.adapters.kubernetes.nodes import running_pods
+
+        return self._remaining(node, running_pods)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if the node's condition `Ready` is true, and FAILED if it has another status.
@@ -128,36 +142,6 @@ class EksOrchestrator:
         if ready is None:
             return CheckResult.UNKNOWN
         return CheckResult.PASSED if ready == "True" else CheckResult.FAILED
-
-    def _cordon(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.nodes import isolation_patch
-
-        self._node_client(node).patch(node, isolation_patch)
-        return CallResult(reason="cordoned")
-
-    def _discourage(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.nodes import preference_patch
-
-        self._node_client(node).patch(node, preference_patch)
-        return CallResult(reason="other nodes are preferred")
-
-    def _uncordon(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.nodes import release_patch, stays_cordoned
-
-        before = self._node_client(node).patch(node, release_patch)
-        return CallResult(
-            reason="stays cordoned: it was cordoned before the isolation" if stays_cordoned(before) else "uncordoned"
-        )
-
-    def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        from faultbridge.adapters.kubernetes.nodes import evict_all
-
-        return self._remaining(node, lambda api, name: evict_all(api, name, self._clock.now(), deadline))
-
-    def _idle(self, node: ClusterNode) -> CallResult:
-        from faultbridge.adapters.kubernetes.nodes import running_pods
-
-        return self._remaining(node, running_pods)
 
     def _remaining(
         self, node: ClusterNode, remaining_pods: Callable[[Kubernetes, str], list[RemainingPod]]
@@ -179,36 +163,20 @@ class EksOrchestrator:
         return self._node_clients.setdefault(id(api), NodeClient(api))
 
 
-NOT_APPLICABLE = CallResult(reason="not applicable: the cluster has no orchestrator")
-
-
 class NoOrchestrator:
     """The Orchestrator of a cluster that has no orchestrator: its calls do nothing, and no call fails."""
 
-    @property
-    def applicable(self) -> bool:
-        """Return False: the cluster has no orchestrator, so cordons and drains do not apply to it."""
-        return False
+    applicable = False
 
     def cordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Do nothing, and return that a cordon does not apply to this cluster."""
-        return NOT_APPLICABLE
+        """Do nothing, and return that no action of an orchestrator applies to this cluster."""
+        return CallResult(reason="not applicable: the cluster has no orchestrator")
 
-    def discourage(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Do nothing, and return that a preference for other nodes does not apply to this cluster."""
-        return NOT_APPLICABLE
-
-    def uncordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Do nothing, and return that an uncordon does not apply to this cluster."""
-        return NOT_APPLICABLE
+    discourage = uncordon = idle = cordon
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:  # noqa: ARG002 - the port's signature
         """Do nothing, and return that a drain does not apply to this cluster."""
-        return NOT_APPLICABLE
-
-    def idle(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
-        """Return that this check does not apply: no orchestrator lists the work of the cluster."""
-        return NOT_APPLICABLE
+        return self.cordon(node)
 
     def readiness(self, node: ClusterNode) -> CheckResult:  # noqa: ARG002 - the port's signature
         """Return UNKNOWN, because no orchestrator reports whether the node is ready."""

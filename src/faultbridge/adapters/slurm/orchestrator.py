@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from faultbridge.adapters.call_results import result_of
+from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.adapters.slurm.rest import SlurmJob, SlurmOperations
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import ClusterConfig
@@ -43,33 +43,48 @@ class SlurmOrchestrator:
     `cordon` and `uncordon` return NOT_FOUND if Slurm has no usable record of the node.
     """
 
+    applicable = True
+
     def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
         self._connect, self._clock = connect, clock
 
-    @property
-    def applicable(self) -> bool:
-        """Return True: the cluster has an orchestrator, so cordons and drains apply to it."""
-        return True
-
+    @errors_become_results()
     def cordon(self, node: ClusterNode) -> CallResult:
         """Drain the node in Slurm, so that no new job starts on it.
 
         A drain that Faultbridge did not start stays as it is. If Faultbridge drained the node for another instance or
         case, the reason of the drain changes to the present instance and case.
         """
-        return result_of(lambda: self._cordon(node))
+        slurm, found, others = self._find(node)
+        if found is None:
+            return _not_found(others)
+        if _is_drained(found) and not _is_ours(found):
+            return CallResult(reason=f"already drained: {found.reason}")
+        if not _is_drained(found) or found.reason != reason_of(node):
+            slurm.drain(found.name, reason_of(node))
+        return CallResult(reason="drained")
 
     def discourage(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
         """Do nothing: Slurm has no preference that prevents no job."""
         return CallResult(reason="not applicable: Slurm cannot prefer other nodes")
 
+    @errors_become_results()
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Resume the node if the reason of its drain names Faultbridge and the node's present instance.
 
         A node that was drained for another reason stays drained, and the result quotes the reason of the drain.
         """
-        return result_of(lambda: self._uncordon(node))
+        slurm, found, others = self._find(node)
+        if found is None:
+            return _not_found(others)
+        if not _is_drained(found):
+            return CallResult(reason="not drained")
+        if not _drained_for(found, node):
+            return CallResult(reason=f"stays drained: {found.reason or 'no reason was given'}")
+        slurm.resume(found.name)
+        return CallResult(reason="resumed")
 
+    @errors_become_results()
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Requeue the jobs of the node if the cluster allows it; returns TIMEOUT while jobs run on the node.
 
@@ -77,11 +92,22 @@ class SlurmOrchestrator:
         node is drained in Slurm. The result is still TIMEOUT in the call that requeues jobs. A node of which Slurm has
         no usable record counts as drained.
         """
-        return result_of(lambda: self._drain(node, deadline))
+        slurm, found, _ = self._find(node)
+        if found is None:
+            return CallResult(reason="not a node of the cluster: no jobs to drain")
+        jobs = slurm.jobs(found.name)
+        if node.cluster.slurm_requeue and _is_drained(found) and self._clock.now() < deadline:
+            for job in jobs:
+                slurm.requeue(job)
+        return _work(jobs)
 
+    @errors_become_results()
     def idle(self, node: ClusterNode) -> CallResult:
         """Return TIMEOUT while jobs run on the node. No job is requeued."""
-        return result_of(lambda: self._idle(node))
+        slurm, found, _ = self._find(node)
+        if found is None:
+            return CallResult(reason="not a node of the cluster: no jobs run there")
+        return _work(slurm.jobs(found.name))
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return FAILED if Slurm reports the node as down or not responding, PASSED if it is up.
@@ -93,43 +119,6 @@ class SlurmOrchestrator:
         if found is not None and ("*" in found.state or not states.isdisjoint(_LOST)):
             return CheckResult.FAILED
         return CheckResult.UNKNOWN if states.isdisjoint(_UP) else CheckResult.PASSED
-
-    def _cordon(self, node: ClusterNode) -> CallResult:
-        slurm, found, others = self._find(node)
-        if found is None:
-            return _not_found(others)
-        if _is_drained(found) and not _is_ours(found):
-            return CallResult(reason=f"already drained: {found.reason}")
-        if not _is_drained(found) or found.reason != reason_of(node):
-            slurm.drain(found.name, reason_of(node))
-        return CallResult(reason="drained")
-
-    def _uncordon(self, node: ClusterNode) -> CallResult:
-        slurm, found, others = self._find(node)
-        if found is None:
-            return _not_found(others)
-        if not _is_drained(found):
-            return CallResult(reason="not drained")
-        if not _drained_for(found, node):
-            return CallResult(reason=f"stays drained: {found.reason or 'no reason was given'}")
-        slurm.resume(found.name)
-        return CallResult(reason="resumed")
-
-    def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        slurm, found, _ = self._find(node)
-        if found is None:
-            return CallResult(reason="not a node of the cluster: no jobs to drain")
-        jobs = slurm.jobs(found.name)
-        if node.cluster.slurm_requeue and _is_drained(found) and self._clock.now() < deadline:
-            for job in jobs:
-                slurm.requeue(job)
-        return _work(jobs)
-
-    def _idle(self, node: ClusterNode) -> CallResult:
-        slurm, found, _ = self._find(node)
-        if found is None:
-            return CallResult(reason="not a node of the cluster: no jobs run there")
-        return _work(slurm.jobs(found.name))
 
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
         """Return the Slurm operations, Slurm's record of the node, and the names of unusable records.
