@@ -15,7 +15,7 @@ P = ParamSpec("P")
 def errors_become_results(
     failure_of: Callable[[FaultbridgeError], ProviderFailure] = lambda _: ProviderFailure.PERMISSION_DENIED,
 ) -> Callable[[Callable[P, CallResult]], Callable[P, CallResult]]:
-    """Decorate a change of a node or a job in an external system: a FaultbridgeError becomes a failed result.
+    """Decorate a change of a node or job elsewhere: a FaultbridgeError becomes a failed result.
 
     A Transient error becomes TIMEOUT with `no_response` set. `failure_of` returns the failure for any other error.
     """

@@ -36,11 +36,7 @@ class JobTopic:
 
     @errors_become_results()
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Publish the event to the topic; message attributes contain the event id, the cluster and the job id.
-
-        The result is TIMEOUT after a temporary error. The result is PERMISSION_DENIED if no topic is configured, or if
-        SNS refuses the event.
-        """
+        """Publish the event, with its id, its cluster and the job id as message attributes."""
         if not self._topic:
             raise Misconfigured("no topic is configured; set the parameter JobTopicArn")
         names = {"event_id": notice.event_id, "cluster": notice.cluster.cluster, "job_id": notice.job_id}
@@ -78,12 +74,7 @@ class JobWebhook:
 
     @errors_become_results()
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Post the event to the webhook.
-
-        After HTTP 429, HTTP 5xx, a missing response or another temporary error, the result is TIMEOUT, and the caller
-        may try again. After any other status of 300 or more, or if no valid webhook is configured for the cluster, the
-        result is PERMISSION_DENIED, which is final.
-        """
+        """Post the event; HTTP 429, 5xx and no response give TIMEOUT, any other failure PERMISSION_DENIED."""
         url, secret = self._address(notice.cluster.cluster)
         body = notice.event.encode()
         headers = self._headers(url, secret, body) | {"X-Faultbridge-Event-Id": notice.event_id}
@@ -121,10 +112,7 @@ JOB_ID = re.compile(rf"({_NAME})/({_NAME})")
 
 
 class JobAnnotation:
-    """A JobCallback that sets an annotation on Kubernetes Jobs (`batch/v1`) and changes nothing else.
-
-    The job id has the form `NAMESPACE/NAME`.
-    """
+    """A JobCallback that only annotates Kubernetes Jobs (`batch/v1`); the job id is `NAMESPACE/NAME`."""
 
     ordered = False
 
@@ -133,11 +121,7 @@ class JobAnnotation:
 
     @errors_become_results(failure_of)
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
-
-        Returns a failed result if the annotation could not be set. The failure is NOT_FOUND if the job id does not have
-        the form `NAMESPACE/NAME`, or if the Kubernetes cluster has no Job with this name.
-        """
+        """Set `faultbridge/resumable` of the Job to the event's id; NOT_FOUND without such a Job."""
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")
@@ -155,10 +139,7 @@ HELD_AFTER_FAILURE = "job_requeued_in_held_state"
 
 
 class SlurmRequeue:
-    """A JobCallback that requeues failed jobs in Slurm, and releases jobs that Slurm requeued and holds.
-
-    Other jobs do not change, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
-    """
+    """A JobCallback that requeues failed jobs, and releases jobs that Slurm requeued and holds; no others."""
 
     ordered = False
 

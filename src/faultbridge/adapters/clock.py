@@ -6,10 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """A Clock that reads the system time.
-
-    Only tests of the embedded stack set `offset_seconds`, which is added to the system time.
-    """
+    """A Clock of the system time; `offset_seconds` is only for tests of the embedded stack."""
 
     def __init__(self, offset_seconds: int = 0) -> None:
         self._offset = timedelta(seconds=offset_seconds)

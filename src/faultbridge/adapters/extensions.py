@@ -28,20 +28,13 @@ class Parts(Mapping[str, Part], Generic[Part]):
     """
 
     def __init__(self, kind: str, protocol: type[Any], builtin: Mapping[str, Part], surroundings: Surroundings) -> None:
-        """Store the built-in adapters, and the values with which extensions are checked and built.
-
-        An extension must have every public method and property of the class `protocol`. Each extension receives
-        `surroundings` when it is built.
-        """
+        """Store the built-in adapters, and the protocol and surroundings of the extensions."""
         self._group, self._protocol = f"{PREFIX}{kind}", protocol
         self._builtin, self._surroundings = builtin, surroundings
         self._loaded: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        """Return the adapter of this name; an extension is loaded and built on first use.
-
-        Raises KeyError if no adapter has this name, and Misconfigured if the extension cannot be loaded.
-        """
+        """Return an adapter; raises KeyError without it, Misconfigured if its extension cannot be loaded."""
         if name in self._builtin:
             return self._builtin[name]
         if name not in self._loaded:

@@ -28,10 +28,7 @@ PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a request: seconds for the TCP connection (`connect`), and for all after it (`total`).
-
-    `body` is the maximum length of the response's body in bytes. The caller of `limited_connection` enforces `body`.
-    """
+    """Limits of a request: seconds to connect, seconds for all after it, and bytes of the response."""
 
     connect: float
     total: float

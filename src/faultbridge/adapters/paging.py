@@ -1,9 +1,4 @@
-"""Send pages through SNS, PagerDuty and chats.
-
-Read in this order:
-
-- `adapters.http_post`: one HTTP post, and which of its errors are retried
-"""
+"""Send pages through SNS, PagerDuty and chats."""
 
 from __future__ import annotations
 
@@ -28,10 +23,9 @@ ATTRIBUTES = 10
 
 
 class SnsPager:
-    """A Pager with one SNS topic per urgency, so that subscribers choose which pages alert them.
+    """A Pager with one topic per urgency; `form_topics` has additional topics, for both urgencies.
 
-    `form_topics` maps a page format, such as that of chats, to an additional topic. An additional topic receives the
-    pages of both urgencies. Its subscriptions can filter by the message attribute `urgency`.
+    Subscriptions of those topics can filter by the message attribute `urgency`.
     """
 
     def __init__(
@@ -47,9 +41,8 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page to the topic of its urgency, and its page formats to their additional topics.
+        """Publish the page and its further formats; returns the message id of the topic of its urgency.
 
-        A page format without an additional topic is skipped. Returns the message id from the topic of the urgency.
         Raises ValueError if the page has no `default` body, or more than ten attributes.
         """
         if "default" not in page.bodies:
@@ -77,11 +70,7 @@ class SnsPager:
 
 
 def subject_line(text: str) -> str:
-    """Return a subject that SNS accepts: one line of 1 to 100 printable ASCII characters.
-
-    A character that is not ASCII becomes a question mark, because a page with a changed subject is better than no page.
-    A longer subject is cut, and an empty subject becomes `(no subject)`.
-    """
+    """Return a subject that SNS accepts: one line of 1 to 100 printable ASCII characters, `?` for others."""
     plain = "".join(letter if letter.isascii() else "?" for letter in " ".join(text.split()))
     shown = "".join(letter for letter in plain if letter.isprintable()).strip() or "(no subject)"
     return shown if len(shown) <= SUBJECT_CHARACTERS else shown[: SUBJECT_CHARACTERS - 3] + "..."
@@ -95,19 +84,13 @@ PAGERDUTY_DETAIL_TYPE = "Page"
 
 
 class BusPagerDuty:
-    """A Pager that publishes each page as a PagerDuty event on the bus.
-
-    A rule of the bus forwards the event to PagerDuty through an EventBridge API destination.
-    """
+    """A Pager that puts PagerDuty events on the bus; a rule forwards them to an API destination."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the PagerDuty event on the bus, and return the key of the page.
-
-        The EventBridge connection adds the routing key. Raises Transient if the bus does not accept the event.
-        """
+        """Publish the event, to which the EventBridge connection adds the routing key."""
         detail = json.dumps({"pagerduty": json.loads(page.forms[PageFormat.PAGERDUTY].body), **page.attributes})
         failed = self._bus.put([BusEvent(page.key, PAGERDUTY_DETAIL_TYPE, detail)])
         if failed:
@@ -123,11 +106,7 @@ class HttpPagerDuty:
         self._routing_key = routing_key
 
     def send(self, page: PageMessage) -> str:
-        """Send the event to PagerDuty, and return the key of the page.
-
-        Raises Transient for HTTP 429, HTTP 5xx and a missing response, and Misconfigured for any other status of 300 or
-        more.
-        """
+        """Send the event to PagerDuty; raises Transient for HTTP 429, 5xx and no response, else Misconfigured."""
         event = json.loads(page.forms[PageFormat.PAGERDUTY].body) | {"routing_key": self._routing_key().decode()}
         post_json("PagerDuty", self._url, json.dumps(event).encode(), page=page.key)
         return page.key
@@ -150,10 +129,7 @@ class BusChats:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page for each chat service, and return the key of the page.
-
-        Raises Transient if the bus does not accept the page for one of the chat services.
-        """
+        """Publish the page for each chat service; raises Transient if the bus does not accept one of them."""
         failed = self._bus.put(
             [BusEvent(f"{page.key}:{name}", CHAT_DETAIL_TYPE, _detail(page, name)) for name in SERVICES]
         )
@@ -173,9 +149,9 @@ class ChatWebhooks:
         self._read_addresses = read_addresses
 
     def post(self, detail: Mapping[str, Any]) -> bool:
-        """Post one page to the chat service that `detail` names; returns False without a configured address.
+        """Post a page to the chat service that `detail` names; returns False without a configured address.
 
-        Raises Transient or Misconfigured if the page could not be posted. The caller must then call again.
+        Raises Transient or Misconfigured if the page could not be posted: the caller must call again.
         """
         service, page = str(detail["service"]), str(detail["page"])
         address = self._address(service, str(detail["urgency"]))
@@ -209,20 +185,13 @@ PAGE_SOURCE = "pager"
 
 
 class AllChannels:
-    """A Pager that sends each page through several channels.
-
-    If one channel fails, the other channels still send the page. The call then raises the error, so that the caller
-    sends the page again through all channels.
-    """
+    """A Pager of several channels; if one fails, the others still send, and the page is repeated."""
 
     def __init__(self, channels: Sequence[Pager]) -> None:
         self._channels = channels
 
     def send(self, page: PageMessage) -> str:
-        """Send the page through all channels; returns the message id of the first channel.
-
-        Raises the first error if any channel failed.
-        """
+        """Send the page through all channels; returns the first message id, or raises the first error."""
         sent, failed = [], []
         for channel in self._channels:
             try:
@@ -235,11 +204,7 @@ class AllChannels:
 
 
 def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
-    """Return a pager for all configured channels.
-
-    Raises Misconfigured for an invalid PagerDuty setting. Valid settings are an empty text, `bus`, an https URL, and an
-    http URL on 127.0.0.1.
-    """
+    """Return a pager for all channels; PagerDuty is empty, `bus`, or a URL (https, or http on 127.0.0.1)."""
     topics = {PageFormat.ALARM: settings.pagerduty_topic, PageFormat.CHAT: settings.chat_topic}
     channels: list[Pager] = [
         SnsPager(

@@ -23,10 +23,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-    """Return a boto3 client that calls an embedded stack at the endpoints in `environment`.
-
-    The Region and the credentials also come from `environment`, not from the current process.
-    """
+    """Return a boto3 client for the endpoints, Region and credentials in `environment`."""
     import boto3
     from botocore.config import Config
 
@@ -85,20 +82,13 @@ def ensure_topic(state: StackState, name: str) -> str:
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Return the JSON object in an AWS attribute; {} for an empty text or JSON that is no object.
-
-    Raises ValueError for a text that is not JSON.
-    """
+    """Return the JSON object in an AWS attribute, {} without one; raises ValueError for other text."""
     parsed = json.loads(text) if text else {}
     return parsed if isinstance(parsed, dict) else {}
 
 
 def http_call(url: str, body: object = None, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
-    """Send a GET request, or a POST request if there is a body, and return the JSON response.
-
-    Raises `Transient` if the emulator does not respond, or responds with an error or without JSON. `timeout` is in
-    seconds.
-    """
+    """Send a GET request, or POST with a body, and return the JSON response; raises Transient without one."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 - always http on loopback
         url, data=data, headers={"Content-Type": "application/json", **(headers or {})}

@@ -37,13 +37,10 @@ def create_fleet(
     environment: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Create an Auto Scaling group of `size` GPU instances, and return the instance ids in launch order.
+    """Create an Auto Scaling group of GPU instances, and return the instance ids in launch order.
 
-    - A group that already has instances is not changed. A group without instances gets `size` instances of the type in
-      its launch template.
-    - A new group gets a tag that permits the stack `stack` to repair its instances, and the given `tags`.
-    - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, they are those of
-      the stack with the name `stack`. The call raises `Misconfigured` if that stack is not started and deployed.
+    A group that already has instances is not changed. The group gets a tag that permits the stack to repair it, and the
+    given `tags`. `environment` is by default that of the stack; raises `Misconfigured` if it is not deployed.
     """
     aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
     if not aimed:
@@ -81,7 +78,6 @@ def _create_group(
 
 
 def _max_size(size: int) -> int:
-    """Return `size` + 1, because a successor may be launched before the old instance is terminated."""
     return size + 1
 
 
@@ -93,21 +89,16 @@ def _group_instances(scaling: Any, group: str) -> list[str] | None:  # noqa: ANN
 def set_command_output(
     endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None
 ) -> None:
-    """Set the result of all later commands on an instance, except restarts and uploads of log bundles.
+    """Set the result of later commands on an instance, except restarts and uploads of log bundles.
 
-    `endpoint` is the URL of the compute plane. `heal_instance` and `reset_faults` remove the result. If `until` is
-    `reset` or `reboot`, the next such restart of the instance also removes it.
+    `heal_instance`, `reset_faults` and, if given, the restart `until` (`reset` or `reboot`) remove the result.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     http_call(f"{endpoint}/faultbridge/command-output", body)
 
 
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
-    """Make all later diagnostics of an instance fail.
-
-    Diagnostics pass again after `heal_instance`. If `until` is `reset` or `reboot`, diagnostics also pass again after
-    the next such restart of the instance.
-    """
+    """Make diagnostics of an instance fail until `heal_instance` or the restart `until`."""
     set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
 
 
@@ -122,20 +113,13 @@ def make_next_instance_bad(endpoint: str) -> None:
 
 
 def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:
-    """Remove or restore the capacity of an instance type in a zone.
-
-    When capacity is restored, Auto Scaling groups launch their missing instances.
-    """
+    """Remove or restore the capacity of an instance type in a zone; groups then launch what is missing."""
     body = {"instance_type": instance_type, "zone": zone, "available": available}
     http_call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
 
 
 def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
-    """Set the capacity reservations that `DescribeCapacityReservations` lists.
-
-    Each reservation has the form in which `DescribeCapacityReservations` returns it. Launches do not use the
-    reservations.
-    """
+    """Set the reservations that `DescribeCapacityReservations` lists; launches do not use them."""
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 
 
@@ -145,20 +129,12 @@ def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None
 
 
 def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
-    """Configure the fake Kubernetes API of an EKS cluster.
-
-    The settings are `pods`, `budgets` (disruption budgets), `register_taints` (taints of new nodes) and `reachable`
-    (False makes the API fail).
-    """
+    """Configure the fake API of an EKS cluster: `pods`, `budgets`, `register_taints`, `reachable`."""
     http_call(f"{endpoint}/faultbridge/kubernetes-cluster", {"cluster": cluster, **settings})
 
 
 def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
-    """Configure a fake HyperPod cluster.
-
-    The settings are `faulty` (instance ids that fail checks), `capacity` (False makes replacements fail) and
-    `node_recovery`.
-    """
+    """Configure a fake HyperPod cluster: `faulty` instance ids, `capacity`, `node_recovery`."""
     http_call(f"{endpoint}/faultbridge/hyperpod-cluster", {"cluster": cluster, **settings})
 
 

@@ -68,10 +68,7 @@ def is_free(port: int) -> bool:
 
 
 def choose_ports(*, prefer_default: bool = True) -> Ports:
-    """Choose a port for each emulator.
-
-    Use the default port of an emulator if `prefer_default` is True and the port is free, else any free port.
-    """
+    """Choose for each emulator its default port, if that is preferred and free, else any free port."""
     with ExitStack() as reserved:
         # Both sockets stay bound until both ports are known, so that the system cannot return one port twice.
         sockets = [reserved.enter_context(socket.socket()) for _ in range(2)]
@@ -135,11 +132,7 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
 
 
 def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
-    """Return the environment of SAM CLI: the user's variables and the endpoints of the stack.
-
-    The user's AWS variables are left out. The user's other variables, such as those of a proxy, are kept, because SAM
-    CLI may download packages.
-    """
+    """Return SAM CLI's environment: the user's, for downloads, without AWS variables, and the endpoints."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {
         **inherited,
@@ -156,10 +149,7 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
 
 
 def host_architecture() -> str:
-    """Return the processor architecture of this computer, as Lambda names it: `arm64` or `x86_64`.
-
-    The Lambda functions of an embedded stack run on this architecture.
-    """
+    """Return the architecture of this computer, and so of the functions: `arm64` or `x86_64`."""
     return "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64"
 
 

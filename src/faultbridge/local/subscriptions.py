@@ -29,10 +29,7 @@ class QueueSubscription:
     subscriptions: tuple[str, ...] = ()
 
     def collect(self, enough: Callable[[list[dict[str, Any]]], bool], seconds: float) -> list[dict[str, Any]]:
-        """Receive messages until `enough(messages)` is true or the time limit in seconds is reached.
-
-        Returns the received messages.
-        """
+        """Receive and return messages until `enough(messages)` is true or the seconds are over."""
         found: list[dict[str, Any]] = []
         until = time.monotonic() + seconds
         while not enough(found) and time.monotonic() < until:

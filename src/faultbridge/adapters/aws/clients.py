@@ -74,11 +74,7 @@ Observer = Callable[[str, str], None]
 
 
 def new_session(region: str | None = None, profile: str | None = None) -> Session:
-    """Return a session with a region and a profile.
-
-    A parameter that is None comes from the environment variables or the AWS configuration file. The variable AWS_REGION
-    is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only AWS_DEFAULT_REGION.
-    """
+    """Return a session; AWS_REGION, which botocore does not read, precedes AWS_DEFAULT_REGION."""
     session = Session(profile=profile)
     region = region or os.environ.get("AWS_REGION")
     if region:
@@ -88,28 +84,18 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
 
 
 class _ModelLoader(Loader):
-    """Loads the models of AWS services, and lists the services faster than botocore's own loader.
-
-    To list the services, botocore's own loader reads the folder of each of its 400 services.
-    """
+    """Lists the services without reading the folder of each of botocore's 400 services."""
 
     @instance_cache
     def list_available_services(self, _type: str) -> list[str]:
-        """Return the names of all services.
-
-        Each service has a folder of its own. botocore's own loader omits a service whose folder has no file of the type
-        `_type`. Here the service is included, and an error is raised only when botocore reads the missing file.
-        """
+        """Return the names of all services: each has a folder of its own."""
         folders = (folder for folder in map(Path, self.search_paths) if folder.is_dir())
         # `os.scandir` already states what is a folder, so no further call per service is needed.
         return sorted({one.name for folder in folders for one in os.scandir(folder) if one.is_dir()})
 
 
 def _model_loader(data_path: str | None) -> Loader:
-    """Return a loader that searches service models in the folders of `data_path` before those of botocore.
-
-    `data_path` is the value of the variable AWS_DATA_PATH, or None if the variable is not set.
-    """
+    """Return a loader that searches the folders of the variable AWS_DATA_PATH before those of botocore."""
     folders = [os.path.expandvars(folder) for folder in data_path.split(os.pathsep)] if data_path else []
     return _ModelLoader(extra_search_paths=[str(Path(folder).expanduser()) for folder in folders])
 
@@ -183,10 +169,7 @@ class Clients:
         return region
 
     def for_role(self, role: ProviderRole | None) -> Clients:
-        """Return clients with the credentials of a role in another account; without a role, return `self`.
-
-        The credentials are renewed before they expire.
-        """
+        """Return clients with the self-renewing credentials of a role in another account; None means `self`."""
         if role is None:
             return self
         if role not in self._role_clients:
@@ -205,10 +188,7 @@ class Clients:
         return self._make_session()
 
     def _options(self, service: str, attempts: int) -> dict[str, Any]:
-        """Return the botocore options of one client: endpoint, time-outs and attempts per call.
-
-        `service` is the suffix of the service's endpoint variable, such as `EC2` in `AWS_ENDPOINT_URL_EC2`.
-        """
+        """Return the botocore options of a client; `service` is the suffix of its endpoint variable, as `EC2`."""
         service_endpoint = os.environ.get(f"AWS_ENDPOINT_URL_{service}")
         emulated = service_endpoint or self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL")
         return {

@@ -26,19 +26,13 @@ SESSION_NAME = "faultbridge"
 
 
 def caller_arn(clients: Clients) -> str:
-    """Return the ARN of the AWS principal whose credentials the clients use.
-
-    The call needs no IAM permission.
-    """
+    """Return the ARN of the AWS principal whose credentials the clients use; needs no IAM permission."""
     with translated("reading the caller's identity"):
         return clients.sts.get_caller_identity()["Arn"]
 
 
 def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
-    """Return a session with the credentials of a role.
-
-    The client `sts`, which has the credentials of Faultbridge's own account, assumes the role.
-    """
+    """Return a session with the credentials of a role, which `sts`, a client of our own account, assumes."""
     session = new_session(region)
     session.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
     return session

@@ -43,10 +43,7 @@ Typed = dict[str, Any]
 
 
 def to_typed(value: Value) -> Typed:
-    """Return a Python value as DynamoDB's typed JSON; raises TypeError for an unsupported type.
-
-    A float is not supported, because it cannot always be read back exactly.
-    """
+    """Return a value as typed JSON; raises TypeError for a float, which cannot be read back exactly."""
     if value is None:
         return {"NULL": True}
     if isinstance(value, bool):
@@ -65,10 +62,7 @@ def to_typed(value: Value) -> Typed:
 
 
 def from_typed(typed: Mapping[str, Any]) -> Value:
-    """Return a Python value from DynamoDB's typed JSON.
-
-    Raises ValueError for a type that `to_typed` never writes.
-    """
+    """Return a value from typed JSON; raises ValueError for a type that `to_typed` never writes."""
     ((kind, value),) = typed.items()
     if kind in _SIMPLE:
         return _SIMPLE[kind](value)
@@ -84,10 +78,7 @@ def from_typed(typed: Mapping[str, Any]) -> Value:
 
 
 def _packed(value: bytes | str) -> Packed:
-    """Return a binary attribute, which contains compressed data, as a `Packed` value.
-
-    boto3 passes the attribute as bytes. Lambda passes it as base64 text in stream records.
-    """
+    """Return compressed data: boto3 passes it as bytes, Lambda as base64 text in stream records."""
     return Packed(base64.b64decode(value) if isinstance(value, str) else value)
 
 
@@ -114,10 +105,7 @@ def to_token(last: Mapping[str, Any] | None) -> str | None:
 
 
 def from_token(token: str) -> dict[str, Typed]:
-    """Return the last key of the previous page from a pagination token.
-
-    Raises ValueError if the token is invalid.
-    """
+    """Return the last key of the previous page; raises ValueError for an invalid pagination token."""
     try:
         plain = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return {str(name): {"S": str(value)} for name, value in plain.items()}
@@ -136,10 +124,7 @@ LAST = "\U0010ffff"
 
 
 class Placeholders:
-    """Placeholders, such as `#0` and `:0`, for attribute names and values in DynamoDB expressions.
-
-    With placeholders, reserved words of DynamoDB can be attribute names.
-    """
+    """Placeholders, as `#0` and `:0`, so that reserved words of DynamoDB can be attribute names."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -156,10 +141,7 @@ class Placeholders:
         return name
 
     def arguments(self) -> dict[str, Any]:
-        """Return the call arguments that define the placeholders.
-
-        An empty argument is left out, because DynamoDB rejects it.
-        """
+        """Return the call arguments that define the placeholders, without empty ones: DynamoDB rejects them."""
         arguments: dict[str, Any] = {}
         if self._names:
             arguments["ExpressionAttributeNames"] = {short: name for name, short in self._names.items()}
@@ -187,10 +169,7 @@ def condition_expression(condition: Condition, placeholders: Placeholders) -> st
 
 
 def update_expression(update: Update, placeholders: Placeholders) -> str:
-    """Return the changes of an update as a DynamoDB expression.
-
-    Raises ValueError if there is no change, or if two changes overlap.
-    """
+    """Return an update as an expression; raises ValueError if it has no change, or two changes overlap."""
     _check_overlap([*update.set, *update.remove, *((name,) for name in update.add)])
     path, value = placeholders.path, placeholders.value
     clauses = {
@@ -202,10 +181,7 @@ def update_expression(update: Update, placeholders: Placeholders) -> str:
 
 
 def write_arguments(write: Write) -> dict[str, Any]:
-    """Return the DynamoDB arguments of a write, without the table name.
-
-    The arguments fit `PutItem`, `DeleteItem`, `UpdateItem` and the parts of a transaction.
-    """
+    """Return the arguments of a write, alone or in a transaction, without the table name."""
     placeholders = Placeholders()
     arguments: dict[str, Any] = {}
     match write:
@@ -257,11 +233,7 @@ def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[
 
 
 def range_expression(pk: tuple[str, str], sk: str, bounds: tuple[str, str] | None, placeholders: Placeholders) -> str:
-    """Return the key condition of a query over one partition.
-
-    `pk` is the name and the value of the partition key. `sk` is the name of the sort key. `bounds` are the first and
-    the last sort key, both inclusive; None selects the whole partition.
-    """
+    """Return the key condition of a query; `bounds` are inclusive, and None selects the whole partition."""
     partition = f"{placeholders.path((pk[0],))} = {placeholders.value(pk[1])}"
     if bounds is None:
         return partition
@@ -285,10 +257,7 @@ THROTTLE_RETRY = Retry(8)
 
 
 class ThrottledTransaction(Transient):
-    """DynamoDB canceled a transaction because of throttling.
-
-    botocore does not retry such a transaction, although it retries other throttled calls.
-    """
+    """DynamoDB canceled a transaction because of throttling, which botocore does not retry."""
 
 
 # Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
@@ -308,12 +277,7 @@ PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Trans
 
 
 def cancellation(error: BaseException | None, action: str) -> FaultbridgeError | None:
-    """Convert the error of a canceled transaction to a FaultbridgeError.
-
-    Returns None if `error` does not report a canceled transaction. DynamoDB lists a cancellation reason for each write
-    of the transaction. These reasons determine the type of the returned error. `action` describes the transaction. The
-    error text starts with `action`.
-    """
+    """Convert the error of a canceled transaction by its cancellation reasons; None for any other error."""
     if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
         return None
     reasons = [
@@ -337,10 +301,7 @@ TOKEN_LENGTH = 36
 
 
 class DynamoTable:
-    """A Table that stores its items in DynamoDB.
-
-    `retry` repeats incomplete batch reads and throttled transactions.
-    """
+    """A Table in DynamoDB; `retry` repeats incomplete batch reads and throttled transactions."""
 
     def __init__(self, clients: Clients, name: str, *, retry: Retry = THROTTLE_RETRY) -> None:
         self._clients = clients
@@ -355,11 +316,7 @@ class DynamoTable:
         return None if item is None else from_typed_item(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return items by key, with at most 100 keys per call; items that do not exist are left out.
-
-        Raises UnprocessedKeys if DynamoDB does not process all keys after several attempts. The error contains the
-        items that were read, and the keys that were not read.
-        """
+        """Return existing items by key; raises UnprocessedKeys with the items that were read."""
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
         while chunk := list(islice(distinct, READ_AT_ONCE)):
@@ -408,10 +365,7 @@ class DynamoTable:
         return Page(items, to_token(answer.get("LastEvaluatedKey")))
 
     def write(self, write: Write) -> None:
-        """Make one write.
-
-        Raises Conflict if the condition of the write is not met, or if a transaction changes the item at the same time.
-        """
+        """Make one write; raises Conflict if its condition is not met, or a transaction changes the item now."""
         client = self._clients.dynamodb
         arguments = write_arguments(write)
         with translated(f"writing {write.key.pk} {write.key.sk}"):
@@ -453,10 +407,7 @@ class DynamoTable:
         self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
     def _read(self, keys: Sequence[Key], found: dict[Key, Item], *, consistent: bool) -> None:
-        """Add the items of one batch read to the dictionary `found`.
-
-        Keys that DynamoDB leaves unprocessed are read again.
-        """
+        """Add the items of one batch read to `found`; keys that DynamoDB leaves unprocessed are read again."""
         remaining: Any = {self._name: {"Keys": [key_of(key) for key in keys], "ConsistentRead": consistent}}
 
         def read_remaining() -> None:

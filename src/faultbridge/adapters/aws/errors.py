@@ -104,10 +104,7 @@ def is_outage(error: ClientError) -> bool:
 
 
 def translate(error: Exception, action: str) -> FaultbridgeError:
-    """Convert an AWS or network error to a FaultbridgeError.
-
-    `action` describes the failed call. The error text starts with `action`.
-    """
+    """Convert an AWS or network error to a FaultbridgeError, whose text starts with the failed `action`."""
     if isinstance(error, ClientError):
         text = f"{action}: {code_of(error)}: {message_of(error)}"
         if code_of(error) in CONFLICTS:
@@ -119,10 +116,7 @@ def translate(error: Exception, action: str) -> FaultbridgeError:
 
 @contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Convert AWS and network errors in the `with` block to a FaultbridgeError.
-
-    `action` describes the call in the block. The error text starts with `action`.
-    """
+    """Convert AWS and network errors in the block as `translate` does."""
     try:
         yield
     except (ClientError, BotoCoreError, ResponseParserError) as error:

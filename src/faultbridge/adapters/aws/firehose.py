@@ -22,10 +22,7 @@ class RecordsFailed(Transient):
 
 
 class FirehoseArchiveSink:
-    """An ArchiveSink that delivers lines through Firehose.
-
-    The delivery stream partitions the lines by their fields `cluster` and `recorded_at`.
-    """
+    """An ArchiveSink on Firehose, which partitions the lines by their fields `cluster` and `recorded_at`."""
 
     def __init__(self, clients: Clients, stream: str, *, retry: Retry = RETRY) -> None:
         self._clients = clients

@@ -27,11 +27,7 @@ T = TypeVar("T")
 
 
 def batches(parts: Iterable[T], *, size_of: Callable[[T], int], count: int, size: int) -> Iterator[list[T]]:
-    """Yield batches of at most `count` parts, with a total size of at most `size`.
-
-    `size_of` returns the size of one part, in the unit of `size`. A part that is larger than `size` becomes a batch of
-    its own.
-    """
+    """Yield batches of at most `count` parts and `size` in total; a larger part is a batch of its own."""
     batch: list[T] = []
     room = size
     for part in parts:
@@ -55,10 +51,7 @@ _GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 
 
 class SqsQueue:
-    """A RecordQueue on a standard SQS queue.
-
-    In a standard queue, message groups do not order messages. They only prevent one node from delaying other nodes.
-    """
+    """A RecordQueue on a standard queue: message groups keep one node from delaying others, unordered."""
 
     def __init__(self, clients: Clients, url: str, dead_letter_url: str | None = None) -> None:
         self._clients = clients
@@ -89,10 +82,7 @@ class SqsQueue:
         return tuple(unsent)
 
     def depth(self) -> RecordQueueDepth:
-        """Return the approximate numbers of messages that wait, are in flight, and are dead letters.
-
-        The number of dead letters is 0 if no dead-letter queue is configured.
-        """
+        """Return the approximate numbers of waiting, in-flight and dead messages (0 without such a queue)."""
         waiting, in_flight = self._count(self._url)
         dead = sum(self._count(self._dead_letter_url)) if self._dead_letter_url else 0
         return RecordQueueDepth(waiting, in_flight, dead)
@@ -114,10 +104,10 @@ class SqsQueue:
             self._clients.sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message.handle)
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Return received messages to the queue, each with a pause before SQS delivers it again.
+        """Return messages to the queue, each with the seconds until SQS delivers it again.
 
-        `pauses` maps the receipt handle of a message to its pause in seconds. One call to SQS releases at most ten
-        messages. A message that SQS does not release is delivered again after the visibility timeout of the queue.
+        `pauses` maps receipt handles to seconds. A message that SQS does not release is delivered again after the
+        visibility timeout of the queue.
         """
         waiting = iter(pauses.items())
         while batch := list(islice(waiting, MESSAGES_AT_ONCE)):
@@ -153,10 +143,7 @@ class SqsQueue:
 
 
 def queue_age(clients: Clients, queue: str, now: datetime) -> timedelta | None:
-    """Return the age of the oldest message of a queue, or None if CloudWatch has no data.
-
-    The value may be up to ten minutes old. Emulators have no data.
-    """
+    """Return the age of the oldest message, up to ten minutes old; None without data, as in emulators."""
     with translated(f"reading the age of {queue}"):
         answer = clients.cloudwatch.get_metric_statistics(
             Namespace="AWS/SQS",
@@ -209,10 +196,7 @@ DEPLOYMENT_CODES = frozenset(
 
 
 class EventBridgeBus:
-    """An EventBus that publishes events to EventBridge.
-
-    All events have the same source, which must not start with `aws.`.
-    """
+    """An EventBus on EventBridge; its events have one source, which must not start with `aws.`."""
 
     def __init__(self, clients: Clients, bus: str, source: str) -> None:
         if source.startswith("aws."):

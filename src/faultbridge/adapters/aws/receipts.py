@@ -66,10 +66,7 @@ class LogReceipts:
         self._stream = ""
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append one receipt to the log stream of this process.
-
-        Raises Misconfigured if CloudWatch Logs rejects the time of the receipt, because the system clock is wrong.
-        """
+        """Append one receipt; raises Misconfigured if CloudWatch rejects its time, because the clock is wrong."""
         event: Any = {"timestamp": to_milliseconds(self._now()), "message": receipt_line(line)}
         with translated(f"writing to {self._group}"):
             answer = self._clients.logs.put_log_events(
@@ -79,10 +76,7 @@ class LogReceipts:
             raise Misconfigured(f"{self._group} rejects a line with time {self._now()}; correct the system clock")
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Yield every receipt that was written at or after `since`, one log group after another.
-
-        A log group that does not exist contains no receipts.
-        """
+        """Yield every receipt since a time; a log group that does not exist contains none."""
         for group in self._groups:
             for message in self._messages(group, max(to_milliseconds(since), 0)):
                 if (line := read_receipt(message)) is not None:

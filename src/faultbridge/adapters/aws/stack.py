@@ -12,10 +12,7 @@ from faultbridge.model.errors import Misconfigured
 
 
 def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
-    """Return the outputs of a CloudFormation stack by name.
-
-    Raises Misconfigured if the stack does not exist.
-    """
+    """Return the outputs of a CloudFormation stack; raises Misconfigured if it does not exist."""
     with translated(f"reading the stack {stack}"):
         try:
             answer = clients.cloudformation.describe_stacks(StackName=stack)
@@ -28,10 +25,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 
 
 class StackSecret:
-    """A secret of the stack in AWS Secrets Manager.
-
-    An object of this class keeps the first value that it reads, even if the secret changes later.
-    """
+    """A secret in AWS Secrets Manager; the object keeps the first value that it reads."""
 
     def __init__(self, clients: Clients, name: str) -> None:
         self._clients = clients
@@ -49,9 +43,6 @@ class StackSecret:
         return self.value
 
     def replace(self, value: bytes) -> None:
-        """Store a new value of the secret in Secrets Manager.
-
-        If this object has already read the secret, it continues to return the old value.
-        """
+        """Store a new value of the secret; this object continues to return the value that it has read."""
         with translated(f"changing the secret {self._name}"):
             self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())

@@ -31,20 +31,14 @@ STATUSES: Mapping[str, ExecutionStatus] = {
 
 
 class StepFunctionsWorkflow:
-    """A Workflow that runs on one Step Functions state machine.
-
-    The state machine is given by its ARN, with or without a version or alias.
-    """
+    """A Workflow on one Step Functions state machine: its ARN, with or without a version or alias."""
 
     def __init__(self, clients: Clients, state_machine: str) -> None:
         self._clients = clients
         self._state_machine = state_machine
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution; if an execution with this name exists, nothing happens.
-
-        Raises ValueError for an invalid name.
-        """
+        """Start an execution, unless one of this name exists; raises ValueError for an invalid name."""
         with translated(f"starting the execution {name}"):
             try:
                 self._clients.stepfunctions.start_execution(
@@ -92,11 +86,7 @@ def execution_name(name: str) -> str:
 
 
 def execution_arn(state_machine: str, name: str) -> str:
-    """Return the ARN of an execution.
-
-    Raises Misconfigured if `state_machine` is not the ARN of a state machine. The ARN of an execution contains no
-    version or alias.
-    """
+    """Return the ARN of an execution, which has no version or alias; Misconfigured for any other ARN."""
     match = _STATE_MACHINE.fullmatch(state_machine)
     if match is None:
         raise Misconfigured(f"not the ARN of a state machine: {state_machine!r}")

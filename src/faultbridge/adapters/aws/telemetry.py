@@ -29,10 +29,7 @@ MAX_VALUES = 99
 
 @cache
 def logger() -> Logger:
-    """Return the logger of Powertools, and create it in the first call.
-
-    The first call also makes `faultbridge.model.log.LOGGER` write its lines in the JSON form of Powertools.
-    """
+    """Return the logger of Powertools; the first call creates it, and gives LOGGER its JSON form."""
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 
@@ -42,10 +39,7 @@ def logger() -> Logger:
 
 
 class _FirstLine(logging.Handler):
-    """Configures Powertools when the first line is logged through `faultbridge.model.log.LOGGER`.
-
-    The handlers of Powertools handle this line and replace this handler. All other handlers of the logger are kept.
-    """
+    """Configures Powertools at the first line, which its handlers then handle; other handlers stay."""
 
     def emit(self, record: logging.LogRecord) -> None:
         others = [one for one in LOGGER.handlers if one is not self]
@@ -63,30 +57,19 @@ LOGGER.addHandler(_FirstLine())
 
 
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata
-    """Print counts as metrics of this stack and service.
-
-    A line contains at most 100 metrics. `metadata` is added to each line, but is no metric.
-    """
+    """Print counts as metrics of this stack and service, at most 100 in a line, each with `metadata`."""
     _print(counts, {}, {}, metadata)
 
 
 def emit_for_cluster(
     cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **metadata: str
 ) -> None:
-    """Print counts and durations as metrics with the dimension `cluster`.
-
-    `counts` and `durations` are keyed by the name of the metric. `durations` are in milliseconds; only the first 99
-    values of each name are printed. `metadata` is added to each line, but is no metric.
-    """
+    """Print counts and durations (ms, the first 99 of a name) as metrics with the dimension `cluster`."""
     _print(counts, durations or {}, {"cluster": cluster}, metadata)
 
 
 def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
-    """Print counts as metrics with the dimension `reason`.
-
-    A reason is, for example, why ingest returned records to the queue. Call this function once for each reason, and
-    print the totals over all reasons with `emit`.
-    """
+    """Print counts as metrics with the dimension `reason`; print the totals over all reasons with `emit`."""
     _print(counts, {}, {"reason": reason}, {})
 
 

@@ -1,7 +1,4 @@
-"""Replace an instance of an EC2 Auto Scaling group.
-
-The provider terminates the instance, and the group then launches a successor.
-"""
+"""Replace an instance of an EC2 Auto Scaling group: terminate it, and the group launches a successor."""
 
 from __future__ import annotations
 
@@ -36,10 +33,9 @@ class AutoScalingProvider:
         self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=True)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance and keep the group's size, so that the group launches a successor.
+        """Terminate the instance, if it is not gone, by one call without retries; keep the group's size.
 
-        The call succeeds if the instance is already gone. The client never retries the call. After a lost response,
-        `probe` determines whether the instance was terminated.
+        After a lost response, `probe` determines whether the instance was terminated.
         """
         try:
             answer = self._clients.autoscaling_no_retry.terminate_instance_in_auto_scaling_group(
@@ -53,11 +49,7 @@ class AutoScalingProvider:
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
-
-        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
-        failed temporarily.
-        """
+        """Return whether the instance exists; GONE also if it is terminating, ALIVE also if stopped."""
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:
@@ -82,10 +74,7 @@ class AutoScalingProvider:
         return tuple(sorted(recent, key=launch_order))
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
-
-        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether capacity exists.
-        """
+        """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`)."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")
         return self._capacity.ask(source, instance_id)
@@ -98,10 +87,7 @@ class AutoScalingProvider:
         return described
 
     def _launched_by_activity(self, group: str, earliest: datetime) -> frozenset[str]:
-        """Return the ids of instances whose launch activity in the group started at or after `earliest`.
-
-        EC2 Auto Scaling lists the newest activities first, so the read stops at the first activity before `earliest`.
-        """
+        """Return the instances launched since `earliest`; EC2 lists the newest activities first."""
         launched: set[str] = set()
         for page in self._clients.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group

@@ -30,10 +30,7 @@ T = TypeVar("T")
 
 
 def comment_of(token: str) -> str:
-    """Return the SSM comment that contains the token of a command.
-
-    SSM limits a comment to 100 characters. A longer token is cut, and its hash is added.
-    """
+    """Return the SSM comment for a token; a token above 100 characters is cut, and its hash is added."""
     if len(token) <= COMMENT_CHARACTERS:
         return token
     digest = hashlib.sha256(token.encode()).hexdigest()

@@ -65,10 +65,10 @@ class SsmDcgmVerifier:
         self._output, self._processes = output, processes
 
     def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
-        """Send the verification command, unless it was already sent with this token; returns the command id.
+        """Send the verification command once per token; returns the command id.
 
-        Without `level`, the level of this verifier is used. Raises Transient if the SSM agent does not respond yet, and
-        Unverifiable if an instance of this type can never pass the further tests of the level.
+        Raises Transient if the SSM agent does not respond yet, and Unverifiable if an instance of this type can never
+        pass.
         """
         with translated(f"verifying {instance_id}"):
             sent = commands.find(self._clients.ssm, instance_id, token)
@@ -77,11 +77,7 @@ class SsmDcgmVerifier:
             return sent or self._send(instance_id, token, level or self._level, prove_idle=prove_idle)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the verification that the SSM command `operation` runs.
-
-        `level` is the level that `start` received. The verdict is `pending` while the command runs. Without a
-        conclusive report, the verdict is `unknown`, unless a further test failed.
-        """
+        """Return the status of the SSM command `operation`; without a conclusive report UNKNOWN, or FAILED."""
         with translated(f"reading the verification of {instance_id}"):
             answer = commands.invocation(self._clients.ssm, instance_id, operation)
         if answer is None:
@@ -181,6 +177,6 @@ def findings_of(tests: Sequence[TestResult]) -> tuple[str, ...]:
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of a command's output, from the URL that SSM returned, or from the ids if it is empty."""
+    """Return the S3 key of a command's output, from SSM's URL, or from the ids if the URL is empty."""
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

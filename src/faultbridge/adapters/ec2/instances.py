@@ -32,10 +32,7 @@ NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue"})
 
 @dataclass(frozen=True, slots=True)
 class InstanceHardware:
-    """Properties of an instance, as EC2 reports them.
-
-    A property that EC2 does not report is None.
-    """
+    """Properties of an instance, None where EC2 does not report one."""
 
     instance_type: str | None = None
     efa_interfaces: int | None = None
@@ -45,10 +42,9 @@ class InstanceHardware:
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
+    """Return whether the instance exists; UNKNOWN means that the call to EC2 failed temporarily.
 
-    GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
-    failed temporarily.
+    GONE includes a terminating instance, and ALIVE includes a stopped instance.
     """
     try:
         with translated(f"reading {instance_id}"):
@@ -93,10 +89,9 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
 
 
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
-    """Yield EC2's descriptions of the instances that match every filter and are not gone.
+    """Yield the instances that match every filter and are neither terminating nor terminated.
 
-    `values` maps the name of an EC2 filter, such as `instance-type`, to the value that each instance must have. A
-    terminating or terminated instance is gone. An instance that was launched a moment ago may be missing.
+    An instance that was launched a moment ago may be missing.
     """
     states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
     filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
@@ -256,10 +251,7 @@ _PING: Mapping[str, CheckResult] = {"Online": CheckResult.PASSED, "ConnectionLos
 
 
 def checks_of(clients: Clients, instance_id: str) -> InstanceChecks:
-    """Return the status checks of an instance and the connection of its SSM agent.
-
-    If a call to EC2 or SSM fails, the results of this call are UNKNOWN, and the error is logged.
-    """
+    """Return the status checks and the SSM connection; UNKNOWN, and a log line, where a call fails."""
     system, instance = _attempt(_status_checks, clients, instance_id) or (CheckResult.UNKNOWN, CheckResult.UNKNOWN)
     agent = _attempt(_agent_ping, clients, instance_id) or CheckResult.UNKNOWN
     return InstanceChecks(system, instance, agent)
@@ -274,10 +266,7 @@ def _attempt(read: Callable[[Clients, str], T], clients: Clients, instance_id: s
 
 
 def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, CheckResult]:
-    """Return the results of the system and the instance status check.
-
-    Both are unknown for an instance that does not run, because EC2 lists only running instances.
-    """
+    """Return the system and the instance status check; EC2 lists them for running instances only."""
     with translated(f"reading the status checks of {instance_id}"):
         answer = clients.ec2.describe_instance_status(InstanceIds=[instance_id])
     for found in answer["InstanceStatuses"]:

@@ -36,11 +36,7 @@ class InstanceRoles:
         self._known: dict[str, str | None] = {}
 
     def role_ids(self, clients: Clients, instances: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Return the role id of each instance, by instance id.
-
-        An instance is left out if it has no profile, no role, or a profile that cannot be read. A failed read is
-        logged, and the next call repeats it.
-        """
+        """Return the role id by instance id; without those that have none or cannot be read yet (logged)."""
         profiles = {str(one["InstanceId"]): arn for one in instances if (arn := _profile(one))}
         for arn in sorted({*profiles.values()} - self._known.keys()):
             try:
@@ -100,10 +96,7 @@ def auto_scaling_groups(node_group: Mapping[str, Any]) -> Iterator[str]:
 
 
 def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpdate]:
-    """Return the update of each Auto Scaling group whose node group EKS updates now.
-
-    EKS does not report when the update started.
-    """
+    """Return the update of each Auto Scaling group whose node group EKS updates; EKS reports no start."""
     updating = [one for one in groups if one.get("status") == UPDATING]
     return {
         name: GroupUpdate(f"EKS updates node group {one['nodegroupName']}")
@@ -140,10 +133,7 @@ class Ec2Inventory:
         self._roles = InstanceRoles()
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the in-service instances of a group, sorted by name.
-
-        Raises Rejected with reason `unknown_group` when the group does not exist.
-        """
+        """Return the in-service instances of a group, sorted by name; raises Rejected `unknown_group`."""
         found = self.list_members(config, [group])
         if group not in found:
             raise Rejected(
@@ -152,10 +142,7 @@ class Ec2Inventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each group, by group name and instance id.
-
-        One call to EC2 Auto Scaling reads at most 50 groups. Groups that do not exist are left out.
-        """
+        """Return the members by group and instance id, 50 groups per call, without groups that do not exist."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found: dict[str, dict[str, GroupMember]] = {}
         for at in range(0, len(names), GROUPS_AT_ONCE):
@@ -182,10 +169,7 @@ class Ec2Inventory:
         )
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of the IAM roles in the instance profiles of the given instances.
-
-        Instances that EC2 does not list, and profiles that cannot be read, are left out.
-        """
+        """Return the ids of the IAM roles in the profiles of the instances, without those that cannot be read."""
         clients = self._clients.for_role(config.provider_role)
         return frozenset(self._roles.role_ids(clients, _instances(clients, "instance-id", instances)).values())
 
@@ -199,10 +183,7 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the ids of the instances that an opt-out tag with the value `true` excludes from repairs.
-
-        The result contains all such instances of the cluster's AWS account and Region.
-        """
+        """Return the instances of the account and Region whose opt-out tag is `true`."""
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
@@ -217,11 +198,7 @@ class Ec2Inventory:
         return repair_setting(config.eks_cluster, self._node_groups(config))
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the desired size and the running update of each group, and the repair setting of EKS.
-
-        Groups that do not exist are left out. The repair setting is None if EKS repairs no accelerated
-        nodes of the groups.
-        """
+        """Return size and running update of the existing groups, and the repair setting of EKS, if it repairs."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found = (
             one
@@ -251,10 +228,7 @@ def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
 
 
 def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
-    """Return the instance refreshes that replace instances now, by group name.
-
-    A refresh with the status `Baking` has replaced all instances, so it is left out. One call reads one group.
-    """
+    """Return the refreshes that replace instances now, by group; `Baking` has replaced all of them."""
     found: dict[str, GroupUpdate] = {}
     for group in sorted(groups):
         with translated(f"reading the instance refreshes of {group}"):
@@ -268,10 +242,7 @@ def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, Grou
 
 
 def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
-    """Yield the EC2 instances that match the filter `name` with one of `values`.
-
-    Unlike a list of ids, a filter ignores ids that do not exist.
-    """
+    """Yield the EC2 instances by a filter, which, unlike a list of ids, ignores ids that do not exist."""
     ordered = sorted(values)
     for at in range(0, len(ordered), INSTANCES_AT_ONCE):
         part = ordered[at : at + INSTANCES_AT_ONCE]

@@ -1,7 +1,4 @@
-"""Find EC2 capacity for the successor of an instance, in reservations and capacity blocks.
-
-The sources are the reservation or capacity block in which the instance runs, and open reservations.
-"""
+"""Find EC2 capacity for the successor of an instance, and launch it from a launch template."""
 
 from __future__ import annotations
 
@@ -55,11 +52,7 @@ class Ec2Capacity:
         self._clients, self._frees_slot = clients, frees_slot
 
     def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
-        """Return the capacity that a reservation or capacity block has for an instance's successor.
-
-        The evidence of the result is `ABSENT` if `source` is neither a reservation nor a capacity block of EC2, and
-        `NONE` if EC2 does not list the instance.
-        """
+        """Return what a reservation or block has for a successor; `ABSENT` for any other source."""
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
             CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
@@ -126,11 +119,7 @@ class Ec2Capacity:
         )
 
     def _status_of_block(self, block: str | None) -> str:
-        """Return a text with EC2's status of a capacity block: its unavailable capacity and its interconnect.
-
-        The text is appended to the reason in the `Capacity`, and changes no other field. If the status cannot be read,
-        the text is the error. If `block` is None, the text is empty.
-        """
+        """Return a text with EC2's status of a block, or with the error of reading it; empty without a block."""
         if not block:
             return ""
         try:
@@ -204,28 +193,17 @@ GROUP_TAG = "faultbridge:group"
 
 
 class LaunchTemplateProvider:
-    """A Provider for nodes whose group is an EC2 launch template.
-
-    A Launcher launches the successors of these nodes.
-    """
+    """A Provider for nodes whose group is a launch template; a Launcher launches the successors."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance; returns NOT_FOUND if EC2 has no record of it.
-
-        The client never retries the call. After a lost response, `probe` determines whether the instance was
-        terminated.
-        """
+        """Terminate the instance by one call without retries; after a lost response `probe` decides."""
         return terminate_instance(self._clients, instance_id)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
-
-        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
-        failed temporarily.
-        """
+        """Return whether the instance exists; GONE also if it is terminating, ALIVE also if stopped."""
         return presence_of(self._clients, instance_id)
 
     def checks(self, instance_id: str) -> InstanceChecks:
@@ -233,29 +211,18 @@ class LaunchTemplateProvider:
         return checks_of(self._clients, instance_id)
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
-        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
-
-        For on-demand capacity, the evidence is `LAUNCH_FIRST`, without a call to EC2, because the successor starts
-        before the old instance is released.
-        """
+        """Return what a source has for a successor, which is launched first: on demand `LAUNCH_FIRST`."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
         return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
-        """Return no instances: an instance from the template `group` is not necessarily a successor.
-
-        The instance may belong to any case, cluster or stack. `FleetLauncher.launched` returns the instances that were
-        launched for one case.
-        """
+        """Return none: only `FleetLauncher.launched` knows which instance of a template is a successor."""
         return ()
 
 
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
-    """Terminate an instance with one call, which the client never retries.
-
-    The call succeeds if the instance was terminated before. The result is NOT_FOUND if EC2 has no record of it.
-    """
+    """Terminate an instance with one call without retries; NOT_FOUND if EC2 has no record of it."""
     try:
         clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
     except (ClientError, BotoCoreError, ResponseParserError) as error:
@@ -275,20 +242,13 @@ MAX_REASON_CHARACTERS = 500
 
 
 class FleetLauncher:
-    """A Launcher that launches instances through EC2 fleets.
-
-    A launched instance has tags with its stack, cluster, group and case.
-    """
+    """A Launcher by EC2 fleets; each instance has tags with its stack, cluster, group and case."""
 
     def __init__(self, clients: Clients, stack: str) -> None:
         self._clients, self._stack = clients, stack
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances that were launched for the case of a request, oldest first.
-
-        The list includes the spare that the case took, even if the tag of the spare does not name the case yet. The
-        list excludes the instance that is being replaced.
-        """
+        """Return the live instances of a request's case and its spare, oldest first, but not the replaced one."""
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
             found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
@@ -305,11 +265,7 @@ class FleetLauncher:
         return tuple(sorted(found, key=launch_order))
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch one instance for a request.
-
-        The client never retries the call. A second call for the request has the client token of the first call, so it
-        launches no second instance.
-        """
+        """Launch one instance; a second call has the client token of the first, so it launches no second one."""
         try:
             answer: Any = self._clients.ec2_no_retry.create_fleet(
                 **_request(launch_request, self._tags(launch_request), f"{self._stack}/{launch_request.token}")
@@ -322,10 +278,7 @@ class FleetLauncher:
         return self._unless_gone(launched[0], answer)
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Set the tag `faultbridge:case` of a spare instance to the case that takes the instance.
-
-        Before this call, the value of the tag is `Spare.owner`.
-        """
+        """Set the tag `faultbridge:case` of a spare, until then `Spare.owner`, to the case that takes it."""
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
         except (ClientError, BotoCoreError, ResponseParserError) as error:
@@ -339,11 +292,7 @@ class FleetLauncher:
         return CallResult(reason="the instance is already gone") if gone else answer
 
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
-        """Return success for a launch, or CONFLICT if the launched instance is terminating or terminated.
-
-        A repeated request gets the first response again. The instance that this response names may be gone by then.
-        `answer` is EC2's response to the fleet request. An instance that EC2 does not list yet counts as launched.
-        """
+        """Return CONFLICT if the launched instance is gone: a repeated request gets the first response again."""
         operation = str(answer["FleetId"])
         with translated(f"reading {instance_id}"):
             found = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
@@ -378,10 +327,7 @@ def _request(launch_request: LaunchRequest, tags: Mapping[str, str], token: str)
 
 
 def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield one launch template override per instance type and subnet.
-
-    An earlier type has priority over a later type in all subnets.
-    """
+    """Yield one override per type and subnet; an earlier type has priority in all subnets."""
     for priority, instance_type in enumerate(instance_types or (None,)):
         for subnet in subnets or (None,):
             values = {"InstanceType": instance_type, "SubnetId": subnet}
@@ -391,11 +337,7 @@ def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterato
 
 
 def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
-    """Return the failed result of a fleet request that launched no instance.
-
-    The failure is CAPACITY if any instance type lacked capacity, or if EC2 gave no error. Otherwise the first failure
-    that may be retried is used, or the first failure if none may be retried.
-    """
+    """Return CAPACITY if a type lacked it or EC2 gave no error, else the first retriable failure."""
     failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
     ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))
     reason = "; ".join(dict.fromkeys(_reason(one) for one in errors)) or "no instance was launched; EC2 gave no reason"

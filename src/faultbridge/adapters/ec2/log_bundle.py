@@ -31,19 +31,13 @@ class SsmLogCollector:
     """A Collector that collects logs from instances with a reachable SSM agent."""
 
     def __init__(self, compute: Clients, storage: Clients, bucket: str) -> None:
-        """Store the AWS clients and the name of the S3 bucket for log bundles.
-
-        `compute` calls the AWS account of the instances. `storage` calls the AWS account of the bucket.
-        """
+        """Store the clients of the account of the instances (`compute`) and of the bucket (`storage`)."""
         self._ssm = compute.ssm
         self._s3 = storage.s3
         self._bucket = bucket
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start the collection of logs, and return the state of the bundle.
-
-        If a collection was already started with this token, the call only returns the state of the bundle.
-        """
+        """Start the collection once per token, and return the state of the bundle."""
         key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
         place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
         with translated(f"collecting the logs of {instance_id}"):
@@ -65,11 +59,7 @@ class SsmLogCollector:
         return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
 
     def _stored(self, key: str, place: str) -> Bundle:
-        """Return the bundle as KEPT if the S3 object exists and is not empty, else as FAILED.
-
-        The SSM command can succeed without an upload, so the status of the command is not sufficient. `place` is the S3
-        URI of the object, which the bundle names in both cases.
-        """
+        """Return KEPT if the object exists and is not empty: a command can succeed without an upload."""
         try:
             size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
         except ClientError as error:

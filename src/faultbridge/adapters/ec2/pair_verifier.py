@@ -47,12 +47,9 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ec2Peers:
-    """Finds the peers of an instance. A peer runs no work.
+    """Finds idle peers of the same cluster, instance type, EFA interfaces, zone and VPC.
 
-    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known` reads
-    from the table which cluster an instance belongs to, which spares are verified, and whether an instance runs work.
-    `stack` is the value of the tag `faultbridge:stack` of each peer. IAM permits commands only to instances with this
-    value.
+    IAM permits commands only to instances whose tag `faultbridge:stack` has the value `stack`.
     """
 
     clients: Clients
@@ -60,11 +57,7 @@ class Ec2Peers:
     stack: str
 
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
-        """Return the peers of an instance: first the verified spares, then the tagged instances.
-
-        The spares are sorted by instance id, and so are the tagged instances. The result is empty if the cluster or the
-        type of the instance is unknown.
-        """
+        """Return first the verified spares, then the tagged instances, each sorted by id."""
         cluster = self.known.cluster_of(instance_id)
         if cluster is None or hardware.instance_type is None:
             return ()
@@ -93,20 +86,13 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """Stores which verification uses which peer, so that only one verification at a time uses a peer.
-
-    A lease is the right of one verification to use a peer. The verification ends the lease after the tests. Otherwise
-    the lease expires after 30 minutes.
-    """
+    """Leases of peers, so that one verification at a time uses a peer; a lease expires after 30 minutes."""
 
     table: Table
     clock: Clock
 
     def take(self, instance_id: str, operation: str) -> bool:
-        """Take the lease of an instance for a verification.
-
-        Returns False if any verification has the lease now, even the verification `operation` itself.
-        """
+        """Take the lease for a verification; returns False if any verification has it, even this one."""
         now = self.clock.now()
         until = now + LEASE
         attributes = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}
@@ -118,10 +104,7 @@ class PeerLeases:
         return True
 
     def holder(self, instance_id: str) -> str | None:
-        """Return the operation id of the verification that has the lease of an instance now.
-
-        The result is None if no verification has the lease.
-        """
+        """Return the operation id of the verification that has the lease of an instance now, or None."""
         found = self.table.get(keys.peer_lease(instance_id))
         live = found is not None and from_text(str(found["until"])) >= self.clock.now()
         return str(found["holder"]) if found is not None and live else None
@@ -151,11 +134,7 @@ class _Round:
 
 
 class SsmPairVerifier:
-    """A Verifier that runs the deep verification and then, at level 4 or 5, tests with a peer.
-
-    The deep verification runs DCGM diagnostics and further tests. The tests with a peer run only after the deep
-    verification has passed.
-    """
+    """A Verifier that runs the deep verification and, if it passed at level 4 or 5, tests with a peer."""
 
     def __init__(
         self, clients: Clients, *, deep: Verifier, level: int, tests: PeerChecks, peers: Ec2Peers, leases: PeerLeases
@@ -164,11 +143,7 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
-        """Start the deep verification, unless this token already started it; returns the operation id.
-
-        The level applies to the deep verification; if `level` is None, that verification uses its own level. Raises
-        Transient while another verification uses this instance as a peer.
-        """
+        """Start the deep verification once per token; raises Transient while the instance is a peer."""
         if self._leases.holder(instance_id) is not None:
             raise Transient(f"{instance_id} is still the peer of another verification")
         return self._deep.start(instance_id, token, level, prove_idle=prove_idle)
@@ -244,9 +219,8 @@ class SsmPairVerifier:
     ) -> bool:
         """Start the tests with a peer that is not in `tried`; returns False if no such peer can be used.
 
-        Returns True if tests were started now, if an earlier call may have started them, or if another verification
-        uses a peer; the caller must then call again later. A peer to which SSM refuses the command is added to
-        `refused`, with the error.
+        True also means that an earlier call may have started them, or that a peer is busy: the caller must call again.
+        Peers to which SSM refuses the command are added to `refused`, with the error.
         """
         peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
         holders = [self._leases.holder(peer.instance_id) for peer in peers]
@@ -265,9 +239,8 @@ class SsmPairVerifier:
     def _send(self, instance_id: str, operation: str, peer: Peer) -> ClientError | None:
         """Send the command to both instances; returns the error if SSM refused the command, else None.
 
-        If SSM throttles the call or has an outage, the error is raised, because it shows nothing about the peer. A
-        refusal and a throttled call end the lease of the peer. After an outage the lease stays, because the command may
-        have been sent.
+        Throttling and an outage are raised: they show nothing about the peer. After an outage the lease of the peer
+        stays, because the command may have been sent.
         """
         script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
         seconds = self._tests.seconds + 60

@@ -35,11 +35,7 @@ class SsmRestarter:
         self._clients = clients
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Send the script of the repair action, unless it was already sent with this token.
-
-        Only a throttled call is repeated. After a lost response, `status` determines whether the script was sent.
-        Returns PROVIDER_ERROR for any other repair action than a GPU reset or a reboot.
-        """
+        """Send the script once per token; after a lost response `status` decides. Only throttling is repeated."""
         if repair_action not in _LINES:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"SSM has no restart script for {repair_action.value}")
         try:
@@ -52,10 +48,7 @@ class SsmRestarter:
         return CallResult(operation=sent)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart; `absent` if SSM lists no command with this token.
-
-        The status is `unknown` after a temporary error, or while SSM shows no invocation of the command.
-        """
+        """Return the status of the restart; `absent` without a command, `unknown` after a temporary error."""
         try:
             with translated(f"reading the {repair_action.value} of {instance_id}"):
                 sent = commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
@@ -70,10 +63,7 @@ class SsmRestarter:
 
 
 def _command_token(repair_action: RepairAction, token: str) -> str:
-    """Return the token of a restart command.
-
-    It differs from `token`, because verifications of the same repair attempt use `token` for their own commands.
-    """
+    """Return a token of its own, because verifications of the same attempt use `token` for their commands."""
     return f"{token} {repair_action.value}"
 
 
@@ -115,10 +105,7 @@ UNFINISHED_BEFORE = 75
 
 
 def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
-    """Return the lines of the shell script for a GPU reset or a reboot.
-
-    Raises KeyError for any other repair action.
-    """
+    """Return the script for a GPU reset or a reboot; raises KeyError for any other repair action."""
     done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
     return ("set -u", f"done={done}", *_HEAD, *_LINES[repair_action])
 

@@ -29,11 +29,7 @@ FREE, UNKNOWN_ZONES = "detached", frozenset[str]()
 
 
 class Ec2Volumes:
-    """A Volumes adapter, which detaches and attaches the EBS volumes of EC2 instances.
-
-    If `of_groups` is True, the groups of nodes are Auto Scaling groups, whose zones can be read before a launch. If
-    `of_groups` is False, the groups are launch templates, whose zones are known only after a launch.
-    """
+    """A Volumes adapter for EC2; with `of_groups`, groups are Auto Scaling groups, whose zones are known."""
 
     def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:
         self._clients, self._of_groups = clients, of_groups
@@ -45,10 +41,7 @@ class Ec2Volumes:
         return tuple(one for one in found if one.on(instance_id))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the given volumes, also those without the tag `faultbridge:volume`.
-
-        Volumes that do not exist are left out.
-        """
+        """Return those of the given volumes that exist, also without the tag `faultbridge:volume`."""
         ids = list(volume_ids)
         return self._described("reading volumes", {"volume-id": ids}) if ids else ()
 
@@ -61,11 +54,7 @@ class Ec2Volumes:
         return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones in which a group may launch a successor.
-
-        The result is empty for a launch template, whose zone is known only after a launch. The result is also empty for
-        an Auto Scaling group that does not exist.
-        """
+        """Return the zones in which a group may launch; none for a launch template or a group that is gone."""
         if not self._of_groups:
             return UNKNOWN_ZONES
         with translated(f"reading the zones of {group}"):
@@ -73,20 +62,13 @@ class Ec2Volumes:
         return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume from an instance; succeeds also if the volume is already detached.
-
-        The client sends the call once, without retries, and does not force the detachment.
-        """
+        """Start to detach a volume by one call without retries; succeeds also if it is already detached."""
         detach = self._clients.ec2_no_retry.detach_volume
         answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
         return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a volume to an instance; the client sends the call once, without retries.
-
-        `device` is the device name that the volume had on its former instance. If `device` is None, the result is a
-        failure, because EC2 requires a device name.
-        """
+        """Start to attach a volume by one call without retries; EC2 requires the former `device` name."""
         if device is None:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
         attach = self._clients.ec2_no_retry.attach_volume
@@ -107,10 +89,7 @@ class Ec2Volumes:
 
 
 def result_of(action: str, call: Callable[[], Any]) -> CallResult:
-    """Make one call that attaches or detaches a volume; an error becomes a failed result.
-
-    `action` describes the call. The error text starts with `action`.
-    """
+    """Make one call that attaches or detaches a volume; an error becomes a failed result."""
     try:
         call()
     except (ClientError, BotoCoreError, ResponseParserError) as error:

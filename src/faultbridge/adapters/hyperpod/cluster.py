@@ -33,11 +33,7 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Log a warning, and return True, if the installed boto3 is too old to repair HyperPod nodes.
-
-    botocore has the same version numbers as boto3, so `version` is by default the version of botocore. The result is
-    cached, so a process logs the warning once.
-    """
+    """Log once, and return True, if the installed boto3 is too old to repair HyperPod nodes."""
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:
         reason = f"repairs of HyperPod nodes require boto3 {MINIMUM} or newer: add it to the layer (docs/deploy.md)"
@@ -46,11 +42,7 @@ def report_old_version(version: str = botocore.__version__) -> bool:
 
 
 def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a method of a client, made at run time
-    """Return the method of a boto3 client for an operation that older versions of boto3 lack.
-
-    `name` is the name of the method. Raises Misconfigured with the minimum version if the installed boto3 lacks the
-    method.
-    """
+    """Return a client's method that older versions of boto3 lack; raises Misconfigured with the minimum."""
     operation = getattr(client, name, None)
     if operation is None:
         raise Misconfigured(
@@ -82,10 +74,7 @@ IN_USE = "InstanceIdInUse"
 
 
 class HyperPodCluster:
-    """One HyperPod cluster, given by name or ARN.
-
-    If the name is None, every call about the cluster or its nodes raises Misconfigured.
-    """
+    """One HyperPod cluster, by name or ARN; without a name, every call raises Misconfigured."""
 
     def __init__(self, clients: Clients, name: str | None) -> None:
         self._clients, self._name = clients, name
@@ -143,10 +132,7 @@ class HyperPodCluster:
             raise translate(error, f"reading node {instance_id} of {self.name}") from error
 
     def events(self, instance_id: str, since: datetime) -> tuple[Mapping[str, Any], ...]:
-        """Return the events of one instance after the time `since`.
-
-        The result is empty for a cluster without continuous provisioning, because SageMaker keeps no events for it.
-        """
+        """Return the events of an instance; without continuous provisioning SageMaker keeps none."""
         try:
             with translated(f"listing the events of {instance_id}"):
                 pages = self._clients.sagemaker.get_paginator("list_cluster_events").paginate(
@@ -198,10 +184,7 @@ class HyperPodCluster:
         return self._request(call, "rebooting", instance_id)
 
     def start_health_check(self, instance_id: str, group: str, checks: Sequence[str]) -> None:
-        """Start deep health checks on one node; the client sends the call once, without retries.
-
-        Errors of botocore are raised unchanged, because the caller reads their text.
-        """
+        """Start deep checks of one node by one call; its caller reads the texts of botocore's errors."""
         configuration: Any = {
             "InstanceGroupName": group,
             "InstanceIds": [instance_id],
@@ -261,11 +244,7 @@ def message_of(node: Mapping[str, Any]) -> str:
 
 
 def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
-    """Return whether a cluster is set so that HyperPod itself reboots and replaces faulty nodes.
-
-    `cluster` is the description that DescribeCluster returned. If the description lacks the setting, the result is
-    True.
-    """
+    """Return whether HyperPod itself repairs faulty nodes; also if DescribeCluster lacks the setting."""
     return str(cluster.get("NodeRecovery", "")) != "None"
 
 
@@ -279,8 +258,5 @@ class HyperPodLogs:
     """A Collector that collects no logs, and returns where HyperPod keeps them."""
 
     def collect(self, instance_id: str, token: str) -> Bundle:  # noqa: ARG002 - no instance is reached
-        """Return a failed log bundle; its reason names the log group in which HyperPod keeps the logs.
-
-        The repair continues without a bundle.
-        """
+        """Return a failed bundle, whose reason names where HyperPod keeps the logs; the repair continues."""
         return Bundle(BundleState.FAILED, reason=REASON)

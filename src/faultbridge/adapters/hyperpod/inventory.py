@@ -56,10 +56,7 @@ NO_MESSAGE = "SageMaker gives no reason"
 
 
 def repair_setting(name: str, cluster: Mapping[str, Any]) -> RepairSetting:
-    """Return the repair setting of a cluster, with the command that changes it.
-
-    The setting states whether HyperPod itself repairs faulty nodes of the cluster.
-    """
+    """Return whether HyperPod itself repairs nodes of a cluster, with the command that changes it."""
     repairs = recovers_nodes(cluster)
     other = "None" if repairs else "Automatic"
     command = f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {other}"
@@ -107,10 +104,7 @@ def _group_status(
 
 
 def _update(cluster: Mapping[str, Any], group: Mapping[str, Any]) -> GroupUpdate | None:
-    """Return the software update that runs on a group or on the whole cluster; None if none runs.
-
-    SageMaker does not report when the update started.
-    """
+    """Return the software update that runs on a group or on the whole cluster; SageMaker reports no start."""
     if SYSTEM_UPDATING in {cluster.get("ClusterStatus"), group.get("Status")}:
         return GroupUpdate(f"HyperPod updates the software ({SYSTEM_UPDATING})")
     status = group.get("SoftwareUpdateStatus")
@@ -139,10 +133,7 @@ class HyperPodInventory:
         self._listed: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the running instances of an instance group, at most the first 100 by instance id.
-
-        Raises Rejected with reason `unknown_group` when the group does not exist or is empty.
-        """
+        """Return the running instances of a group, the first 100 by id; raises Rejected `unknown_group`."""
         self._listed.pop(config.cluster, None)
         found = self.list_members(config, [group])
         if group not in found:
@@ -150,11 +141,7 @@ class HyperPodInventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each instance group, by group and instance id; empty groups are left out.
-
-        The list of nodes that `provider_status` stored is used. If no list is stored, the nodes are listed now, with
-        one call per 100 nodes.
-        """
+        """Return the members by group and instance id, without empty groups, from the stored list of nodes."""
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
             if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
@@ -162,10 +149,7 @@ class HyperPodInventory:
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, sorted by name.
-
-        Each member costs one call, so only the first 100 members by instance id are described.
-        """
+        """Return descriptions sorted by name; each costs one call, so only the first 100 by id."""
         cluster = self._cluster(config)
         instances = [
             _instance(cluster.describe_node(instance_id), instance_id, group, members[instance_id])
@@ -174,10 +158,7 @@ class HyperPodInventory:
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return no role ids, because the role of a HyperPod node does not identify the instance.
-
-        Every AWS session of a HyperPod node has the session name `SageMaker`.
-        """
+        """Return none: every AWS session of a HyperPod node has the session name `SageMaker`."""
         del config, instances
         return frozenset()
 
@@ -193,10 +174,7 @@ class HyperPodInventory:
         return frozenset(leaving | {one for one in unlisted if not cluster.describes(one)})
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return no instances: a HyperPod node has no EC2 tag that could exclude it from repairs.
-
-        On EKS, a label of the Kubernetes node excludes the node instead.
-        """
+        """Return none: a HyperPod node has no EC2 tag. On EKS, a label excludes the node."""
         del config
         return frozenset()
 
@@ -205,10 +183,7 @@ class HyperPodInventory:
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of a HyperPod cluster, the status of all its groups, and its repair setting.
-
-        The call lists the nodes of the cluster, and stores the list for the other methods. `groups` is ignored.
-        """
+        """List the nodes, and return the conditions, the status of all groups and the repair setting."""
         del groups
         report_old_version()
         self._listed.pop(config.cluster, None)

@@ -53,11 +53,7 @@ class HyperPodProvider:
         self._cluster = cluster
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Request the replacement of a node; returns CONFLICT if HyperPod is set to recover nodes itself.
-
-        If HyperPod does not find the instance, `probe` decides: the call succeeds if the instance is gone, else it
-        returns AMBIGUOUS.
-        """
+        """Request a replacement; CONFLICT if HyperPod recovers nodes itself, AMBIGUOUS if it lacks the node."""
         if self._cluster.recovers_nodes():
             return CallResult(ProviderFailure.CONFLICT, f"HyperPod recovers the nodes of {self._cluster.name} itself")
         answer = self._cluster.replace(instance_id)
@@ -68,28 +64,18 @@ class HyperPodProvider:
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the cluster still has the instance, as ALIVE, GONE or UNKNOWN.
-
-        GONE includes an instance that is shutting down. UNKNOWN means that SageMaker gave no conclusive response.
-        """
+        """Return whether the cluster has the instance; GONE if it shuts down, UNKNOWN without a clear answer."""
         try:
             return Presence.GONE if self._cluster.find_node(instance_id) is None else Presence.ALIVE
         except Transient:
             return Presence.UNKNOWN
 
     def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - HyperPod shows no checks of a node
-        """Return UNKNOWN for every instance check.
-
-        HyperPod's instances run in an account that AWS owns, so EC2 shows no status checks for them.
-        """
+        """Return UNKNOWN: the instances run in an account of AWS, so EC2 shows no checks of them."""
         return InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
-        """Return the capacity that the training plan of the instance group has for a successor.
-
-        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether capacity exists. For
-        every source other than on-demand capacity and a training plan, the evidence is `ABSENT`.
-        """
+        """Return what the group's training plan has; `NONE` on demand, `ABSENT` for any other source."""
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
         if source is not CapacitySource.TRAINING_PLAN:
@@ -172,11 +158,7 @@ class HyperPodRestarter:
         self._cluster, self._requests = cluster, requests
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Request a reboot of the node, unless one was already requested with this token.
-
-        Returns CONFLICT if HyperPod is set to recover nodes itself, and PROVIDER_ERROR for any other repair action than
-        a reboot.
-        """
+        """Request a reboot once per token; CONFLICT if HyperPod itself recovers nodes."""
         if repair_action is not RepairAction.REBOOT_NODE:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"HyperPod has no call for {repair_action.value}")
         request = _request_token(repair_action, token)
@@ -270,11 +252,7 @@ class HyperPodVerifier:
         self._cluster, self._requests = cluster, requests
 
     def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:  # noqa: ARG002 - HyperPod runs the checks
-        """Start the health checks, unless they were already started with this token; returns the operation id.
-
-        Without `level`, the level is 1. Raises Transient while the node does not run. From level 2, also raises
-        Transient while the cluster runs another check.
-        """
+        """Start the checks once per token; raises Transient unless the node runs without another check."""
         level = level or BASIC
         operation = f"{OPERATION}{level} {token}"
         if self._requests.find(operation) is not None:

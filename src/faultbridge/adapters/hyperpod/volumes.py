@@ -23,10 +23,7 @@ class HyperPodVolumes:
         self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return a node's volumes on which the tag `faultbridge:volume` has one of the values `names`.
-
-        The volumes have no device names, because SageMaker selects the device.
-        """
+        """Return a node's tagged volumes, without device names: SageMaker selects the device."""
         return tuple(_without_devices(one) for one in self._ec2.attached(instance_id, names))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
@@ -34,10 +31,7 @@ class HyperPodVolumes:
         return self._ec2.read(volume_ids)
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of a node.
-
-        The result is None if the node is gone or shutting down, or if SageMaker reports no zone.
-        """
+        """Return the zone of a node; None if the node is leaving, or if SageMaker reports no zone."""
         found = self._cluster.find_node(instance_id) or {}
         zone = (found.get("Placement") or {}).get("AvailabilityZone")
         return str(zone) if zone else None
@@ -47,29 +41,19 @@ class HyperPodVolumes:
         return UNKNOWN_ZONES
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume; the client sends the call once, without retries.
-
-        The call succeeds if the volume is already detached.
-        """
+        """Start to detach a volume by one call without retries; succeeds also if it is already detached."""
         detach = newest_operation(self._clients.sagemaker_no_retry, "detach_cluster_node_volume")
         answer = self._call(f"detaching {volume_id}", detach, instance_id, volume_id)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
         return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
-        """Start to attach a volume; the client sends the call once, without retries.
-
-        `device` is ignored, because SageMaker selects the device name.
-        """
+        """Start to attach a volume by one call without retries; SageMaker selects the device name."""
         attach = newest_operation(self._clients.sagemaker_no_retry, "attach_cluster_node_volume")
         return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
 
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
-        """Make one call that attaches or detaches a volume, and return its result.
-
-        If the call fails, the next call reads the ARN of the cluster again, because the cluster may have been deleted
-        and created again.
-        """
+        """Make one call; after a failure the next one reads the ARN again, as the cluster may be a new one."""
         arn = self._arn = self._arn or self._cluster.arn()
         answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))
         if not answer.ok:

@@ -58,10 +58,7 @@ class ApiAccess:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The Kubernetes API rejected the request, for example with HTTP 404, 409 or 422.
-
-    The caller decides what the status means. `reasons` contains the causes that the API names; it is often empty.
-    """
+    """The Kubernetes API rejected the request (as HTTP 404, 409, 422), for `reasons` that it may name."""
 
     def __init__(self, status: int, text: str, reasons: frozenset[str] = frozenset()) -> None:
         super().__init__(text)
@@ -83,11 +80,7 @@ class Unauthorized(Misconfigured):
 
 @dataclass(slots=True)
 class Kubernetes:
-    """Calls the Kubernetes API of one cluster.
-
-    `access` returns the endpoint and a new token. Each token is used for ten minutes at most. After HTTP 401,
-    a request is tried once more with a new token.
-    """
+    """Calls the API of one cluster, with a new token of `access` every ten minutes and after HTTP 401."""
 
     access: Callable[[], ApiAccess]
     monotonic: Callable[[], float] = time.monotonic
@@ -119,11 +112,7 @@ class Kubernetes:
         )
 
     def attached_volumes(self, node: str) -> Iterator[str]:
-        """Yield the names of the persistent volumes that have a VolumeAttachment to a node.
-
-        One call lists 500 attachments. For an attachment without a persistent volume, the name of the attachment is
-        yielded.
-        """
+        """Yield the persistent volumes with a VolumeAttachment to a node; else the attachment's name."""
         for one in self.call(
             "listing volume attachments", lambda client: tuple(client.list(VolumeAttachment, chunk_size=PAGE))
         ):
@@ -175,10 +164,7 @@ def eks_access(clients: Clients, cluster: str) -> ApiAccess:
 
 
 def single_config(access: ApiAccess) -> SingleConfig:
-    """Return the lightkube configuration for an API access.
-
-    Raises Misconfigured unless the endpoint is an https URL, or an http URL on the local host.
-    """
+    """Return lightkube's configuration; raises Misconfigured for http, except on the local host."""
     url = urlsplit(access.endpoint)
     # The token is never sent over an unencrypted connection, except on this machine.
     if not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOCAL)):
@@ -224,10 +210,7 @@ def _converted(action: str, error: ApiError) -> FaultbridgeError:
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:
-    """Return the presigned URL of the STS call `request`; the token for EKS consists of such a URL.
-
-    The signature includes the header that names the EKS cluster, so the token is valid for this cluster only.
-    """
+    """Return the presigned URL of an STS call; it is valid for the cluster in its signed header only."""
     session, region = clients.session, str(clients.region)
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:
@@ -240,10 +223,7 @@ def _signed(clients: Clients, request: dict[str, Any]) -> str:
 
 
 def annotate_job(api: Kubernetes, namespace: str, name: str, annotations: Mapping[str, str]) -> None:
-    """Set annotations of a Kubernetes Job (`batch/v1`); other fields do not change.
-
-    Raises ApiRejection with status 404 if the Job does not exist.
-    """
+    """Set annotations of a Kubernetes Job (`batch/v1`); raises ApiRejection 404 if there is no such Job."""
 
     def apply(client: Client) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}

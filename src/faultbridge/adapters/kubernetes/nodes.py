@@ -73,7 +73,7 @@ def isolation_patch(node: Node) -> Patch | None:
 
 
 def preference_patch(node: Node) -> Patch | None:
-    """Return the patch that adds the taint `PreferNoSchedule`, or None if the node has a taint or label of ours."""
+    """Return the patch that adds the taint `PreferNoSchedule`; None if the node has our taint or label."""
     taints = _taints(node)
     if ISOLATED in _labels(node) or any(map(_is_ours, taints)):
         return None
@@ -82,10 +82,7 @@ def preference_patch(node: Node) -> Patch | None:
 
 
 def release_patch(node: Node) -> Patch | None:
-    """Return the patch that releases an isolated node, or that removes the taint `PreferNoSchedule`.
-
-    The result is None if the node has neither the label nor a taint of ours.
-    """
+    """Return the patch that removes our label, taints and cordon; None if the node has none."""
     taints = _taints(node)
     labeled = ISOLATED in _labels(node)
     if not labeled and not any(map(_is_ours, taints)):
@@ -97,10 +94,7 @@ def release_patch(node: Node) -> Patch | None:
 
 
 def stays_cordoned(node: Node) -> bool:
-    """Return whether the node stays cordoned after its release, because it was cordoned before isolation.
-
-    For a node without the label of the isolation, the result is whether the node is cordoned now.
-    """
+    """Return whether the node was cordoned before its isolation; for another node, whether it is cordoned."""
     if ISOLATED in _labels(node):
         return _annotations(node).get(CORDONED_BEFORE) == TRUE
     return _unschedulable(node)
@@ -158,10 +152,7 @@ class NodeClient:
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, node: ClusterNode) -> Node | None:
-        """Return the Kubernetes node that runs on the instance of `node`, or None if there is none.
-
-        If `node` has no instance id, the Kubernetes node with the name `node.node` is returned.
-        """
+        """Return the Kubernetes node of an instance, or without an instance id the node named `node.node`."""
         for name in dict.fromkeys(self._likely_names(node)):
             found = self._read(name)
             if found is not None and _matches(found, node):
@@ -276,10 +267,7 @@ class _Evictions:
     failure: FaultbridgeError | None = None
 
     def evict(self, metadata: ObjectMeta) -> str:
-        """Evict one pod; returns the reason why it still runs, or "" if it is already gone.
-
-        Raises Unauthorized if the API does not accept the token.
-        """
+        """Evict one pod; returns why it still runs, or "" if it is gone. Raises only Unauthorized."""
         if self.kubernetes.monotonic() >= self.until:
             return "not evicted yet: the evictions of other pods took too long"
         try:
@@ -371,10 +359,7 @@ def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool
 
 
 def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
-    """Return whether a drain must wait until this pod has left the node.
-
-    A drain does not wait for finished pods, nor for the pods of DaemonSets and static pods, which would run again.
-    """
+    """Return whether a drain waits for this pod: not if finished, nor of a DaemonSet, nor static."""
     if any(owner.controller and owner.kind == DAEMON_SET for owner in metadata.ownerReferences or ()):
         return False
     finished = pod.status is not None and pod.status.phase in FINISHED

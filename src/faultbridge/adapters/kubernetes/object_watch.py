@@ -39,19 +39,13 @@ _PATHS: Mapping[ObjectKind, tuple[str, Mapping[str, str]]] = {
 
 
 class KubernetesWatch:
-    """Lists and watches the objects of one cluster.
-
-    `access` returns the endpoint of the Kubernetes API and a valid token.
-    """
+    """Lists and watches the objects of one cluster; `access` returns the endpoint and a valid token."""
 
     def __init__(self, access: Callable[[], ApiAccess]) -> None:
         self._access = access
 
     def pages(self, kind: ObjectKind) -> Iterator[ObjectPage]:
-        """Yield all objects of a kind, in pages of 100.
-
-        Raises VersionExpired if the objects changed too much while the pages were read.
-        """
+        """Yield all objects of a kind, in pages of 100; raises VersionExpired if too much changed meanwhile."""
         path, selector = _PATHS[kind]
         action, following = f"listing each {kind}", ""
         with self._http(READ_SECONDS) as http:

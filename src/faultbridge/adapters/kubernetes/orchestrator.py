@@ -1,7 +1,4 @@
-"""Cordon and drain the nodes of EKS clusters.
-
-`NoOrchestrator` is for clusters that have no orchestrator; its calls do nothing.
-"""
+"""Cordon and drain the nodes of EKS clusters."""
 
 from __future__ import annotations
 
@@ -41,11 +38,7 @@ _FAILURES: Mapping[int, ProviderFailure] = {
 
 
 def connections(clients: Clients) -> Connect:
-    """Return a function that returns the Kubernetes client of a registered cluster.
-
-    The returned function keeps one client for each EKS cluster and AWS role. For a cluster that is registered without
-    an EKS cluster, the returned function raises Misconfigured.
-    """
+    """Return a function that keeps one client per EKS cluster and role; Misconfigured without EKS."""
     known: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 
     def connect(config: ClusterConfig) -> Kubernetes:
@@ -62,10 +55,7 @@ def connections(clients: Clients) -> Connect:
 
 
 def failure_of(error: FaultbridgeError) -> ProviderFailure:
-    """Convert an error of the Kubernetes client to a ProviderFailure.
-
-    An ApiRejection is converted by its HTTP status. Any other error becomes PERMISSION_DENIED.
-    """
+    """Convert an error of the client: an ApiRejection by its status, any other to PERMISSION_DENIED."""
     from faultbridge.adapters.kubernetes.client import ApiRejection
 
     if isinstance(error, ApiRejection):
@@ -74,10 +64,7 @@ def failure_of(error: FaultbridgeError) -> ProviderFailure:
 
 
 class EksOrchestrator:
-    """An Orchestrator that cordons and drains the nodes of EKS clusters.
-
-    The Kubernetes client is imported on first use.
-    """
+    """An Orchestrator for the nodes of EKS clusters; the Kubernetes client is imported on first use."""
 
     applicable = True
 
@@ -104,11 +91,7 @@ class EksOrchestrator:
 
     @errors_become_results(failure_of)
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Remove Faultbridge's taint and isolation, and make the node schedulable.
-
-        A node that was already cordoned before Faultbridge isolated it stays cordoned, and the reason in the result
-        states this. A node that Faultbridge did not isolate does not change.
-        """
+        """Remove our taint and isolation; a node that was cordoned before stays so, as the reason states."""
         from faultbridge.adapters.kubernetes.nodes import release_patch, stays_cordoned
 
         before = self._node_client(node).patch(node, release_patch)
@@ -118,7 +101,7 @@ class EksOrchestrator:
 
     @errors_become_results(failure_of)
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; returns TIMEOUT while pods still run. No eviction starts after the deadline."""
+        """Evict the pods of the node until the deadline; returns TIMEOUT while pods still run."""
         from faultbridge.adapters.kubernetes.nodes import evict_all
 
         return self._remaining(node, lambda api, name: evict_all(api, name, self._clock.now(), deadline))
@@ -131,11 +114,7 @@ class EksOrchestrator:
         return self._remaining(node, running_pods)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return PASSED if the node's condition `Ready` is true, and FAILED if it has another status.
-
-        The control plane sets the status to `Unknown` when the kubelet stops reporting; the result is then FAILED. The
-        result is UNKNOWN if the node does not exist or has no condition `Ready`.
-        """
+        """Return whether the condition `Ready` is true; a silent kubelet gives FAILED, no condition UNKNOWN."""
         found = self._node_client(node).find(node)
         conditions = (found.status.conditions if found is not None and found.status else None) or ()
         ready = next((one.status for one in conditions if one.type == "Ready"), None)
@@ -198,10 +177,7 @@ class EksNodeListing:
         self._connect = connections(clients)
 
     def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
-        """Return the names, failure domains and opt-outs of the nodes of a cluster, by instance id.
-
-        Nodes without an instance id are left out. The result is empty for a cluster without EKS.
-        """
+        """Return names, domains and opt-outs by instance id, without other nodes; empty without EKS."""
         if not config.eks_cluster:
             return {}
         nodes = self._connect(config).nodes()
@@ -209,10 +185,7 @@ class EksNodeListing:
 
 
 def instance_of(node: Node) -> str | None:
-    """Return the instance id of a Kubernetes node, or None if it has none.
-
-    The id comes from the provider id of the node or, for a HyperPod node, from its name.
-    """
+    """Return the instance id of a Kubernetes node: from its provider id or, on HyperPod, from its name."""
     by_provider_id = PROVIDER_ID.fullmatch((node.spec.providerID if node.spec else None) or "")
     by_name = HYPERPOD_NAME.fullmatch(_name(node) or "")
     found = by_provider_id or by_name
@@ -241,19 +214,13 @@ def _domains(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 class EksVolumeAttachments:
-    """Lists the volumes of a node that still have a VolumeAttachment object in its EKS cluster.
-
-    The storage driver deletes the object after it has detached the volume.
-    """
+    """Lists the VolumeAttachments of a node; the storage driver deletes one after it detached."""
 
     def __init__(self, clients: Clients) -> None:
         self._connect = connections(clients)
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return the names of the volumes that are still attached to the node.
-
-        The result is empty if the Kubernetes cluster does not have the node.
-        """
+        """Return the volumes that are still attached; none if the cluster does not have the node."""
         from faultbridge.adapters.kubernetes.nodes import NodeClient, name_of
 
         api = self._connect(node.cluster)

@@ -1,7 +1,4 @@
-"""Select the access to Slurm for a registered cluster: slurmrestd or the head node.
-
-slurmrestd is used if its address is registered, else the head node.
-"""
+"""Select the access to Slurm for a cluster: slurmrestd if it is registered, else the head node."""
 
 from __future__ import annotations
 
@@ -140,11 +137,7 @@ class SsmHeadNode:
         self._retry = replace(commands.THROTTLE_RETRY, sleep=sleep)
 
     def __call__(self, command: Sequence[str]) -> Output:
-        """Run one command on the head node, with each argument quoted, and return its result.
-
-        Raises Transient if the command does not run to completion. A command without a result after about 20 seconds is
-        canceled.
-        """
+        """Run one command with quoted arguments; raises Transient without a result in about 20 seconds."""
         found = None
         with translated(f"running {command[0]} on {self._instance_id}"):
             sent = self._send(command)
@@ -196,11 +189,7 @@ class SsmHeadNode:
 
 
 def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:
-    """Return a function that returns the head node of a registered cluster.
-
-    The returned function uses the role that is registered for the cluster. If no head node is registered, the returned
-    function raises Misconfigured.
-    """
+    """Return a function that returns the head node of a cluster; it raises Misconfigured without one."""
 
     def of_cluster(config: ClusterConfig) -> HeadNode:
         if not config.slurm_head_node:
@@ -215,11 +204,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 
 
 def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[[ClusterConfig], SlurmOperations]:
-    """Return a function that returns the Slurm operations of a registered cluster.
-
-    `read_tokens` reads the secret with the tokens of slurmrestd. The returned function raises Misconfigured if neither
-    slurmrestd nor a head node is registered.
-    """
+    """Return a function for the Slurm operations of a cluster; it raises Misconfigured without any access."""
     head_node = connect(clients)
     known: dict[str, RestClient] = {}
 

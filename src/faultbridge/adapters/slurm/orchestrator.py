@@ -50,11 +50,7 @@ class SlurmOrchestrator:
 
     @errors_become_results()
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Drain the node in Slurm, so that no new job starts on it.
-
-        A drain that Faultbridge did not start stays as it is. If Faultbridge drained the node for another instance or
-        case, the reason of the drain changes to the present instance and case.
-        """
+        """Drain the node; a drain by another stays, and one of ours gets the present instance and case."""
         slurm, found, others = self._find(node)
         if found is None:
             return _not_found(others)
@@ -70,10 +66,7 @@ class SlurmOrchestrator:
 
     @errors_become_results()
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Resume the node if the reason of its drain names Faultbridge and the node's present instance.
-
-        A node that was drained for another reason stays drained, and the result quotes the reason of the drain.
-        """
+        """Resume the node if its drain names Faultbridge and the present instance; else it stays drained."""
         slurm, found, others = self._find(node)
         if found is None:
             return _not_found(others)
@@ -146,11 +139,7 @@ def reason_of(node: ClusterNode) -> str:
 
 
 def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether Slurm's record of a node belongs to the instance that backs the node.
-
-    The instance ids are compared. If Slurm's record has no instance id, the host names and addresses are compared. If
-    Slurm's record has no host name or address, the name of the record is used.
-    """
+    """Return whether a record is of the node's instance: by id, else by host name and address."""
     if found.instance_id:
         return found.instance_id == node.instance_id
     hosts = {short_name(name) for name in node.host_names}
@@ -160,10 +149,7 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
 
 
 def _usable(names: Sequence[str]) -> list[str]:
-    """Return the names to look up in Slurm, without the names that Slurm does not accept for one node.
-
-    All names without their DNS domain come first, then all names as they are given.
-    """
+    """Return the names that Slurm accepts for one node, first all without their DNS domain."""
     return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
 
 
@@ -178,10 +164,7 @@ def _is_drained(found: SlurmNode) -> bool:
 
 
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether the reason of a drain names Faultbridge and the instance that backs the node.
-
-    For a node without an instance, the reason must contain `no-instance` in place of the instance id.
-    """
+    """Return whether the reason of a drain names Faultbridge and the present instance."""
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]
 
 

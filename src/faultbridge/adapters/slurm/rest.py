@@ -21,11 +21,7 @@ from faultbridge.model.names import expand_host_list, rest_address
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """One job or array task of Slurm.
-
-    `reason` is Slurm's reason for the state of the job, such as the reason why the job waits. `reason` is empty if the
-    operation that returned the job does not read reasons.
-    """
+    """One job or array task; `reason` is Slurm's reason for the state, empty if it was not read."""
 
     id: str
     state: str
@@ -33,11 +29,7 @@ class SlurmJob:
 
 
 class SlurmOperations(Protocol):
-    """Operations on one Slurm cluster.
-
-    Each operation raises Transient if Slurm gives no usable answer, because the state of the node or job is then
-    unknown. Each operation raises Misconfigured if the permission is missing.
-    """
+    """Operations on a cluster: Transient without a usable answer, Misconfigured without permission."""
 
     def node(self, name: str) -> SlurmNode | None:
         """Return a node by its exact name, or None if Slurm reports that it has no such node."""
@@ -62,10 +54,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access to one slurmrestd: its URL, user, token and certificate authority.
-
-    `authority` is PEM. If `authority` is None, the certificate authorities of the operating system are used.
-    """
+    """Access to one slurmrestd; without `authority` (PEM), those of the operating system are used."""
 
     url: str
     user: str
@@ -93,10 +82,10 @@ def checked_address(url: str) -> SplitResult:
 
 
 def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
-    """Send one request and return the whole response; redirects are not followed.
+    """Send one request, without redirects, and return the whole response.
 
-    Raises Transient if no complete response arrives within the limits. Raises Misconfigured if the address, the
-    certificate or the certificate authority is not valid.
+    Raises Transient if no complete response arrives within the limits, and Misconfigured if the address, the
+    certificate or the authority is not valid.
     """
     address = checked_address(access.url)
     place = f"slurmrestd at {address.netloc}"
@@ -148,11 +137,7 @@ NOT_HOLDING = frozenset(
 
 
 def document_of(answer: Answer, action: str) -> Document:
-    """Return the JSON object in a response; raises Transient if the body is not as documented.
-
-    If slurmrestd did not accept the token, Misconfigured is raised instead. `action` describes the request. The error
-    text starts with `action`.
-    """
+    """Return the JSON object of a response; raises Misconfigured for a refused token, else Transient."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -191,10 +176,7 @@ def is_unauthenticated(answer: Answer) -> bool:
 
 
 def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError:
-    """Return the error for a failed response of slurmrestd.
-
-    The error is Misconfigured if the token is not valid or the permission is missing, else Transient.
-    """
+    """Return Misconfigured if the token is not valid or the permission is missing, else Transient."""
     if is_unauthenticated(answer):
         return Misconfigured(f"{action}: slurmrestd does not accept the token; renew it in the secret of SlurmTokens")
     texts = [f"{error.get('description') or ''}: {error.get('error') or ''}".strip(": ") for error in _errors(document)]
@@ -231,10 +213,7 @@ def _errors(document: Document) -> list[Document]:
 
 
 def _states(value: object) -> list[str]:
-    """Return the states of a job, in upper case; empty if a state cannot be read.
-
-    The API gives one text before version v0.0.40, and a list since then.
-    """
+    """Return the states in upper case, none if unreadable: one text before v0.0.40, a list since then."""
     values = value if isinstance(value, list) else [value]
     texts = [item.upper() for item in values if isinstance(item, str) and item]
     return texts if len(texts) == len(values) else []
@@ -253,10 +232,7 @@ def _job_id(row: Document) -> str:
 
 
 def _number(value: object) -> int | None:
-    """Return a number from a document, or None if it is not set.
-
-    Since version v0.0.39, a number is an object with `set` and `number`.
-    """
+    """Return a number, or None if it is not set: since v0.0.39 an object with `set` and `number`."""
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -281,10 +257,7 @@ class Ask(Protocol):
 
 
 class RestClient:
-    """Sends requests to slurmrestd with the user and token from a secret.
-
-    When a request fails, the secret is read again.
-    """
+    """Sends requests with the user and token of a secret, which is read again when a request fails."""
 
     def __init__(self, read: Callable[[], Access], transport: Callable[..., Answer] = send) -> None:
         self._read, self._transport = read, transport
@@ -315,21 +288,14 @@ class RestClient:
         return self._access != access
 
     def negotiated(self) -> int:
-        """Return the API version to use, chosen from those that slurmrestd offers.
-
-        The offered versions are read on first use, and again after a request gets HTTP 404.
-        """
+        """Return the API version to use; the offered ones are read at first use and again after HTTP 404."""
         if self.version is None:
             self.version = usable_version(self)
         return self.version
 
 
 class SlurmRest:
-    """Operations on one Slurm cluster over its slurmrestd.
-
-    The API cannot requeue a job, so `requeue_on_head_node` requeues jobs. `requeue_on_head_node` is None if no head
-    node is registered.
-    """
+    """Operations over slurmrestd, whose API cannot requeue; None means that no head node is registered."""
 
     def __init__(self, client: RestClient, requeue_on_head_node: Callable[[SlurmJob], bool] | None = None) -> None:
         self._client, self._requeue = client, requeue_on_head_node
@@ -359,10 +325,7 @@ class SlurmRest:
         return None
 
     def jobs(self, name: str) -> tuple[SlurmJob, ...]:
-        """Return the jobs that use resources of a node.
-
-        The API has no filter for nodes, so the call lists all jobs of the cluster.
-        """
+        """Return the jobs on a node; the API has no filter for nodes, so all jobs are listed."""
         document = checked(self._ask("GET", "jobs"), f"listing the jobs of {name}")
         return tuple(jobs_on(document, name))
 
@@ -375,10 +338,7 @@ class SlurmRest:
         self._change(name, f"resuming {name}", {"state": ["RESUME"]})
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Requeue a job through the head node; returns False, and changes nothing, if Slurm cannot requeue it.
-
-        Raises Misconfigured if no head node is registered.
-        """
+        """Requeue a job through the head node; raises Misconfigured if none is registered."""
         if self._requeue is None:
             raise Misconfigured(f"requeuing job {job.id}: slurmrestd cannot requeue; register --slurm-head-node too")
         return self._requeue(job)
@@ -411,14 +371,9 @@ class SlurmRest:
 
 
 def usable_version(ask: Ask) -> int:
-    """Return the number N of the API version `v0.0.N` to use, among those that slurmrestd offers.
+    """Return the version N of `v0.0.N`: the newest up to NEWEST_RUN, else the newest that is known.
 
-    Versions from OLDEST to NEWEST are usable. NEWEST_RUN, between them, is the newest version that was tested.
-
-    - If slurmrestd offers usable versions up to NEWEST_RUN, the newest of these is used.
-    - If slurmrestd offers only usable versions after NEWEST_RUN, the newest of these is used.
-    - If slurmrestd offers no usable version, or does not accept the token, Misconfigured is raised.
-    - If the versions cannot be read for another reason, Transient is raised.
+    Raises Misconfigured without a usable version or an accepted token, and Transient if the versions cannot be read.
     """
     answer = ask("GET", DESCRIPTION)
     if is_unauthenticated(answer):

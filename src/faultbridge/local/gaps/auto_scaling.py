@@ -148,10 +148,7 @@ def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
 
 
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
-    """Return the instance refreshes of a group, the most recently started first.
-
-    A refresh that has been in progress for a minute or longer gets the status `Successful`.
-    """
+    """Return a group's refreshes, the latest first; after a minute, a refresh is `Successful`."""
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
     now = patching.resolve(NOW)()
     for one in found:

@@ -35,12 +35,7 @@ Evaluate = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class _KeyRange:
-    """A key condition of a DynamoDB query, by its placeholders (such as `#pk` or `:value`).
-
-    `pk` and `pk_value` are the name and value of the partition key. `sk` is the name of the sort key, and `first` and
-    `last` are its bounds. `sk`, `first` and `last` are empty if the condition does not name the sort key. `first` is
-    empty if there is only an upper bound.
-    """
+    """A key condition by its placeholders; without a sort key, or a lower bound, these are empty."""
 
     pk: str
     pk_value: str

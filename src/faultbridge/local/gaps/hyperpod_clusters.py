@@ -58,11 +58,7 @@ def _responder(operation: str) -> Any:  # noqa: ANN401 - a method of moto's resp
 
 
 def publish(event: dict[str, Any]) -> None:
-    """Publish an event of a node to the default bus, in the form in which HyperPod publishes it.
-
-    In the published `Detail`, the field `EventDetails` contains the whole `event`, which itself has a field
-    `EventDetails`. `EventTime` is published in milliseconds since 1970.
-    """
+    """Publish an event of a node to the default bus, as HyperPod does: its time in milliseconds."""
     entry: Any = {
         "Source": "aws.sagemaker",
         "DetailType": "SageMaker HyperPod Cluster Event",

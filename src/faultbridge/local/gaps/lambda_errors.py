@@ -52,10 +52,7 @@ def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., d
 
 
 def error_name(log: str) -> str:
-    """Return the class name of the exception in the last traceback of a log.
-
-    The result is `Runtime.HandlerError` if no class name is found.
-    """
+    """Return the class name in the last traceback of a log, or `Runtime.HandlerError` without one."""
     if "Traceback (most recent call last)" not in log:
         return _GENERIC_ERROR
     # A message may have several lines; the class is on the first line after the frames that is not indented.

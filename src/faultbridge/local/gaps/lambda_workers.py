@@ -49,11 +49,6 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def _waits_for_lines() -> bool:
-    """Return whether the patch `log_lines` is still necessary and still applicable.
-
-    It is necessary while the emulator waits 50 ms for the first line. It is applicable while the emulator's worker
-    script ends with `_TAIL`, which the patch replaces.
-    """
     timeout = inspect.signature(patching.resolve(DRAIN)).parameters["first_line_wait"].default
     return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and patching.resolve(DETECT)("python3.11")[1].endswith(_TAIL)
 
@@ -72,10 +67,7 @@ def _with_marker(detect: Detect) -> Detect:
 
 
 def read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
-    """Return the lines that a worker printed in its last call, up to the marker after the call.
-
-    If no marker comes, the result has the lines until the worker ended or 30 seconds passed.
-    """
+    """Return the lines of a worker's last call, up to the marker, its end, or 30 seconds."""
     lines: list[str] = []
     deadline = time.monotonic() + _MAX_SECONDS
     while time.monotonic() < deadline:

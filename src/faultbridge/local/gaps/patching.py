@@ -16,8 +16,8 @@ from typing import Any
 class Gap:
     """A difference between an emulator and AWS, and the patch that removes it.
 
-    `private_names` are the names of the emulator that the patch replaces or calls. `is_open` returns whether the
-    unpatched emulator still differs from AWS. `apply` patches the emulator in this process.
+    `private_names` are those that the patch replaces or calls. `is_open` returns whether the unpatched emulator still
+    differs from AWS.
     """
 
     name: str
@@ -27,16 +27,13 @@ class Gap:
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
-    """Return the object that a private name of the emulator refers to now.
-
-    Raises `LookupError` if the module, an attribute or a key of the name does not exist.
-    """
+    """Return the object that a private name refers to now; raises `LookupError` if it does not exist."""
     owner, last = owner_of(name)
     return _member(owner, last, name)
 
 
 def replace(name: str, make: Callable[[Any], Any]) -> None:
-    """Replace the object that a private name of the emulator refers to with the result of `make(object)`."""
+    """Replace the object that a private name refers to with the result of `make(object)`."""
     owner, last = owner_of(name)
     new = make(_member(owner, last, name))
     if isinstance(owner, dict):
@@ -51,11 +48,7 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object that contains the last part of a private name, and this last part.
-
-    The last part is an attribute or a key. It is not checked whether the object contains it. Raises `LookupError` if
-    the module or the object does not exist.
-    """
+    """Return the owner of a private name's last part, and this part; raises `LookupError` if missing."""
     module, _, path = name.partition(":")
     try:
         owner: Any = import_module(module)

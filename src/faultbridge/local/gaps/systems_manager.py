@@ -78,10 +78,7 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
-    """Upload a placeholder instead of a script's log bundle; return the fake result of the script.
-
-    `lines` are the lines of the script. Returns None if the script uploads no log bundle.
-    """
+    """Upload a placeholder for a script's log bundle; returns its result, or None if it uploads none."""
     address = next((line.removeprefix(BUNDLE_URL) for line in lines if line.startswith(BUNDLE_URL)), None)
     if address is None:
         return None

@@ -41,12 +41,10 @@ MAX_SECONDS = 300.0
 def stream(
     log: ChangeLog, resource: str, version: int, seconds: float, wanted: Callable[[Document], bool]
 ) -> Iterator[bytes]:
-    """Yield the changes of a resource after a version, as JSON lines.
+    """Yield the changes of a resource after a version, as JSON lines, for at most `MAX_SECONDS`.
 
-    The stream lasts `seconds`, at most `MAX_SECONDS`. `wanted` returns whether the watch includes an object. If only
-    other objects change, or nothing changes for `BOOKMARK_SECONDS`, a bookmark is yielded: a line with only the latest
-    version, from which the client can continue. If the changes after `version` were discarded, the stream ends with an
-    error.
+    If nothing that is `wanted` changes for `BOOKMARK_SECONDS`, a bookmark (a line with only the latest version) is
+    yielded. If the changes after `version` were discarded, the stream ends with an error.
     """
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:

@@ -54,10 +54,7 @@ class ChangeLog:
             self._compacted = self.version
 
     def after(self, version: int, seconds: float) -> list[LoggedChange]:
-        """Return the changes after a resource version; if there are none, wait up to `seconds` for one.
-
-        Raises VersionTooOld if the changes after that version were discarded.
-        """
+        """Return the changes after a version, or wait up to `seconds`; raises VersionTooOld if discarded."""
         with self._changed:
             self._changed.wait_for(lambda: self.version > version or self._compacted > version, seconds)
             if version < self._compacted:
@@ -93,10 +90,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Pod:
-    """A pod of the fake cluster; `owner` is the kind of its controller.
-
-    `gone_at` is the end of the grace period after an eviction. It is None before an eviction.
-    """
+    """A pod; `owner` is the kind of its controller, `gone_at` the end of the grace of its eviction."""
 
     namespace: str
     name: str
@@ -124,11 +118,10 @@ class ApiStatusError(Exception):
 
 @dataclass(slots=True)
 class Cluster:
-    """A fake Kubernetes cluster with its nodes, pods and budgets; `now` is its clock.
+    """A fake Kubernetes cluster; its methods take the lock, because the server has many threads.
 
     `permissions_used` contains the RBAC verb and resource of each request that needs a permission. `attached_volumes`
-    contains the persistent volumes that a storage driver attached, each with the name of its node. The public methods
-    take the lock, because the server has many threads.
+    maps attached persistent volumes to their nodes.
     """
 
     name: str
@@ -215,10 +208,7 @@ class Cluster:
             return deepcopy(self.nodes[name])
 
     def patch_node(self, name: str, patch: Document) -> Document:
-        """Apply a JSON merge patch to a node, and return the changed node.
-
-        Raises a 409 error if the resource version in the patch is not that of the node.
-        """
+        """Apply a JSON merge patch, and return the node; raises a 409 error for another resource version."""
         with self.lock:
             before = self.node(name)
             wanted = (patch.get("metadata") or {}).get("resourceVersion")
@@ -237,10 +227,7 @@ class Cluster:
             return list(self.pods)
 
     def evict(self, namespace: str, name: str) -> None:
-        """Evict a pod; raises a 429 error if the eviction would violate a disruption budget.
-
-        A second eviction of the same pod has no effect. An unknown pod raises a 404 error.
-        """
+        """Evict a pod, at most once; raises a 429 error if this violates a budget, 404 for an unknown pod."""
         with self.lock:
             pod = next((one for one in self.running() if (one.namespace, one.name) == (namespace, name)), None)
             if pod is None:

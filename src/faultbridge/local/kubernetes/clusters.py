@@ -17,10 +17,7 @@ _lock = threading.RLock()
 
 
 def find(name: str) -> Cluster:
-    """Return the fake cluster of an EKS cluster, with its running instances as nodes.
-
-    Raises a 404 error if EKS has no cluster of this name.
-    """
+    """Return the fake cluster of an EKS cluster, its running instances as nodes; raises a 404 error."""
     if not any(name in backend.clusters for backend in _backends(EKS)):
         raise ApiStatusError(404, "NotFound", f"EKS has no cluster {name!r}")
     with _lock:
@@ -30,12 +27,7 @@ def find(name: str) -> Cluster:
 
 
 def configure(body: dict[str, Any]) -> None:
-    """Change the fake cluster that `body` names as `cluster`.
-
-    - `pods` and `budgets` (disruption budgets) are added to those that exist.
-    - `reachable` is replaced if present. If it is False, the API answers every request with the error 503.
-    - `register_taints`, the taints of new nodes, are replaced if present.
-    """
+    """Add `pods` and `budgets` to the cluster, and replace `reachable` and `register_taints` if present."""
     cluster = find(str(body["cluster"]))
     with cluster.lock:
         cluster.pods.extend(Pod(**pod) for pod in body.get("pods", ()))

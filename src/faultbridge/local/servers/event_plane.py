@@ -46,10 +46,7 @@ def main() -> None:
 
 
 def with_own_routes(application: Application) -> Application:
-    """Return an ASGI application that answers the `/_faultbridge/` routes and forwards all other requests.
-
-    A request for the deployed HTTP API is forwarded with the path that this API has in the emulator.
-    """
+    """Return an ASGI application with the `/_faultbridge/` routes and those of the deployed HTTP API."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         path = str(scope.get("path", ""))
@@ -106,10 +103,7 @@ def _workers(_body: dict[str, Any]) -> object:
 
 
 def _warm(body: dict[str, Any]) -> object:
-    """Start the worker of a Lambda function without a call of its handler.
-
-    `error` in the response contains the error of the start, or an empty text.
-    """
+    """Start the worker of a function without a call; `error` of the response is empty or states why not."""
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
 

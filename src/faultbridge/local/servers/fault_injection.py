@@ -87,10 +87,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class InjectedOutput:
-    """A fake command output, and the restart (`reset` or `reboot`) that removes it.
-
-    `until` is None if no restart removes the output.
-    """
+    """A fake command output, and the restart (`reset` or `reboot`) that removes it, or None."""
 
     output: CommandOutput
     until: str | None = None
@@ -98,11 +95,7 @@ class InjectedOutput:
 
 @dataclass(slots=True)
 class ComputeFaults:
-    """The injected faults of instances and capacity.
-
-    By default, every diagnostics run passes on eight GPUs, and all capacity is available. A reset or a reboot of an
-    instance always completes. It removes the instance's injected output if `until` of the output names this restart.
-    """
+    """The injected faults of instances and capacity; by default diagnostics pass on eight GPUs."""
 
     outputs: dict[str, InjectedOutput] = field(default_factory=dict)
     for_next_launches: list[InjectedOutput] = field(default_factory=list)
@@ -110,11 +103,7 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the output of a command on an instance.
-
-        For a reset or reboot, it is the output of the restart script. For other commands, it is the injected output.
-        Without an injected output, the result is healthy diagnostics for `dcgmi diag`, and None for any other command.
-        """
+        """Return the output of a command: a restart's, else the injected one, else healthy diagnostics."""
         restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
         if restart is not None:
             return self._restart(instance_id, restart, commands)
@@ -126,10 +115,10 @@ class ComputeFaults:
         return None
 
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
-        """Return the output of a reset or reboot script.
+        """Return the output of a restart script, and remove the injected output that ends with it.
 
-        An injected output that ends with this restart is removed. The output of a reboot has a boot id that depends
-        only on the instance and `commands`. A repeated call with the same commands therefore reports no second reboot.
+        The boot id of a reboot depends only on the instance and `commands`, so a repeated call reports no second
+        reboot.
         """
         with self.lock:
             injected = self.outputs.get(instance_id)
@@ -139,11 +128,7 @@ class ComputeFaults:
         return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
 
     def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
-        """Set a fake output for all later commands on an instance, except restarts.
-
-        The instance id `next` means the instance that is launched next. `until` is the restart (`reset` or `reboot`)
-        that removes the fake output, or None if no restart removes it.
-        """
+        """Set the output of later commands on an instance, or on the one launched next (`next`)."""
         with self.lock:
             if instance_id == NEXT_LAUNCH:
                 self.for_next_launches.append(InjectedOutput(output, until))
@@ -156,21 +141,13 @@ class ComputeFaults:
             self.outputs.pop(instance_id, None)
 
     def on_launch(self, instance_id: str) -> None:
-        """Give a new instance the oldest fake command output that waits for a launch.
-
-        Such outputs were set with the instance id `next`, and each is used for one launch. If none waits, nothing
-        changes.
-        """
+        """Give a new instance the oldest output that was set for `next`, if there is one."""
         with self.lock:
             if self.for_next_launches:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)
 
     def set_capacity(self, instance_type: str, zone: str, *, available: bool) -> None:
-        """Remove or restore the capacity of an instance type in a zone; the zone `*` means all zones.
-
-        Restoring the zone `*` also restores each single zone. If the zone `*` has no capacity, restoring a single zone
-        has no effect.
-        """
+        """Remove or restore capacity; the zone `*` means all, and restoring it restores each zone."""
         with self.lock:
             if not available:
                 self.without_capacity.add((instance_type, zone))
@@ -194,10 +171,7 @@ class ComputeFaults:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFault:
-    """The injected faults of one launch: it fails, it is slow, or its instance is bad.
-
-    A bad instance fails its diagnostics.
-    """
+    """The injected faults of one launch: it fails, it is slow, or its instance fails diagnostics."""
 
     fails: bool = False
     slow: bool = False
@@ -206,11 +180,7 @@ class LaunchFault:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFaultRates:
-    """The probabilities (0 to 1) that a launch fails, is slow, or starts a bad instance.
-
-    `slow_seconds` is the extra time of a slow launch. `retry_seconds` is the time after which a group retries a failed
-    launch.
-    """
+    """Probabilities (0 to 1) that a launch fails, is slow or bad; seconds until it starts or is retried."""
 
     failing: float = 0.0
     slow: float = 0.0
@@ -221,10 +191,7 @@ class LaunchFaultRates:
 
 @dataclass(slots=True)
 class LaunchFaults:
-    """Selects the faults of each launch at random.
-
-    The same seed and the same order of launches give the same faults.
-    """
+    """Selects the faults of launches; the same seed and order of launches give the same faults."""
 
     rates: LaunchFaultRates = LaunchFaultRates()
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - reproducible, no secret

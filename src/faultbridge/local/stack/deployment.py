@@ -27,10 +27,7 @@ _ERROR_TEXTS = ("Error:", "CREATE_FAILED", "UPDATE_FAILED", "Failed to")
 
 
 def executable() -> str:
-    """Return the path of `sam`: the one next to this Python, else the one on `PATH`.
-
-    Raises `Misconfigured` if SAM CLI is not installed.
-    """
+    """Return the path of `sam`, beside this Python or on `PATH`; raises `Misconfigured` without it."""
     beside = Path(sys.executable).with_name("sam")
     found = str(beside) if beside.exists() else shutil.which("sam")
     if found is None:
@@ -57,10 +54,7 @@ def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, st
 
 
 def write_state_machines(project: Path) -> None:
-    """Convert the state machines of a project from YAML to JSON; do nothing if there are none.
-
-    Raises `Misconfigured` for an invalid state machine.
-    """
+    """Convert a project's state machines from YAML to JSON; raises `Misconfigured` for an invalid one."""
     if not (project / STATE_MACHINES).exists():
         return
     command = [sys.executable, str(project / STATE_MACHINES)]
@@ -71,10 +65,7 @@ def write_state_machines(project: Path) -> None:
 
 
 def error_line(log: Path) -> str:
-    """Return the last line of a log that shows an error.
-
-    If no line shows an error, the result is the last line, or `no output` for an empty log.
-    """
+    """Return the last line of a log that shows an error, else the last line, or `no output`."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if any(text in line for text in _ERROR_TEXTS)]
     return (errors or lines or ["no output"])[-1]
@@ -124,10 +115,7 @@ Template = dict[str, Any]
 
 
 def check(state: StackState, template: Template) -> None:
-    """Raise `Misconfigured` if dead-letter queues or item expiry are missing or a function cannot start.
-
-    The error names the first difference between the deployed resources and the template.
-    """
+    """Raise `Misconfigured` for the first missing queue policy or expiry, or function that cannot start."""
     types = {resource["Type"] for resource in template.get("Resources", {}).values()}
     physical_ids = dict(clients.resources(state, *types))
     differences = [
@@ -176,10 +164,7 @@ def _subscriptions(state: StackState, template: Template, physical_ids: dict[str
 
 
 def _functions(state: StackState) -> Iterator[str]:
-    """Start every Lambda function, and yield one line of text for each function that fails to start.
-
-    The started functions keep running, so that the first records need not wait for their start.
-    """
+    """Start every function, which stays ready, and yield a line of text for each that fails."""
     names = [name for _, name in clients.resources(state, *_FUNCTION)]
     with ThreadPoolExecutor(max_workers=4) as pool:
         for name, error in zip(names, pool.map(lambda name: _start_worker(state, name), names), strict=True):
@@ -222,10 +207,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The project, template and parameters of a deployment.
-
-    Parameters that the template does not declare are ignored.
-    """
+    """The project, template and parameters of a deployment; undeclared parameters are ignored."""
 
     project: Path
     template: Path
@@ -238,10 +220,7 @@ class Deployment:
         return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
 
     def declared_parameters(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """Return `defaults` and the parameters of this deployment, but only those that the template declares.
-
-        The parameters of this deployment override `defaults`. CloudFormation rejects parameters that are not declared.
-        """
+        """Return `defaults`, overridden by the parameters, as far as the template declares them."""
         declared = read_template(self.template).get("Parameters", {})
         return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
 
@@ -251,10 +230,7 @@ class Deployment:
 
 
 def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
-    """Build and deploy if the deployed files or the parameters changed; else return `state` unchanged.
-
-    The returned state has the fingerprint and the CloudFormation outputs of the latest deployment.
-    """
+    """Build and deploy if files or parameters changed, and return the state of the latest deployment."""
     current = wanted.fingerprint()
     if state.deployed == current:
         progress("nothing changed since the last deployment")
@@ -287,10 +263,7 @@ def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: 
 
 
 def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> None:
-    """Run `sam deploy` with the built template.
-
-    The deploy settings of the project are not used, because they are for AWS.
-    """
+    """Run `sam deploy` with the built template, without the project's settings, which are for AWS."""
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
     own = {
@@ -321,9 +294,6 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
 
 
 def _config(wanted: Deployment) -> list[str]:
-    """Return the `sam` option that names the settings file of the project; empty without such a file.
-
-    Without the option, SAM reads the file beside the template.
-    """
+    """Return the option for the project's settings; without it, SAM reads the file beside the template."""
     settings = wanted.project / "samconfig.toml"
     return ["--config-file", str(settings)] if settings.exists() else []

@@ -35,11 +35,7 @@ _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of /proc/<pid>/stat, counted
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that this module started.
-
-    `started` is an opaque text for the start time. It distinguishes the process from later ones with the same process
-    id.
-    """
+    """A process that this module started; `started` distinguishes it from later ones of its id."""
 
     pid: int
     started: str
@@ -64,20 +60,14 @@ def start(command: Sequence[str], *, environment: Mapping[str, str], log: Path) 
 
 
 def is_running(process: Process) -> bool:
-    """Return whether the process with this id and start time is running.
-
-    If it is a child process that has ended, it is also removed from the process table.
-    """
+    """Return whether the process with this id and start time runs; an ended child is reaped."""
     _reap(process.pid)
     started = _start_time(process.pid)
     return started is not None and started == process.started
 
 
 def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
-    """Send SIGTERM to the processes, then SIGKILL to those that still run.
-
-    Returns the number of processes that were running. `grace_seconds` is the time to wait after each signal.
-    """
+    """Send SIGTERM, then SIGKILL after the grace time; returns the number of processes that ran."""
     running = [process for process in processes if is_running(process)]
     _signal_and_wait(running, signal.SIGTERM, grace_seconds)
     survivors = [process for process in running if is_running(process)]
@@ -174,10 +164,7 @@ class StackFolder:
 
     @contextmanager
     def locked(self, report: Callable[[str], None]) -> Iterator[None]:
-        """Lock the stack, so that only one `up` or `down` runs at a time.
-
-        `report` receives a line of text if this call must wait for the lock.
-        """
+        """Lock the stack for one `up` or `down` at a time; `report` receives a line if this call waits."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / "lock").open("w") as handle:
             try:
@@ -233,11 +220,7 @@ class StackState:
 
 
 def project_root() -> Path:
-    """Return the nearest folder at or above the current folder that contains the template.
-
-    If no such folder exists, return the checkout of Faultbridge from which this package was imported. Raises
-    `Misconfigured` if the package was not imported from a checkout either.
-    """
+    """Return the nearest folder with the template, else this package's checkout; raises Misconfigured."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[4]):
         if (folder / TEMPLATE).is_file():
@@ -252,21 +235,14 @@ def state_home() -> Path:
 
 
 def stack_folder(stack: str) -> StackFolder:
-    """Return the folder of a stack.
-
-    Raises `Misconfigured` for a name that does not start with an ASCII letter, or has characters other than ASCII
-    letters, digits and hyphens.
-    """
+    """Return the folder of a stack; raises `Misconfigured` for a name that CloudFormation would refuse."""
     if not stack.isascii() or not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"invalid stack name: {stack!r}; use letters, digits and hyphens, starting with a letter")
     return StackFolder(state_home() / stack)
 
 
 def read_state(folder: StackFolder) -> StackState | None:
-    """Return the state of a stack, or None if there is no valid state file.
-
-    A file with a format version other than the current one is not valid.
-    """
+    """Return the state of a stack, or None without a valid file of the current format version."""
     try:
         document = json.loads(folder.state.read_text())
         if document.pop("version", None) != _VERSION:

@@ -55,8 +55,7 @@ def require_pinned() -> None:
 def start(folder: StackFolder, stack: str, *, default_ports: bool) -> StackState:
     """Start both emulators and wait until both respond; if one of them fails, stop both.
 
-    With `default_ports`, the default ports are used if they are free, else any free ports. If another process takes a
-    chosen port before an emulator does, ports are chosen again and the start is repeated, at most twice.
+    If another process takes a chosen port before an emulator does, ports are chosen again, at most twice.
     """
     require_pinned()
     for attempt in range(1, _ATTEMPTS + 1):
@@ -77,10 +76,7 @@ def stop(state: StackState) -> int:
 
 
 def is_serving(emulator: Emulator, token: str) -> bool:
-    """Return whether the process of this emulator runs and responds on its port with this token.
-
-    Each stack gives its emulators a token of its own, so that no other server on the port is mistaken for them.
-    """
+    """Return whether the emulator's process runs and answers with this token, which no other server has."""
     return files.is_running(emulator.process) and _answers(emulator, token)
 
 
@@ -145,10 +141,7 @@ def _answers(emulator: Emulator, token: str) -> bool:
 
 
 def last_line(log: str | Path) -> str:
-    """Return the last non-blank line of a log file.
-
-    If the file is missing or has no such line, the result states this.
-    """
+    """Return the last non-blank line of a log file, or a text that there is none."""
     try:
         lines = Path(log).read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -240,10 +233,7 @@ def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bo
 
 
 def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
-    """Return the stack that a state file describes, or None if no stack of this name is deployed.
-
-    It is not checked whether the processes of the stack still run.
-    """
+    """Return the stack of a state file, or None; its processes may have ended since."""
     state = _deployed_state(stack)
     return _info(state) if state else None
 
@@ -259,10 +249,7 @@ def stack_names() -> list[str]:
 
 
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
-    """Return the variables that direct AWS clients to the stack.
-
-    The result is empty if the stack is not started and deployed.
-    """
+    """Return the variables that direct AWS clients to a deployed stack, or an empty dictionary."""
     state = _deployed_state(stack)
     return client_environment(state.ports) if state else {}
 
@@ -276,11 +263,7 @@ def _deployed_state(stack: str) -> StackState | None:
 
 
 def _reusable_stack(folder: StackFolder, progress: Progress, *, fresh: bool) -> StackState | None:
-    """Return the running stack, or None if no stack runs or the running stack had to be stopped.
-
-    The running stack is stopped if `fresh` is True, if an emulator does not respond, or if the code of the emulators
-    changed.
-    """
+    """Return the running stack, or None, and stop one that must be started again."""
     state = files.read_state(folder)
     if state is None:
         return None

@@ -25,10 +25,7 @@ class EmulatorStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The numbers of waiting and of in-flight messages of an SQS queue.
-
-    `dead_letters` is True for a dead-letter queue.
-    """
+    """The waiting and in-flight messages of an SQS queue, and whether it is for dead letters."""
 
     name: str
     logical_id: str
@@ -61,11 +58,7 @@ class StackStatus:
 
 
 def status(*, stack: str = DEFAULT_STACK, count_overdue: Callable[[], int] | None = None) -> StackStatus:
-    """Return the current status of an embedded stack.
-
-    `count_overdue` returns the number of overdue items of work in the stack's table, such as timers. It is called only
-    if `StackStatus.up` is True. Without `count_overdue`, overdue work is not counted.
-    """
+    """Return the current status of a stack; `count_overdue` counts its overdue work if the stack is up."""
     state = files.read_state(stack_folder(stack))
     if state is None:
         return StackStatus(stack=stack, up=False)

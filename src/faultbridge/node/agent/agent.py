@@ -152,7 +152,7 @@ class Agent:
                 self.drop_folder.remove(file)
 
     def close(self) -> None:
-        """Stop the running probe, store the log lines that were read, and close the logs.
+        """Stop the probe, store the log lines that were read, and close the logs.
 
         Lines that cannot be stored now are read again at the next start, if the log still contains them.
         """
@@ -192,10 +192,7 @@ class Agent:
 
 
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
-    """Build the agent of this node from its settings.
-
-    Without a `transport`, the agent sends to AWS. Without a `clock`, the agent uses the clocks of this host.
-    """
+    """Build the agent of this node, by default with the transport to AWS and the clocks of the host."""
     clock = clock or SystemClock()
     services = ServiceClock(clock)
     packer = RecordPacker(

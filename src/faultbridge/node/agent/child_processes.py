@@ -141,10 +141,7 @@ class BackgroundRead:
         return self._result
 
     def kill(self) -> bool:
-        """Return whether the thread has ended.
-
-        A thread cannot be killed, so the agent abandons a blocked thread.
-        """
+        """Return whether the thread has ended: a blocked thread cannot be killed, only abandoned."""
         return not self._thread.is_alive()
 
     def _run(self, function: Callable[[], bytes]) -> None:
@@ -162,11 +159,7 @@ class BackgroundRead:
 
 
 def start_process(argv: Sequence[str]) -> RunningProbe | ProbeResult:
-    """Start a program and return it as a running probe.
-
-    If the program is missing or cannot be started, a probe result with the outcome `absent` or `failed` is returned
-    instead.
-    """
+    """Start a program as a running probe; a missing program or a failed start is the result itself."""
     try:
         return ChildProcess(argv)
     except FileNotFoundError:

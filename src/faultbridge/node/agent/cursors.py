@@ -39,10 +39,7 @@ class Cursor:
 
 
 class CursorFile:
-    """The file that stores the cursor of one log.
-
-    If no valid cursor can be read from the file, `cursor` starts with number 0 and an empty position.
-    """
+    """The file with the cursor of one log; without a valid one, number 0 and an empty position."""
 
     def __init__(self, path: Path, log: str) -> None:
         self._log = log
@@ -84,11 +81,7 @@ class CursorFile:
             raise OSError(f"only {written} of {self._half_bytes} bytes were written")
 
     def _grow(self, half: bytes, index: int) -> None:
-        """Replace the file by a larger file, because the cursor does not fit into half of the current file.
-
-        `half` is the encoded cursor. `index` is 0 or 1, the half of the new file that gets the cursor; the other half
-        is blank.
-        """
+        """Replace the file by a larger one, with the encoded cursor `half` in the half `index`."""
         size = self._half_bytes
         while size < len(half):
             size *= 2
@@ -127,10 +120,7 @@ class CursorFile:
 
 @dataclass(slots=True)
 class ValueLog:
-    """The latest sets of counter values of each source, as digests, and the time when each was last sent.
-
-    Without a folder, the log is only in memory.
-    """
+    """The latest sets of counter values of each source, as digests, and when each was last sent."""
 
     folder: Path | None = None
     _last_sent: dict[str, Mapping[str, datetime]] = field(default_factory=dict)

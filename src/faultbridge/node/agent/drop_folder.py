@@ -32,11 +32,7 @@ class DropFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield the path, source and content of each valid file among the first 20 files of the folder.
-
-        Files whose name begins with a dot are left out. The others are sorted by name, but files that could not be read
-        or deleted are last. A file that is not valid is deleted and counted in `refused`.
-        """
+        """Yield path, source and content of each valid file among the first 20; delete and count others."""
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
         except OSError:

@@ -68,10 +68,7 @@ def boot_id(path: Path) -> str | None:
 
 
 def instance_id(base_url: str = METADATA_URL) -> str | None:
-    """Return the EC2 instance id from the instance metadata service.
-
-    Returns None if the service gives no valid id, for example outside EC2.
-    """
+    """Return the EC2 instance id from the metadata service, or None, for example outside EC2."""
     try:
         found = read_metadata("instance-id", base_url)
     except (urllib.error.URLError, OSError, ValueError):
@@ -80,10 +77,7 @@ def instance_id(base_url: str = METADATA_URL) -> str | None:
 
 
 def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
-    """Return the text at a path below `meta-data/` of the EC2 instance metadata service, version 2.
-
-    Raises OSError if the service does not respond or has no such path.
-    """
+    """Return the text at a path of the metadata service (version 2); raises OSError without it."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
     headers = {"X-aws-ec2-metadata-token": token}

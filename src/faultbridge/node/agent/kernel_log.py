@@ -78,11 +78,7 @@ class KernelLog(Log):
         return chunk
 
     def _drop_unfinished_line(self) -> None:
-        """Count the unfinished line as lost, and skip the rest of it.
-
-        The sequence number of the lost line is stored. Otherwise the next line would show a gap, and the lost line
-        would count twice.
-        """
+        """Count the line as lost, and store its number: else the next line would count it again."""
         self._parse_line(self._partial or b"")
         super()._drop_unfinished_line()
 
@@ -143,11 +139,7 @@ class JournalLog(Log):
         return ["journalctl", "--follow", "--output", "json", "--output-fields", _FIELDS, "--unit", self._unit, *since]
 
     def _from_start(self) -> Sequence[str]:
-        """Return the `journalctl` options for a start without a journald cursor.
-
-        The options select only messages since the first start of `journalctl`. They are used until a message has been
-        read, because each message contains a journald cursor.
-        """
+        """Return the options without a journald cursor: only messages since the first start of `journalctl`."""
         if self._first_start is None:
             self._first_start = self._clock.now()
             return ["--lines", "0"]

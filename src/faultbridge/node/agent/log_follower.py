@@ -84,10 +84,7 @@ class LogLine:
 
 
 class LineBatch:
-    """Collects log lines for one record, and counts repeated lines.
-
-    Times are seconds of a monotonic clock.
-    """
+    """Collects log lines for one record, and counts repeated lines; times are of a monotonic clock."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -123,22 +120,14 @@ class LineBatch:
         self._new_since = now if self._new_since is None else self._new_since
 
     def due(self, now: float) -> bool:
-        """Return whether the batch must become a record now.
-
-        This is the case if the batch is full, if its oldest new line has waited for 0.25 s (2 s if the last record was
-        made less than five seconds ago), or if a count of repeated lines has waited for five seconds.
-        """
+        """Return whether the batch is full, or its new lines or repetitions have waited long enough."""
         delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
         new_lines_due = self._new_since is not None and now - self._new_since >= delay
         repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
         return self.full or new_lines_due or repeats_due
 
     def take(self, now: float) -> bytes:
-        """Empty the batch and return its lines as one text, or empty bytes if it has no lines.
-
-        Each repeated line is once at the end of the text, with the number of repetitions if it is more than one. The
-        attribute `position` is the read position in the log after these lines.
-        """
+        """Empty the batch and return its lines, then each repeated line with its number of repetitions."""
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
             self._recent[text] = now
@@ -228,10 +217,7 @@ class Follower:
             self.flush()
 
     def flush(self) -> None:
-        """Convert all lines that were read to records, and store the records.
-
-        Does nothing until the earlier records of the log are stored on disk, sent or refused.
-        """
+        """Store all lines that were read as records, unless earlier records of the log are not safe yet."""
         if self._pending:
             return
         body = self._batch.take(self.clock.monotonic())

@@ -112,10 +112,7 @@ class ProbeScheduler:
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
-        """Check the running probe or, if none runs, start the next due probe; yield the records of this probe.
-
-        Each record is yielded as a pair of source and body.
-        """
+        """Check the running probe, or start the next due one; yield its records as source and body."""
         if self._running is None:
             probe = self._next_due()
             if probe is not None:
@@ -198,21 +195,14 @@ class ProbeScheduler:
 
 
 def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: datetime, seconds: int) -> bytes:
-    """Return the fault that reports a failed probe, encoded as JSON.
-
-    `code_prefix` is the first part of the fault code. `at` is the time of the failure. `seconds` is the timeout of the
-    probe.
-    """
+    """Return the fault of a failed probe as JSON; `seconds` is the timeout of the probe."""
     code, message = _CODES_AND_MESSAGES[result.outcome]
     evidence = result.error_text or result.output[:MAX_EVIDENCE].decode("utf-8", "replace")
     return _encode("fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence)
 
 
 def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime, now: Outcome | None) -> bytes:
-    """Encode the clear of a probe fault as JSON.
-
-    `outcome` is the failure that has ended. `now` is the failure that replaces it, or None if the probe works again.
-    """
+    """Return the clear of a probe fault as JSON; `now` is the failure that replaces `outcome`, or None."""
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
     replaced_by = f"{code_prefix}.{_CODES_AND_MESSAGES[now][0]}" if now else None
     message = f"{probe} fails in another way: {replaced_by}" if replaced_by else f"{probe} responds again"
@@ -244,10 +234,7 @@ _WORST_FIRST = (Outcome.HUNG, Outcome.CRASHED, Outcome.OVERSIZED, Outcome.FAILED
 
 @dataclass(slots=True)
 class InterfaceStatistics:
-    """The probe of the interface statistics: starts a round of `ethtool -S` over all interfaces.
-
-    While an `ethtool` process of an interface cannot be killed, no second process is started for that interface.
-    """
+    """The probe `ethtool -S` over all interfaces; none is repeated while its process cannot be killed."""
 
     interfaces: Sequence[str]
     start_program: Callable[[Sequence[str]], RunningProbe | ProbeResult] = start_process
@@ -328,19 +315,13 @@ class _Round:
 
 
 def counters_with_threshold(output: bytes) -> bytes:
-    """Return an `ethtool -S` output with only its heading and the counters that have a threshold.
-
-    Ingest compares these counters with their thresholds, and ignores all other counters.
-    """
+    """Return only the heading and the counters with a threshold; ingest ignores all others."""
     wanted = {name.encode() for name in counters_of(SOURCE)}
     return b"\n".join([_HEADING, *(line for line in output.splitlines() if _name(line) in wanted), b""])
 
 
 def _name(line: bytes) -> bytes:
-    """Return the name of the counter in a line of `ethtool -S`.
-
-    Some drivers write the number of a queue before the name, as in `[0]: rx_errors: 1`.
-    """
+    """Return the name of a counter; some drivers write the queue before it, as in `[0]: rx_errors: 1`."""
     return line.rpartition(b":")[0].rpartition(b"]:")[2].strip()
 
 
@@ -456,10 +437,7 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read the state and some counters of each RDMA port below `folder`, as lines `path: value`.
-
-    Only counters for which ingest has a threshold are read, and at most `MAX_FILES` lines are returned.
-    """
+    """Read state and counters with a threshold of each RDMA port, as `MAX_FILES` lines `path: value`."""
     lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):
         files = [port / name for name in _PORT_FILES]

@@ -57,8 +57,7 @@ class AgentSettings:
     def load(cls, file: Path | None = None, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """Read the settings from a file and from the environment variables, which override the file.
 
-        If `file` is None, the file is `/etc/faultbridge/agent.toml`, if it exists. Raises Misconfigured if a setting is
-        unknown, missing or invalid, or if the file cannot be read.
+        Raises Misconfigured if a setting is unknown, missing or invalid, or if the file cannot be read.
         """
         values = _read_file(file) | _read_variables(os.environ if environment is None else environment)
         unknown = values.keys() - _TYPES.keys()

@@ -84,11 +84,7 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 class Selected(NamedTuple):
-    """One probe output to send, with its time and how long it may wait.
-
-    Ingest stores the samples of some sources. For their outputs, `values` has the digest of the sample and the times at
-    which earlier samples were sent; for other outputs, it is None.
-    """
+    """One probe output to send; `values` is set if ingest stores the samples of the source."""
 
     at: datetime
     body: bytes
@@ -118,16 +114,11 @@ class UnchangedOutput:
     _last: dict[str, _Last] = field(default_factory=dict)
 
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
-        """Yield the outputs to send when a source has a new output.
+        """Yield the outputs to send when a source has a new output at `at` (monotonic: `now`).
 
-        - `RELEVANT` defines for each source which part of its output ingest reads. Output of any other source is always
-          sent.
-        - If this part has not changed, output is not sent until `repeat_seconds` after the last sent output, or twice
-          this time for a source in `STATELESS_SOURCES`.
-        - If a counter changes after samples that were not sent, the last of these samples is yielded before the new
-          output.
-
-        `at` is the wall clock time of the output. `now` is seconds of a monotonic clock.
+        Output without a change of its `RELEVANT` part is sent only after `repeat_seconds`, or twice this time for
+        `STATELESS_SOURCES`. If a counter changes after samples that were not sent, the last of these is yielded before
+        the new output.
         """
         relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:

@@ -24,10 +24,7 @@ BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
 
 
 class Handler(Protocol):
-    """Receives the listed and changed objects of a follower.
-
-    A method raises Transient if it must receive the same object again later.
-    """
+    """Receives the objects of a follower; raises Transient to receive the same object again later."""
 
     def handle(self, found: Mapping[str, Any], /) -> None:
         """Receive an object that was listed or has changed, and store records about it for sending."""
@@ -38,7 +35,7 @@ class Handler(Protocol):
         ...
 
     def begin_list(self) -> None:
-        """Prepare to receive all objects again. The follower then calls `handle` for each existing object."""
+        """Prepare to receive all objects again, each by `handle`."""
         ...
 
     def end_list(self) -> None:
@@ -67,11 +64,7 @@ class Follower:
     _failures: int = 0
 
     def run(self) -> None:
-        """List the objects and watch their changes until `stopping` is set.
-
-        After a FaultbridgeError, the error is logged, and the list or watch is retried after a random pause. The
-        maximum pause grows with each failure in a row, up to one minute by default.
-        """
+        """List and watch until `stopping` is set; after a FaultbridgeError, log and retry after a pause."""
         while not self.stopping.is_set():
             try:
                 self.follow()
@@ -118,11 +111,7 @@ SHUTDOWN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Collector:
-    """Sends records about the nodes, node events and optionally pods of one Kubernetes cluster.
-
-    One thread for each kind of object follows the objects and stores the records. The thread that calls `run` sends the
-    records.
-    """
+    """Sends records about nodes, node events and optionally pods; each kind is followed by a thread."""
 
     followers: tuple[Follower, ...]
     sender: Sender
@@ -132,10 +121,7 @@ class Collector:
     _logged_error: str = ""
 
     def run(self) -> None:
-        """Run until `stopping` is set, then send the stored records for at most about 10 seconds.
-
-        If an error ended a follower, this error is raised at the end.
-        """
+        """Run until `stopping` is set, then send for at most 10 seconds; raises a follower's error."""
         for follower in self.followers:
             threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
         self.sender.run(self.stopping, after_each=self._log_failure)
@@ -150,10 +136,7 @@ class Collector:
         self.sender.outbox.new_records.set()
 
     def run_once(self, seconds: float) -> str | None:
-        """List all objects once, then send their records for at most about `seconds`.
-
-        Returns why records could not be sent, or None if all records were sent.
-        """
+        """List all objects once, and send their records; returns why some could not be sent, or None."""
         for follower in self.followers:
             follower.list_all()
         return self._send_all(seconds)
@@ -185,13 +168,9 @@ def build_collector(
     *,
     jobs: bool = False,
 ) -> Collector:
-    """Build the collector of one cluster, which reads Kubernetes objects from `watch` and sends records.
+    """Build the collector of one cluster, by default with AWS and the system clock; `jobs` follows pods.
 
-    - `settings`: agent settings, of which the collector uses only the cluster, queue, bucket, region, and folder and
-      size of the spool
-    - `transport`: where the collector sends records; None means AWS
-    - `clock`: None means the system clock
-    - `jobs`: whether the collector also follows pods, and reports the training jobs that they belong to
+    Of the agent's settings it uses the cluster, queue, bucket, Region, and the folder and size of the spool.
     """
     clock = clock or SystemClock()
     transport = transport or aws_transport(settings, ServiceClock(clock), _log_credentials)

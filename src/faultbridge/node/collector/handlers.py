@@ -86,8 +86,8 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
 def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
     """Return the record of an event about a node, if the EKS agent or node-problem-detector wrote it.
 
-    Returns None for any other event. The record id is derived from the event and its version, so that ingest counts
-    each version of an event once even if it is listed again. An event without a name and a uid has no record id.
+    The record id is derived from the event and its version, so that ingest counts each version once even if it is
+    listed again. An event without a name and a uid has no record id.
     """
     about, metadata = members(event.get("involvedObject")), members(event.get("metadata"))
     node = text(about.get("name"), _MAX_NAME)
@@ -117,10 +117,9 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
-    """Return the record id of one version of an event; it is the same each time the version is listed.
+    """Return the id of one version of an event, or a hash of what it has; None without a name and a uid.
 
-    If the uid or the version is missing or not valid, the id is a hash of the event's identity and of `body`. Returns
-    None for an event without a name and a uid: two such events with equal content may be two faults.
+    Two events without a name and a uid, but with equal content, may be two faults.
     """
     uid, version = text(metadata.get("uid")), text(metadata.get("resourceVersion"))
     record_id = f"k8s-{uid}-{version}"
@@ -211,10 +210,9 @@ class RecordStore:
     clock: AgentClock
 
     def store(self, record: CollectedRecord) -> None:
-        """Store a record; raises Transient when the disk has no room, so that the object is read again later.
+        """Store a record; raises Transient without room on disk, so that the object is read again.
 
-        If a record is too large for a message, the sender uploads it to the bucket for large records. Without a bucket,
-        the record is dropped, and this is logged.
+        A record that is too large for a message and has no bucket is dropped, and this is logged.
         """
         new_id = record.record_id or str(uuid.uuid4())
         packer = RecordPacker(
@@ -238,11 +236,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each due record of a node, and log condition types that no packaged mapping contains.
-
-        A record is due if it differs from the last stored record with the same node and source, or if that record is 30
-        minutes old. Each type is logged once, for at most 100 types.
-        """
+        """Store each new, changed or 30 minutes old record; log each unmapped type once, 100 at most."""
         name = name_of(node)
         if name is None:
             return
@@ -258,30 +252,24 @@ class NodeHandler:
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
     def remove(self, node: Mapping[str, Any]) -> None:
-        """Delete the stored states of a deleted node; no record is stored.
-
-        A deletion is no fault. The inventory of the provider shows whether the instance of the node still exists.
-        """
+        """Delete the states of a deleted node: a deletion is no fault, and the inventory shows the instance."""
         name = name_of(node)
         if name is not None:
             self.states.forget(name)
             self._listed.discard(name)
 
     def begin_list(self) -> None:
-        """Prepare to receive all nodes: clear the names of the nodes that the previous list contained."""
+        """Clear the names of the nodes that the previous list contained."""
         self._listed.clear()
 
     def end_list(self) -> None:
-        """Process the end of a list: delete the stored states of nodes that were not in the list."""
+        """Delete the stored states of nodes that were not in the list."""
         self.states.keep_only(self._listed)
 
 
 @dataclass(frozen=True, slots=True)
 class EventHandler:
-    """Stores the records of events about nodes.
-
-    After a restart, the records of listed events are stored again, and ingest removes the duplicates.
-    """
+    """Stores the records of events about nodes; ingest removes the duplicates after a restart."""
 
     store: RecordStore
 

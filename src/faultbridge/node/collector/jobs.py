@@ -38,12 +38,10 @@ _MAX_REASON = 64
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """A pod of a training job that has GPUs.
+    """A pod of a training job with GPUs; `order` sorts it in its `group`, a JobSet's replicated job.
 
-    - `group`: the name of the pod's replicated job in a JobSet, "" in any other job
-    - `order`: the position of the pod in its group, as two numbers that sort the pods; None if no label states it
-    - `leads`: whether the success of this pod is the success of the job
-    - `disruption`: the reason why Kubernetes ends the pod, such as `PreemptionByScheduler`; None without a disruption
+    The success of a pod that `leads` is the success of the job. `disruption` is why Kubernetes ends the pod, such as
+    `PreemptionByScheduler`.
     """
 
     uid: str
@@ -67,10 +65,7 @@ class JobPod:
 
 
 def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
-    """Parse a pod of a training job that has GPUs; returns None for any other pod.
-
-    The result is also None if the pod has more than 64 GPUs, or no valid uid, name or namespace.
-    """
+    """Parse a training job's pod with 1 to 64 GPUs and valid names; returns None for any other pod."""
     metadata, spec, status = (members(pod.get(part)) for part in ("metadata", "spec", "status"))
     labels = members(metadata.get("labels"))
     job_label = next((one for one in JOB_LABELS if text(labels.get(one), _MAX_NAME)), None)
@@ -186,10 +181,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return why a pod ended, without messages, because messages contain data of users.
-
-    `ends` contains the end of each container. Without a reason, the result is the phase of the pod.
-    """
+    """Return why a pod ended, without messages, because these contain data of users."""
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)
     if failed is not None:
@@ -233,7 +225,7 @@ class JobHandler:
             self._listed.add(found.uid)
 
     def remove(self, pod: Mapping[str, Any]) -> None:
-        """Remove a deleted pod. If the pod was active in the current run of its job, the run ends."""
+        """Remove a deleted pod. If it was active in the current run of its job, the run ends."""
         found = pod_of(pod)
         if found is not None:
             self._remove([found])
@@ -264,10 +256,7 @@ class JobHandler:
                     known.pop(one.job_id, None)
 
     def _report(self, job_id: str) -> None:
-        """Report the end of a job's current run, and the start of a new run, if they have happened.
-
-        A new run has started when all active pods are running, and one of them was not in the last run that ended.
-        """
+        """Report the end of the current run, then a new run: all active pods run, and one is new."""
         pods, run = self._pods[job_id], self._runs.get(job_id)
         end = end_of(pods[uid] for uid in run if uid in pods) if run is not None else None
         if run is not None and end is not None:
@@ -279,10 +268,7 @@ class JobHandler:
             self._store_start(job_id, active)
 
     def _report_finished(self, job_id: str) -> None:
-        """Report the start and the end of a job that had ended before the collector listed its pods.
-
-        This happens if the job ended while the collector was stopped.
-        """
+        """Report a job that started and ended while the collector was stopped."""
         pods = list(self._pods[job_id].values())
         if job_id in self._runs or job_id in self._ended or any(one.is_active or not one.node for one in pods):
             return

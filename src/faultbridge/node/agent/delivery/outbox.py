@@ -88,10 +88,7 @@ class Spool:
         return self._used_bytes < self._max_bytes * share
 
     def store(self, record: OutgoingRecord, on_stored: Callable[[], object] = _nothing) -> None:
-        """Write a record to disk; raises SpoolFull if this fails.
-
-        Calls `on_stored` when the record is on disk, before the sender can read it.
-        """
+        """Write a record to disk, and call `on_stored` before the sender can read it; raises SpoolFull."""
         stored = record.to_bytes()
         size = _block_bytes(len(stored))
         with self._lock:
@@ -272,10 +269,7 @@ class Outbox:
         return self.spool.has_room(REPEATABLE_SHARE)
 
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
-        """Store a record on disk. Returns False if the record could not be written.
-
-        Calls `on_safe` when the record is on disk, before the record can be sent.
-        """
+        """Store a record on disk, and call `on_safe` before it can be sent; returns False if it failed."""
         try:
             self.spool.store(record, on_safe)
         except SpoolFull:
@@ -298,9 +292,9 @@ class Outbox:
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record that was kept in memory has been sent, refused or stored on disk.
+        """Return whether a record in memory was sent, refused or stored; store it if there is room now.
 
-        Stores the record on disk if the disk has room and the sender does not send the record now.
+        A record that the sender sends now is not stored.
         """
         with self._lock:
             if record.record_id in self._sent_from_memory:
@@ -313,11 +307,7 @@ class Outbox:
             return True
 
     def store_repeatable(self, record: OutgoingRecord | None) -> bool:
-        """Store probe output. Returns False when the output was dropped and counted in `dropped`.
-
-        Output is dropped if no message can contain it (`record` is None), if half of the disk limit is used, or if it
-        cannot be written. Dropping it is acceptable, because the next run of the probe repeats the output.
-        """
+        """Store probe output; output without room or message is dropped, because the next run repeats it."""
         if record is not None and self.has_room_for_probes and self.store(record):
             return True
         self.dropped += 1
@@ -338,10 +328,7 @@ class Outbox:
         return held or self.spool.oldest(max_records, max_bytes, selects)
 
     def quarantine(self, name: str, reason: str) -> bool:
-        """Stop sending a record that AWS refuses, and keep the record on disk if possible.
-
-        Returns False if the record is lost, for example because it was only in memory.
-        """
+        """Stop sending a record that AWS refuses; returns False if it is lost, as it was only in memory."""
         self.quarantined += 1
         self.refusal = reason
         kept = self.spool.quarantine(name)
@@ -367,11 +354,7 @@ class Outbox:
             self.changed.set()
 
     def end_batch(self) -> None:
-        """End the attempt to send the records that `next_batch` returned last.
-
-        From `next_batch` to `end_batch`, `is_safe` does not store a record of the attempt on disk, because the sender
-        would send the stored record again.
-        """
+        """End the attempt with the records of `next_batch`, during which `is_safe` stores none of them."""
         with self._lock:
             self._in_flight = set()
 
@@ -396,10 +379,7 @@ class QuarantineNotice:
     _stored_at: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, kind: str, reason: str) -> None:
-        """Store a notice, unless a notice of this kind was stored less than an hour ago.
-
-        `kind` states what happened to a record, and `reason` states why.
-        """
+        """Store a notice, unless one of its kind was stored less than an hour ago."""
         if self.clock.monotonic() - self._stored_at.get(kind, float("-inf")) < INTERVAL_SECONDS:
             return
         at = self.clock.now()

@@ -18,10 +18,7 @@ ID_BYTES = 12
 
 
 def new_record_id() -> str:
-    """Return a random record id of 16 characters.
-
-    The id is short because ingest logs the id of every record, and AWS charges for each logged byte.
-    """
+    """Return a random id of 16 characters; it is short, as AWS charges for each logged byte."""
     while not (found := secrets.token_urlsafe(ID_BYTES))[0].isalnum():
         pass
     return found

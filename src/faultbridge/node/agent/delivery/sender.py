@@ -32,10 +32,7 @@ class SendFailed(Exception):  # noqa: N818 - names the situation, which the netw
 
 
 class AccessRefused(SendFailed):
-    """The queue or the bucket refused a call, but not because of its content.
-
-    An example is a missing permission.
-    """
+    """The queue or the bucket refused a call, but not for its content, as without a permission."""
 
 
 class RecordRefused(SendFailed):
@@ -46,11 +43,7 @@ class Transport(Protocol):
     """Sends messages to the queue and objects to the bucket."""
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send records; return the ids of the accepted records and the ids of the refused records.
-
-        If the queue permanently refuses a message with several records, all of them are refused. Raises SendFailed if
-        the whole call failed.
-        """
+        """Send records; return the ids of the accepted and of the refused ones; raises SendFailed."""
         ...
 
     def put_object(self, key: str, body: bytes) -> None:
@@ -79,11 +72,7 @@ class Failure(Enum):
 
 
 def failure_of(error: SendFailed, *, fills_disk: bool = False) -> Failure:
-    """Return why a record could not be sent, from the error that the call raised.
-
-    If the waiting records use too much of the disk (`fills_disk`), refused access counts as a `REFUSAL`, so that the
-    record can be put into quarantine.
-    """
+    """Return why a record could not be sent; refused access is a REFUSAL if it `fills_disk`."""
     if isinstance(error, RecordRefused):
         return Failure.REFUSAL
     if isinstance(error, AccessRefused):
@@ -230,10 +219,7 @@ class Sender:
             stopping.wait(SHARED_MOMENT_SECONDS)  # records of the next moment share the call
 
     def send_due(self) -> bool:
-        """Send one batch if a batch is due. Returns True if another batch may be due now.
-
-        Never raises SendFailed; a failed batch is sent again after a pause.
-        """
+        """Send one batch if it is due; returns True if another may be. A failed batch is sent again later."""
         now = self.clock.monotonic()
         can_send = now >= self._backoff_until
         new_due, retries = can_send and self._is_due(now), self._postponed.due(now)
@@ -284,10 +270,7 @@ class Sender:
         return 1
 
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
-        """Send records and, if `number` is not 0, a new heartbeat.
-
-        If the heartbeat is not accepted, a new heartbeat is due after at most a minute.
-        """
+        """Send records and up to one heartbeat; one that is not accepted is repeated within a minute."""
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
         accepted = self._send([*due, *records])
         if any(heartbeat.record_id not in accepted for _, heartbeat in due):
@@ -374,10 +357,7 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return the time since which a condition is true, or None if it is not true now (`holds` is False).
-
-    `since` is the result of the previous check. If it is None, the condition is true since `now`.
-    """
+    """Return since when a condition is true; None if it is not. `since` is the previous result."""
     return (now if since is None else since) if holds else None
 
 
@@ -397,18 +377,11 @@ class ServiceClock:
     offset: timedelta = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the time of the host in UTC, corrected by the stored offset.
-
-        `correct` changes the offset only if the difference from the time of the AWS services is more than 60 s.
-        """
+        """Return the time of the host plus the stored offset from the AWS services."""
         return self.clock.now() + self.offset
 
     def correct(self, date: str | None) -> bool:
-        """Correct the clock by a `Date` header. Returns whether the clock was corrected.
-
-        The clock is not corrected if the header is missing or not valid, or if the time in the header differs from the
-        time of this clock by at most 60 s.
-        """
+        """Correct the clock by a `Date` header that differs by more than 60 s; returns whether it did."""
         try:
             served = parsedate_to_datetime(date or "")
         except ValueError:

@@ -35,11 +35,7 @@ from faultbridge.node.agent.settings import AgentSettings
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
-    """Divide records into queue messages; the records of one message group keep their order.
-
-    All records of a message have the same SQS message group. A message with several records is within the size limits
-    of the queue.
-    """
+    """Divide records into queue messages of one group each; the records of a group keep their order."""
     messages: list[_Filling] = []
     last_of_group: dict[str, _Filling] = {}
     for record in records:
@@ -79,11 +75,7 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
-        """Add a record to the message.
-
-        `unpacked` is the size of the uncompressed body of the record in bytes. It is None if the size cannot be
-        determined; then no other record may be added to the message.
-        """
+        """Add a record; if the size of its body is not known (None), no other record may follow."""
         self.records.append(record)
         self.size += record.size + 1
         self.unpacked += unpacked or 0
@@ -263,10 +255,7 @@ def _get(url: str, headers: Mapping[str, str]) -> str:
 
 
 def region_of(queue_url: str, configured: str | None) -> str:
-    """Return the configured AWS Region, else the Region in the queue URL, else that of the environment.
-
-    The environment variables are AWS_REGION and AWS_DEFAULT_REGION. Without any Region, the result is `us-east-1`.
-    """
+    """Return the configured Region, else that of the queue URL or the environment, else `us-east-1`."""
     in_url = re.match(r"https://sqs[.]([a-z0-9-]+)[.]", queue_url)
     return configured or (
         in_url[1] if in_url else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
@@ -354,7 +343,7 @@ class AwsTransport:
         return {record.record_id for record in records} - not_accepted, refused
 
     def put_object(self, key: str, body: bytes) -> None:
-        """Write an object to the bucket. `key` is derived from `body`, so a repeated write changes nothing."""
+        """Write an object to the bucket; `key` is derived from `body`, so a repeated write changes nothing."""
         self._call("PUT", f"{self._bucket_url}/{key}", body, {}, "s3")
 
     def _call(self, method: str, url: str, body: bytes, headers: Mapping[str, str], service: str) -> bytes:
@@ -394,10 +383,7 @@ def _failure(response: HttpResponse) -> type[SendFailed]:
 
 
 class HttpConnections:
-    """Sends HTTP calls over one open connection per host.
-
-    If the server has closed the connection, a new connection is opened and the call is sent once more.
-    """
+    """Sends calls over one open connection per host; if the server closed it, once more over a new one."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
@@ -429,11 +415,7 @@ class HttpConnections:
 def aws_transport(
     settings: AgentSettings, clock: ServiceClock, report: Callable[[str], None] = print_warning
 ) -> AwsTransport:
-    """Return the transport to the queue and the bucket in the settings.
-
-    The transport signs its calls with the credentials of the node's role. `report` receives a warning when these
-    credentials cannot be refreshed.
-    """
+    """Return the transport to the queue and bucket in the settings, signed with the node's role."""
     region = region_of(settings.queue_url, settings.region)
     credentials = RoleCredentials(clock, os.environ, report=report)
     return AwsTransport(settings.queue_url, settings.bucket, region, credentials, clock)
