@@ -12,13 +12,14 @@ from pathlib import Path
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.delivery.sender import SendFailed
+from faultbridge.node.agent.host import AgentClock
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 UPTIME = 100_000.0
 
 
-class ManualClock:
+class ManualClock(AgentClock):
     """A clock that a test advances; the wall clock can be set independently of the uptime."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider
-from faultbridge.local.gaps import capacity_reservations, patching, systems_manager
+from faultbridge.local.gaps import ec2_listings, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import (
@@ -87,11 +87,11 @@ SOON = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _moto_lists_managed_instances_and_reservations(monkeypatch: pytest.MonkeyPatch) -> None:
-    for gap in capacity_reservations.GAPS:
+    for gap in ec2_listings.GAPS[1:]:
         name = "describe_capacity_reservations"
         monkeypatch.setattr(patching.resolve(gap.private_names[0]), name, None, raising=False)
         gap.apply()
-    monkeypatch.setattr(capacity_reservations, "RESERVATIONS", [])
+    monkeypatch.setattr(ec2_listings, "RESERVATIONS", [])
     for gap in systems_manager.GAPS:
         if gap.name == "managed_instances":
             monkeypatch.setattr(
@@ -134,7 +134,7 @@ class TestProvider:
             pytest.skip("HyperPod's instances use no reservation of the account")
         if isinstance(world.provider, FakeProvider):
             world.provider.capacities[source] = Capacity(CapacityEvidence.RESERVATION, count=2)
-        capacity_reservations.RESERVATIONS += [
+        ec2_listings.RESERVATIONS += [
             reservation("cr-open", free=2),
             reservation("cr-elsewhere", free=4, AvailabilityZone="us-east-1c"),
             reservation("cr-other-type", free=4, InstanceType="p5.48xlarge"),

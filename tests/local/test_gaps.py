@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 
 from faultbridge.adapters.aws.dynamodb import Placeholders, range_expression, sort_key_bounds
 from faultbridge.local.environment import DEFAULT_PORTS, compute_plane_environment, event_plane_environment
-from faultbridge.local.gaps import dynamodb_queries, patching, registry, streams
+from faultbridge.local.gaps import dynamodb_queries, patching, streams
 from faultbridge.local.gaps.lambda_errors import error_name
 from faultbridge.local.stack import lifecycle
 from faultbridge.local.stack.files import StackFolder
 
-MODULES = (*registry.EVENT_PLANE, *registry.COMPUTE_PLANE)
-GAPS = [(module, gap.name) for module in MODULES for gap in registry.gaps_of((module,))]
+MODULES = (*patching.EVENT_PLANE, *patching.COMPUTE_PLANE)
+GAPS = [(module, gap.name) for module in MODULES for gap in patching.gaps_of((module,))]
 
 # In a separate process, because importing an emulator starts threads and reads the environment.
 PROBE = """
 import json, sys
-from faultbridge.local.gaps import patching, registry
+from faultbridge.local.gaps import patching
 found = {}
-for gap in registry.gaps_of(tuple(sys.argv[1:])):
+for gap in patching.gaps_of(tuple(sys.argv[1:])):
     missing = []
     for private in gap.private_names:
         try:
@@ -66,11 +66,11 @@ def folder(tmp_path: Path) -> StackFolder:
 @pytest.mark.parametrize("plane", ["event-plane", "compute-plane"])
 def test_every_gap_is_still_open_and_every_replaced_name_exists(folder: StackFolder, plane: str) -> None:
     environment, modules = {
-        "event-plane": (event_plane_environment(DEFAULT_PORTS, folder, ""), registry.EVENT_PLANE),
-        "compute-plane": (compute_plane_environment(DEFAULT_PORTS, folder, ""), registry.COMPUTE_PLANE),
+        "event-plane": (event_plane_environment(DEFAULT_PORTS, folder, ""), patching.EVENT_PLANE),
+        "compute-plane": (compute_plane_environment(DEFAULT_PORTS, folder, ""), patching.COMPUTE_PLANE),
     }[plane]
     found = probe(folder.root, environment, modules)
-    assert set(found) == {gap.name for gap in registry.gaps_of(modules)}
+    assert set(found) == {gap.name for gap in patching.gaps_of(modules)}
     for name, result in found.items():
         assert result["names"], name
         assert result["missing"] == [], name
@@ -78,7 +78,7 @@ def test_every_gap_is_still_open_and_every_replaced_name_exists(folder: StackFol
 
 
 def test_every_gap_module_is_applied_to_exactly_one_plane() -> None:
-    modules = {file.stem for file in Path(patching.__file__).parent.glob("*.py")} - {"__init__", "patching", "registry"}
+    modules = {file.stem for file in Path(patching.__file__).parent.glob("*.py")} - {"__init__", "patching"}
     assert sorted(MODULES) == sorted(modules)
     assert len({name for _, name in GAPS}) == len(GAPS)
 
@@ -87,7 +87,7 @@ def test_every_gap_module_is_applied_to_exactly_one_plane() -> None:
 def test_a_gap_states_what_aws_does_what_the_emulator_does_and_what_the_patch_does(module: str, name: str) -> None:
     text = (Path(patching.__file__).parent / f"{module}.py").read_text().split('"""')[1]
     paragraph = text.partition(f"\n`{name}`\n")[2].partition("\n\n")[0]
-    emulator = "MiniStack" if module in registry.EVENT_PLANE else "moto"
+    emulator = "MiniStack" if module in patching.EVENT_PLANE else "moto"
     for label in ("AWS: ", f"\n{emulator}: ", "\nHere: "):
         assert label in paragraph
 

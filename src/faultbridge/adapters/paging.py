@@ -92,10 +92,14 @@ class BusPagerDuty:
     def send(self, page: PageMessage) -> str:
         """Publish the event, to which the EventBridge connection adds the routing key."""
         detail = json.dumps({"pagerduty": json.loads(page.forms[PageFormat.PAGERDUTY].body), **page.attributes})
-        failed = self._bus.put([BusEvent(page.key, PAGERDUTY_DETAIL_TYPE, detail)])
-        if failed:
-            raise Transient(f"the bus did not accept page {page.key}: {failed[0].reason}")
-        return page.key
+        return _put(self._bus, page, [BusEvent(page.key, PAGERDUTY_DETAIL_TYPE, detail)])
+
+
+def _put(bus: EventBus, page: PageMessage, events: Sequence[BusEvent]) -> str:
+    failed = bus.put(events)
+    if failed:
+        raise Transient(f"the bus did not accept page {page.key}: {failed[0].reason}")
+    return page.key
 
 
 class HttpPagerDuty:
@@ -130,12 +134,8 @@ class BusChats:
 
     def send(self, page: PageMessage) -> str:
         """Publish the page for each chat service; raises Transient if the bus does not accept one of them."""
-        failed = self._bus.put(
-            [BusEvent(f"{page.key}:{name}", CHAT_DETAIL_TYPE, _detail(page, name)) for name in SERVICES]
-        )
-        if failed:
-            raise Transient(f"the bus did not accept page {page.key}: {failed[0].reason}")
-        return page.key
+        events = [BusEvent(f"{page.key}:{name}", CHAT_DETAIL_TYPE, _detail(page, name)) for name in SERVICES]
+        return _put(self._bus, page, events)
 
 
 class ChatWebhooks:

@@ -204,9 +204,6 @@ class Clients:
                 # buckets with a customer managed key accept neither.
                 signature_version="s3v4" if service == "S3" else None,
                 # An emulator has no wildcard DNS name, so the bucket name goes into the path.
-                s3={
-                    "addressing_style": "path" if emulated else "virtual",
-                    "us_east_1_regional_endpoint": "regional",
-                },
+                s3={"addressing_style": "path" if emulated else "virtual", "us_east_1_regional_endpoint": "regional"},
             ),
         }

@@ -198,19 +198,12 @@ def write_arguments(write: Write) -> dict[str, Any]:
 
 
 TransactionPart = Literal["Put", "Delete", "Update", "ConditionCheck"]
+_VERBS: Mapping[type[Write], TransactionPart] = {Put: "Put", Delete: "Delete", Update: "Update"}
 
 
 def transaction_part(write: Write) -> TransactionPart:
     """Return the field of `TransactWriteItems` for this kind of write, such as `Put` or `ConditionCheck`."""
-    match write:
-        case Put():
-            return "Put"
-        case Delete():
-            return "Delete"
-        case Update():
-            return "Update"
-        case Check():
-            return "ConditionCheck"
+    return "ConditionCheck" if isinstance(write, Check) else _VERBS[type(write)]
 
 
 def key_of(key: Key) -> dict[str, Typed]:

@@ -20,12 +20,11 @@ from botocore.parsers import ResponseParserError
 
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 
+AWS_ERRORS = (ClientError, BotoCoreError, ResponseParserError)
+"""The errors that a call of AWS raises."""
+
 CONFLICTS = frozenset(
-    {
-        "ConditionalCheckFailedException",
-        "ReplicatedWriteConflictException",
-        "TransactionConflictException",
-    }
+    {"ConditionalCheckFailedException", "ReplicatedWriteConflictException", "TransactionConflictException"}
 )
 
 MISSING_SETTINGS: Mapping[type[Exception], str] = {
@@ -119,5 +118,5 @@ def translated(action: str) -> Iterator[None]:
     """Convert AWS and network errors in the block as `translate` does."""
     try:
         yield
-    except (ClientError, BotoCoreError, ResponseParserError) as error:
+    except AWS_ERRORS as error:
         raise translate(error, action) from error

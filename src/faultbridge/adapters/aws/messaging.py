@@ -132,8 +132,7 @@ class SqsQueue:
     def _count(self, url: str) -> tuple[int, int]:
         with translated(f"reading the depth of {url}"):
             answer = self._clients.sqs.get_queue_attributes(
-                QueueUrl=url,
-                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+                QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
             )
         attributes: dict[Any, str] = dict(answer.get("Attributes", {}))
         return (

@@ -52,12 +52,7 @@ class LogReceipts:
     """
 
     def __init__(
-        self,
-        clients: Clients,
-        *,
-        group: str,
-        also_read: Sequence[str] = (),
-        now: Callable[[], datetime] | None = None,
+        self, clients: Clients, *, group: str, also_read: Sequence[str] = (), now: Callable[[], datetime] | None = None
     ) -> None:
         self._clients = clients
         self._group = group

@@ -8,16 +8,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
-
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import translate, translated
-from faultbridge.adapters.ec2.instances import checks_of, failure_of, launch_order, launched_instance_of, presence_of
-from faultbridge.adapters.ec2.launch import Ec2Capacity
+from faultbridge.adapters.aws.errors import AWS_ERRORS, translate, translated
+from faultbridge.adapters.ec2.instances import failure_of, launch_order, launched_instance_of
+from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Capacity, InstanceChecks, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, Presence, ProviderFailure
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
@@ -26,11 +23,11 @@ NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
 LAUNCH = re.compile(r"Launching a new EC2 instance.*?(i-[0-9a-f]{8,17})\Z")
 
 
-class AutoScalingProvider:
+class AutoScalingProvider(Ec2Instances):
     """A Provider, which replaces instances, for nodes in EC2 Auto Scaling groups."""
 
     def __init__(self, clients: Clients) -> None:
-        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=True)
+        super().__init__(clients, frees_slot=True)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
         """Terminate the instance, if it is not gone, by one call without retries; keep the group's size.
@@ -41,20 +38,12 @@ class AutoScalingProvider:
             answer = self._clients.autoscaling_no_retry.terminate_instance_in_auto_scaling_group(
                 InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
             )
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             failure = failure_of(error)
             if failure is ProviderFailure.NOT_FOUND and self.probe(instance_id) is Presence.GONE:
                 return CallResult(reason="the instance is already gone")
             return CallResult(failure, str(translate(error, f"terminating {instance_id}")))
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
-
-    def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists; GONE also if it is terminating, ALIVE also if stopped."""
-        return presence_of(self._clients, instance_id)
-
-    def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
-        return checks_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: the group's running instances launched since `launched_after`.

@@ -100,6 +100,12 @@ def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]
             yield from reservation["Instances"]
 
 
+def listed_instance(clients: Clients, instance_id: str) -> Mapping[str, Any]:
+    """Return EC2's description of an instance; empty without one, because a filter does not fail then."""
+    answer = clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
+    return next((dict(one) for reservation in answer["Reservations"] for one in reservation["Instances"]), {})
+
+
 def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
     """Return the sort key that orders launched instances by launch time, oldest first, and then by id."""
     return candidate.launched_at, candidate.instance_id

@@ -7,11 +7,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
-
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import OUTAGES, THROTTLES, translate, translated
+from faultbridge.adapters.aws.errors import AWS_ERRORS, OUTAGES, THROTTLES, translate, translated
 from faultbridge.adapters.ec2.instances import (
     CASE_TAG,
     FAILURES,
@@ -19,6 +16,7 @@ from faultbridge.adapters.ec2.instances import (
     failure_of,
     launch_order,
     launched_instance_of,
+    listed_instance,
     live_instances,
     presence_of,
 )
@@ -61,15 +59,9 @@ class Ec2Capacity:
         question = questions.get(source)
         if question is None:
             return ABSENT
-        instance = self._instance(instance_id)
-        return question(instance) if instance else Capacity(reason="the instance was not found")
-
-    def _instance(self, instance_id: str) -> Mapping[str, Any]:
         with translated(f"reading the capacity reservation of {instance_id}"):
-            # A filter, unlike an id, does not fail if the instance does not exist.
-            answer = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
-        instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
-        return next((dict(instance) for instance in instances), {})
+            instance = listed_instance(self._clients, instance_id)
+        return question(instance) if instance else Capacity(reason="the instance was not found")
 
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
         """Return the capacity of the reservation or capacity block in which the instance runs.
@@ -192,15 +184,11 @@ def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> boo
 GROUP_TAG = "faultbridge:group"
 
 
-class LaunchTemplateProvider:
-    """A Provider for nodes whose group is a launch template; a Launcher launches the successors."""
+class Ec2Instances:
+    """What the providers of EC2 instances read alike; `frees_slot` as in `Ec2Capacity`."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
-
-    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance by one call without retries; after a lost response `probe` decides."""
-        return terminate_instance(self._clients, instance_id)
+    def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
+        self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=frees_slot)
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists; GONE also if it is terminating, ALIVE also if stopped."""
@@ -209,6 +197,17 @@ class LaunchTemplateProvider:
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
         return checks_of(self._clients, instance_id)
+
+
+class LaunchTemplateProvider(Ec2Instances):
+    """A Provider for nodes whose group is a launch template; a Launcher launches the successors."""
+
+    def __init__(self, clients: Clients) -> None:
+        super().__init__(clients, frees_slot=False)
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Terminate the instance by one call without retries; after a lost response `probe` decides."""
+        return terminate_instance(self._clients, instance_id)
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
         """Return what a source has for a successor, which is launched first: on demand `LAUNCH_FIRST`."""
@@ -225,7 +224,7 @@ def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
     """Terminate an instance with one call without retries; NOT_FOUND if EC2 has no record of it."""
     try:
         clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
-    except (ClientError, BotoCoreError, ResponseParserError) as error:
+    except AWS_ERRORS as error:
         return CallResult(failure_of(error), str(translate(error, f"terminating {instance_id}")))
     return CallResult(operation=f"terminate-{instance_id}")
 
@@ -270,7 +269,7 @@ class FleetLauncher:
             answer: Any = self._clients.ec2_no_retry.create_fleet(
                 **_request(launch_request, self._tags(launch_request), f"{self._stack}/{launch_request.token}")
             )
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             return CallResult(failure_of(error), str(translate(error, f"launching from {launch_request.group}")))
         launched = [one for part in answer.get("Instances") or () for one in part["InstanceIds"]]
         if not launched:
@@ -281,7 +280,7 @@ class FleetLauncher:
         """Set the tag `faultbridge:case` of a spare, until then `Spare.owner`, to the case that takes it."""
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             return CallResult(failure_of(error), str(translate(error, f"tagging {instance_id}")))
         return CallResult()
 
@@ -295,8 +294,8 @@ class FleetLauncher:
         """Return CONFLICT if the launched instance is gone: a repeated request gets the first response again."""
         operation = str(answer["FleetId"])
         with translated(f"reading {instance_id}"):
-            found = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
-        if found["Reservations"] and presence_of(self._clients, instance_id) is Presence.GONE:
+            found = listed_instance(self._clients, instance_id)
+        if found and presence_of(self._clients, instance_id) is Presence.GONE:
             return CallResult(ProviderFailure.CONFLICT, f"{instance_id} terminated before it was in service", operation)
         return CallResult(reason=f"{instance_id} was launched", operation=operation)
 

@@ -11,11 +11,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import failure_of
@@ -43,7 +42,7 @@ class SsmRestarter:
             if sent is None:
                 lines, ssm = script(repair_action, token), self._clients.ssm_no_retry
                 sent = commands.send(ssm, instance_id, _command_token(repair_action, token), lines, seconds=SECONDS)
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             return CallResult(_failure(error), str(translate(error, f"{repair_action.value} of {instance_id}")))
         return CallResult(operation=sent)
 

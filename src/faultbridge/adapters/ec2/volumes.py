@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, translate, translated
-from faultbridge.adapters.ec2.instances import failure_of
+from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
+from faultbridge.adapters.ec2.instances import failure_of, listed_instance
 from faultbridge.model.nodes import VOLUME_TAG
 from faultbridge.record.ports import Attachment, CallResult, ProviderFailure, Volume
 
@@ -48,10 +47,8 @@ class Ec2Volumes:
     def zone_of(self, instance_id: str) -> str | None:
         """Return the Availability Zone of an instance; None if EC2 does not list the instance."""
         with translated(f"reading the zone of {instance_id}"):
-            filters: list[Any] = [{"Name": "instance-id", "Values": [instance_id]}]
-            answer = self._clients.ec2.describe_instances(Filters=filters)
-        found = (instance for part in answer["Reservations"] for instance in part["Instances"])
-        return next((instance.get("Placement", {}).get("AvailabilityZone") for instance in found), None)
+            found = listed_instance(self._clients, instance_id)
+        return (found.get("Placement") or {}).get("AvailabilityZone")
 
     def successor_zones(self, group: str) -> frozenset[str]:
         """Return the zones in which a group may launch; none for a launch template or a group that is gone."""
@@ -73,8 +70,7 @@ class Ec2Volumes:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
         attach = self._clients.ec2_no_retry.attach_volume
         return result_of(
-            f"attaching {volume_id}",
-            lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device),
+            f"attaching {volume_id}", lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device)
         )
 
     def _is_on(self, volume_id: str, instance_id: str) -> bool:
@@ -92,7 +88,7 @@ def result_of(action: str, call: Callable[[], Any]) -> CallResult:
     """Make one call that attaches or detaches a volume; an error becomes a failed result."""
     try:
         call()
-    except (ClientError, BotoCoreError, ResponseParserError) as error:
+    except AWS_ERRORS as error:
         known = FAILURES.get(code_of(error)) if isinstance(error, ClientError) else None
         return CallResult(known or failure_of(error), str(translate(error, action)))
     return CallResult()

@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 import botocore
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
 from faultbridge.adapters.ec2.instances import failure_of
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
@@ -112,22 +111,20 @@ class HyperPodCluster:
         action = f"reading node {instance_id} of {self.name}"
         try:
             details = self._details(instance_id)
-        except ClientError as error:
-            if code_of(error) not in NO_SUCH_NODE:
+        except AWS_ERRORS as error:
+            if not _is_unknown_node(error):
                 raise translate(error, action) from error
             if self._lists(instance_id):
                 raise Transient(f"{action}: the cluster lists the node, but does not describe it") from error
             return None
-        except (BotoCoreError, ResponseParserError) as error:
-            raise translate(error, action) from error
         return None if status_of(details) in LEAVING else details
 
     def describes(self, instance_id: str) -> bool:
         """Return whether SageMaker describes the node and the node is not shutting down."""
         try:
             return status_of(self._details(instance_id)) not in LEAVING
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
-            if isinstance(error, ClientError) and code_of(error) in NO_SUCH_NODE:
+        except AWS_ERRORS as error:
+            if _is_unknown_node(error):
                 return False
             raise translate(error, f"reading node {instance_id} of {self.name}") from error
 
@@ -212,9 +209,13 @@ class HyperPodCluster:
     def _request(self, call: Callable[..., Any], action: str, instance_id: str) -> CallResult:
         try:
             answer = call(ClusterName=self.name, NodeIds=[instance_id])
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             return CallResult(failure_of(error), str(translate(error, f"{action} {instance_id}")))
         return result_for(answer, instance_id, f"{action} {instance_id}")
+
+
+def _is_unknown_node(error: Exception) -> bool:
+    return isinstance(error, ClientError) and code_of(error) in NO_SUCH_NODE
 
 
 def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> CallResult:

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
-from faultbridge.adapters.aws.errors import is_outage, translate
+from faultbridge.adapters.aws.errors import AWS_ERRORS, is_outage, translate
 from faultbridge.adapters.aws.errors import message_of as error_text
 from faultbridge.adapters.ec2.instances import failure_of, launch_order
 from faultbridge.adapters.ec2.request_log import Progress, Request, RequestLog
@@ -296,7 +295,7 @@ class HyperPodVerifier:
                 self._requests.withdraw(operation)
             failure, text = translate(error, f"checking {instance_id}"), error_text(error).lower()
             raise (Transient(str(failure)) if any(word in text for word in BUSY) else failure) from error
-        except (BotoCoreError, ResponseParserError) as error:
+        except AWS_ERRORS as error:
             # The check may have started: the record stays, and the status of the node decides.
             raise translate(error, f"checking {instance_id}") from error
         self._requests.advance(operation, Progress.ACCEPTED)

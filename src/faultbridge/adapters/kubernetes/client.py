@@ -107,8 +107,7 @@ class Kubernetes:
     def nodes(self, labels: dict[str, str] | None = None) -> Iterator[Node]:
         """Yield the nodes of the cluster that have all `labels`; one call lists 500 nodes."""
         yield from self.call(
-            "listing nodes",
-            lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE)),
+            "listing nodes", lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE))
         )
 
     def attached_volumes(self, node: str) -> Iterator[str]:

@@ -249,13 +249,6 @@ DESCRIPTION = "/openapi/v3"
 _NODE_PATH = re.compile(rb'"\\?/slurm\\?/v0\.0\.(\d{1,3})\\?/node\\?/')
 
 
-class Ask(Protocol):
-    """A function that sends one request to slurmrestd: method, path and body."""
-
-    def __call__(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return the response to the request; raises Transient if there is no response."""
-
-
 class RestClient:
     """Sends requests with the user and token of a secret, which is read again when a request fails."""
 
@@ -370,7 +363,7 @@ class SlurmRest:
         return answer
 
 
-def usable_version(ask: Ask) -> int:
+def usable_version(ask: Callable[[str, str], Answer]) -> int:
     """Return the version N of `v0.0.N`: the newest up to NEWEST_RUN, else the newest that is known.
 
     Raises Misconfigured without a usable version or an accepted token, and Transient if the versions cannot be read.

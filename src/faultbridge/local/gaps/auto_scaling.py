@@ -28,8 +28,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, add_method, replace, resolve
 
 TERMINATE = "moto.autoscaling.models:AutoScalingBackend|terminate_instance"
 VALIDATION_ERROR = "moto.autoscaling.exceptions:ValidationError"
@@ -47,7 +46,7 @@ IN_PROGRESS = "InProgress"
 
 
 def _fails_for_gone_instances() -> bool:
-    return "next(" in inspect.getsource(patching.resolve(TERMINATE))
+    return "next(" in inspect.getsource(resolve(TERMINATE))
 
 
 def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,19 +54,19 @@ def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
         groups = backend.autoscaling_groups.values()
         if not any(state.instance.id == instance_id for group in groups for state in group.instance_states):
             text = f"Instance Id not found - No managed instance found for instance ID: {instance_id}"
-            raise patching.resolve(VALIDATION_ERROR)(text)
+            raise resolve(VALIDATION_ERROR)(text)
         return terminate(backend, instance_id, should_decrement)
 
     return terminate_instance
 
 
 def _lists_no_activities() -> bool:
-    return '{"Activities": []}' in inspect.getsource(patching.resolve(DESCRIBE))
+    return '{"Activities": []}' in inspect.getsource(resolve(DESCRIBE))
 
 
 def _list_activities() -> None:
-    patching.replace(LAUNCH, _recording_activities)
-    patching.replace(DESCRIBE, lambda _describe: _describe_scaling_activities)
+    replace(LAUNCH, _recording_activities)
+    replace(DESCRIBE, lambda _describe: _describe_scaling_activities)
 
 
 def _recording_activities(launch: Callable[..., None]) -> Callable[..., None]:
@@ -75,7 +74,7 @@ def _recording_activities(launch: Callable[..., None]) -> Callable[..., None]:
         before = {state.instance.id for state in group.instance_states}
         try:
             launch(group, count, tags)
-        except patching.resolve(EC2_ERROR) as error:
+        except resolve(EC2_ERROR) as error:
             _record(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {error.message}")
             return
         for state in group.instance_states:
@@ -86,7 +85,7 @@ def _recording_activities(launch: Callable[..., None]) -> Callable[..., None]:
 
 
 def _record(group: Any, status: str, description: str) -> None:  # noqa: ANN401 - moto's group
-    now = patching.resolve(NOW)()
+    now = resolve(NOW)()
     activity = {
         "ActivityId": str(uuid4()),
         "AutoScalingGroupName": group.name,
@@ -106,17 +105,17 @@ def _describe_scaling_activities(response: Any) -> Any:  # noqa: ANN401 - moto's
     name = response._get_param("AutoScalingGroupName")
     groups = response.autoscaling_backend.autoscaling_groups.values()
     found = [activity for group in groups if name in {None, group.name} for activity in vars(group).get(_ATTRIBUTE, [])]
-    return patching.resolve(RESULT)({"Activities": found})
+    return resolve(RESULT)({"Activities": found})
 
 
 def _has_no_refreshes() -> bool:
-    return not hasattr(patching.resolve(RESPONSE), "describe_instance_refreshes")
+    return not hasattr(resolve(RESPONSE), "describe_instance_refreshes")
 
 
 def _add_refreshes() -> None:
-    patching.add_method(RESPONSE, "start_instance_refresh", _start_refresh)
-    patching.add_method(RESPONSE, "cancel_instance_refresh", _cancel_refresh)
-    patching.add_method(RESPONSE, "describe_instance_refreshes", _describe_refreshes)
+    add_method(RESPONSE, "start_instance_refresh", _start_refresh)
+    add_method(RESPONSE, "cancel_instance_refresh", _cancel_refresh)
+    add_method(RESPONSE, "describe_instance_refreshes", _describe_refreshes)
 
 
 def _start_refresh(response: Any) -> Any:  # noqa: ANN401 - moto's types
@@ -126,31 +125,31 @@ def _start_refresh(response: Any) -> Any:  # noqa: ANN401 - moto's types
         "InstanceRefreshId": str(uuid4()),
         "AutoScalingGroupName": group.name,
         "Status": IN_PROGRESS,
-        "StartTime": patching.resolve(NOW)(),
+        "StartTime": resolve(NOW)(),
         "InstancesToUpdate": len(instances),
         "PercentageComplete": 0,
     }
     vars(group).setdefault(_REFRESHES, []).insert(0, refresh)
     for instance_id in instances:
         backend.terminate_instance(instance_id, False)
-    return patching.resolve(RESULT)({"InstanceRefreshId": refresh["InstanceRefreshId"]})
+    return resolve(RESULT)({"InstanceRefreshId": refresh["InstanceRefreshId"]})
 
 
 def _cancel_refresh(response: Any) -> Any:  # noqa: ANN401 - moto's types
     running = [one for one in _refreshes(_group_of(response)) if one["Status"] == IN_PROGRESS]
     for one in running:
-        one.update(Status="Cancelled", EndTime=patching.resolve(NOW)())
-    return patching.resolve(RESULT)({"InstanceRefreshId": running[0]["InstanceRefreshId"]} if running else {})
+        one.update(Status="Cancelled", EndTime=resolve(NOW)())
+    return resolve(RESULT)({"InstanceRefreshId": running[0]["InstanceRefreshId"]} if running else {})
 
 
 def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
-    return patching.resolve(RESULT)({"InstanceRefreshes": _refreshes(_group_of(response))})
+    return resolve(RESULT)({"InstanceRefreshes": _refreshes(_group_of(response))})
 
 
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
     """Return a group's refreshes, the latest first; after a minute, a refresh is `Successful`."""
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
-    now = patching.resolve(NOW)()
+    now = resolve(NOW)()
     for one in found:
         if one["Status"] == IN_PROGRESS and now >= one["StartTime"] + REFRESH_TIME:
             one.update(Status="Successful", EndTime=now, PercentageComplete=100, InstancesToUpdate=0)
@@ -162,7 +161,7 @@ def _group_of(response: Any) -> Any:  # noqa: ANN401 - moto's types
     try:
         return response.autoscaling_backend.autoscaling_groups[name]
     except KeyError:
-        raise patching.resolve(VALIDATION_ERROR)(f"AutoScalingGroup name not found - {name}") from None
+        raise resolve(VALIDATION_ERROR)(f"AutoScalingGroup name not found - {name}") from None
 
 
 GAPS = (
@@ -170,7 +169,7 @@ GAPS = (
         "gone_instances",
         (TERMINATE, VALIDATION_ERROR),
         _fails_for_gone_instances,
-        lambda: patching.replace(TERMINATE, _with_validation_error),
+        lambda: replace(TERMINATE, _with_validation_error),
     ),
     Gap("scaling_activities", (LAUNCH, DESCRIBE, RESULT, EC2_ERROR, NOW), _lists_no_activities, _list_activities),
     Gap("instance_refreshes", (RESPONSE, RESULT, NOW, VALIDATION_ERROR), _has_no_refreshes, _add_refreshes),

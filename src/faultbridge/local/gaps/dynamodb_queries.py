@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 TOKENIZE = "ministack.services.dynamodb:_tokenize"
 EVALUATE = "ministack.services.dynamodb:_evaluate_condition"
@@ -45,15 +44,15 @@ class _KeyRange:
 
 
 def _parses_and_counts_each_time() -> bool:
-    parses = "_tokenize(expr)" in inspect.getsource(patching.resolve(EVALUATE))
-    caches = hasattr(patching.resolve(TOKENIZE), "cache_info")
-    return parses and not caches and "sum(" in inspect.getsource(patching.resolve(COUNT))
+    parses = "_tokenize(expr)" in inspect.getsource(resolve(EVALUATE))
+    caches = hasattr(resolve(TOKENIZE), "cache_info")
+    return parses and not caches and "sum(" in inspect.getsource(resolve(COUNT))
 
 
 def _reduce_cost() -> None:
-    patching.replace(TOKENIZE, lru_cache(maxsize=1024))
-    patching.replace(EVALUATE, _with_direct_comparison)
-    patching.replace(COUNT, _at_most_once_a_second)
+    replace(TOKENIZE, lru_cache(maxsize=1024))
+    replace(EVALUATE, _with_direct_comparison)
+    replace(COUNT, _at_most_once_a_second)
 
 
 def _with_direct_comparison(evaluate: Evaluate) -> Evaluate:

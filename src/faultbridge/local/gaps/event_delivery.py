@@ -29,8 +29,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faultbridge.local.environment import MINUTE_VARIABLE
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 LOOP = "ministack.services.lambda_svc:_poll_loop"
 MAPPINGS = "ministack.services.lambda_svc:_iter_all_esms"
@@ -56,13 +55,13 @@ Receive = Callable[[str, int], list[dict[str, Any]]]
 
 
 def _polls_in_one_thread() -> bool:
-    return "time.sleep(1 if" in inspect.getsource(patching.resolve(LOOP))
+    return "time.sleep(1 if" in inspect.getsource(resolve(LOOP))
 
 
 def _poll_in_parallel() -> None:
-    all_mappings: Mappings = patching.resolve(MAPPINGS)
-    patching.replace(MAPPINGS, lambda _all: lambda: _mappings_of_this_thread(all_mappings))
-    patching.replace(LOOP, lambda _loop: lambda: _start_pollers(all_mappings))
+    all_mappings: Mappings = resolve(MAPPINGS)
+    replace(MAPPINGS, lambda _all: lambda: _mappings_of_this_thread(all_mappings))
+    replace(LOOP, lambda _loop: lambda: _start_pollers(all_mappings))
 
 
 def _mappings_of_this_thread(all_mappings: Mappings) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -83,7 +82,7 @@ def _start_pollers(all_mappings: Mappings) -> None:
 
 def _poll(mapping: str, name: str) -> None:
     _thread.mapping = mapping
-    poll: Callable[[], bool] = patching.resolve(name)
+    poll: Callable[[], bool] = resolve(name)
     while True:
         started = time.monotonic()
         try:
@@ -98,19 +97,11 @@ def _poll(mapping: str, name: str) -> None:
 def _limits_batches_to_ten() -> bool:
     from ministack.services import sqs
 
-    url, _ = patching.resolve(CREATE_QUEUE)("Probe", {"QueueName": "probe"}, "probe")
-    message = {
-        "id": "",
-        "body": "",
-        "visible_at": 0.0,
-        "sent_at": 0.0,
-        "receive_count": 0,
-        "group_id": None,
-        "sys": {},
-    }
+    url, _ = resolve(CREATE_QUEUE)("Probe", {"QueueName": "probe"}, "probe")
+    message = {"id": "", "body": "", "visible_at": 0.0, "sent_at": 0.0, "receive_count": 0, "group_id": None, "sys": {}}
     wanted = _EMULATOR_BATCH_SIZE + 2
     sqs._queues[url]["messages"] = [dict(message) for _ in range(wanted)]
-    return len(patching.resolve(RECEIVE)(url, wanted)) == _EMULATOR_BATCH_SIZE
+    return len(resolve(RECEIVE)(url, wanted)) == _EMULATOR_BATCH_SIZE
 
 
 def _with_full_batches(receive: Receive) -> Receive:
@@ -125,14 +116,14 @@ def _with_full_batches(receive: Receive) -> Receive:
 
 def _checks_every_ten_seconds() -> bool:
     intervals = (RULE_INTERVAL, SCHEDULE_INTERVAL)
-    return all(patching.resolve(interval) == _EMULATOR_INTERVAL_SECONDS for interval in intervals)
+    return all(resolve(interval) == _EMULATOR_INTERVAL_SECONDS for interval in intervals)
 
 
 def _check_often() -> None:
     minute = float(os.environ[MINUTE_VARIABLE])
-    patching.replace(RATE, lambda rate: _scaled(rate, minute / _MINUTE))
+    replace(RATE, lambda rate: _scaled(rate, minute / _MINUTE))
     for interval in (RULE_INTERVAL, SCHEDULE_INTERVAL):
-        patching.replace(interval, lambda _seconds: _INTERVAL_SECONDS)
+        replace(interval, lambda _seconds: _INTERVAL_SECONDS)
 
 
 def _scaled(rate: Callable[[str], int | None], factor: float) -> Callable[[str], float | None]:
@@ -146,10 +137,7 @@ def _scaled(rate: Callable[[str], int | None], factor: float) -> Callable[[str],
 GAPS = (
     Gap("poller_pace", (LOOP, MAPPINGS, POLL_QUEUE, POLL_STREAM), _polls_in_one_thread, _poll_in_parallel),
     Gap(
-        "sqs_batch_size",
-        (RECEIVE, CREATE_QUEUE),
-        _limits_batches_to_ten,
-        lambda: patching.replace(RECEIVE, _with_full_batches),
+        "sqs_batch_size", (RECEIVE, CREATE_QUEUE), _limits_batches_to_ten, lambda: replace(RECEIVE, _with_full_batches)
     ),
     Gap("schedule_pace", (RATE, RULE_INTERVAL, SCHEDULE_INTERVAL), _checks_every_ten_seconds, _check_often),
 )

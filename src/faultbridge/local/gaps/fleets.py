@@ -14,8 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 CREATE = "moto.ec2.responses.fleets:Fleets|create_fleet"
 BACKEND = "moto.ec2.models.fleets:FleetsBackend|create_fleet"
@@ -28,7 +27,7 @@ Document = dict[str, Any]
 
 
 def _ignores_tokens_and_errors() -> bool:
-    source = inspect.getsource(patching.resolve(CREATE))
+    source = inspect.getsource(resolve(CREATE))
     return "ClientToken" not in source and "Errors" not in source
 
 
@@ -42,9 +41,9 @@ def _as_on_aws(create: Callable[..., Any]) -> Callable[..., Any]:
         token = (backend.account_id, backend.region_name, response._get_param("ClientToken") or repr(object()))
         first_request, answer = answers.get(token, (repr(request), {}))
         if first_request != repr(request):
-            raise patching.resolve(ERROR)("IdempotentParameterMismatch", "the token was used with other parameters")
+            raise resolve(ERROR)("IdempotentParameterMismatch", "the token was used with other parameters")
         answers[token] = repr(request), answer or _launch(backend, request)
-        return patching.resolve(RESULT)(answers[token][1])
+        return resolve(RESULT)(answers[token][1])
 
     return create_fleet
 
@@ -62,11 +61,11 @@ def _launch(backend: Any, request: Document) -> Document:  # noqa: ANN401 - moto
     for config in sorted(_split_overrides(request["configs"]), key=_priority):
         try:
             fleet = _create_fleet(backend, config, request)
-        except patching.resolve(ERROR) as error:
+        except resolve(ERROR) as error:
             errors.append({"Lifecycle": "on-demand", **_template_of(config), **_error_of(error)})
         else:
             return {"FleetId": fleet.id, "Errors": errors, "Instances": fleet.instances}
-    return {"FleetId": patching.resolve(FLEET_ID)(), "Errors": errors, "Instances": []}
+    return {"FleetId": resolve(FLEET_ID)(), "Errors": errors, "Instances": []}
 
 
 def _create_fleet(backend: Any, config: Document, request: Document) -> Any:  # noqa: ANN401 - moto's types
@@ -109,6 +108,6 @@ FLEET_LAUNCHES = Gap(
     "fleet_launches",
     (CREATE, BACKEND, ERROR, RESULT, FLEET_ID),
     _ignores_tokens_and_errors,
-    lambda: patching.replace(CREATE, _as_on_aws),
+    lambda: replace(CREATE, _as_on_aws),
 )
 GAPS = (FLEET_LAUNCHES,)

@@ -17,8 +17,7 @@ from typing import Any
 import boto3
 
 from faultbridge.local.environment import EVENT_PLANE_VARIABLE
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, add_method, resolve
 from faultbridge.local.hyperpod import OPERATIONS, ApiError, FakeSageMaker
 
 RESPONSE = "moto.sagemaker.responses:SageMakerResponse"
@@ -29,12 +28,12 @@ SAGEMAKER = FakeSageMaker()
 
 
 def _lacks_replacement() -> bool:
-    return not hasattr(patching.resolve(RESPONSE), "batch_replace_cluster_nodes")
+    return not hasattr(resolve(RESPONSE), "batch_replace_cluster_nodes")
 
 
 def _serve() -> None:
     for operation in ("CreateCluster", "DeleteCluster", *OPERATIONS):
-        patching.add_method(RESPONSE, _method_name(operation), _responder(operation))
+        add_method(RESPONSE, _method_name(operation), _responder(operation))
 
 
 def _method_name(operation: str) -> str:
@@ -47,12 +46,12 @@ def _responder(operation: str) -> Any:  # noqa: ANN401 - a method of moto's resp
         try:
             answer = SAGEMAKER.answer(operation, parameters)
         except ApiError as error:
-            failure = patching.resolve(ERROR)(str(error))
+            failure = resolve(ERROR)(str(error))
             failure.code = error.code
             raise failure from error
         if operation == "CreateCluster":
             SAGEMAKER.clusters[parameters["ClusterName"]].publish = publish
-        return patching.resolve(RESULT)(answer)
+        return resolve(RESULT)(answer)
 
     return respond
 

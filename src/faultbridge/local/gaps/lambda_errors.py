@@ -19,8 +19,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 EXECUTE = "ministack.services.lambda_svc:_execute_function"
 EXECUTE_WARM = "ministack.services.lambda_svc:_execute_function_warm"
@@ -37,7 +36,7 @@ _current = threading.local()
 
 
 def _has_one_error_name() -> bool:
-    return f'"{_GENERIC_ERROR}"' in inspect.getsource(patching.resolve(EXECUTE_WARM))
+    return f'"{_GENERIC_ERROR}"' in inspect.getsource(resolve(EXECUTE_WARM))
 
 
 def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -65,13 +64,13 @@ def error_name(log: str) -> str:
 
 
 def _ignores_failed_calls() -> bool:
-    after_the_call = inspect.getsource(patching.resolve(INVOKE)).partition("_call_lambda(")[2]
+    after_the_call = inspect.getsource(resolve(INVOKE)).partition("_call_lambda(")[2]
     return "pass" in after_the_call.partition("except _ExecutionError:")[2].split()[:1]
 
 
 def _fail_waiting_tasks() -> None:
-    patching.replace(INVOKE, _storing_token)
-    patching.replace(CALL, _reporting_failure)
+    replace(INVOKE, _storing_token)
+    replace(CALL, _reporting_failure)
 
 
 def _storing_token(invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,13 +85,13 @@ def _storing_token(invoke: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reporting_failure(call: Callable[..., Any]) -> Callable[..., Any]:
-    execution_error = patching.resolve(ERROR)
+    execution_error = resolve(ERROR)
 
     def call_lambda(reference: str, event: Any) -> Any:  # noqa: ANN401 - any JSON
         try:
             return call(reference, event)
         except execution_error as error:
-            task = patching.resolve(TOKENS).get(getattr(_current, "token", None))
+            task = resolve(TOKENS).get(getattr(_current, "token", None))
             if task is not None:
                 task["error"] = {"Error": error.error, "Cause": error.cause}
                 task["event"].set()
@@ -103,10 +102,7 @@ def _reporting_failure(call: Callable[..., Any]) -> Callable[..., Any]:
 
 GAPS = (
     Gap(
-        "lambda_error_names",
-        (EXECUTE, EXECUTE_WARM),
-        _has_one_error_name,
-        lambda: patching.replace(EXECUTE, _with_class_names),
+        "lambda_error_names", (EXECUTE, EXECUTE_WARM), _has_one_error_name, lambda: replace(EXECUTE, _with_class_names)
     ),
     Gap("callback_failures", (INVOKE, CALL, TOKENS, ERROR), _ignores_failed_calls, _fail_waiting_tasks),
 )

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from faultbridge.local.environment import FOLDER_VARIABLE
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 DRAIN = "ministack.core.lambda_runtime:Worker|_drain_stderr_bounded"
 DETECT = "ministack.core.lambda_runtime:_detect_runtime_binary"
@@ -49,13 +48,13 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def _waits_for_lines() -> bool:
-    timeout = inspect.signature(patching.resolve(DRAIN)).parameters["first_line_wait"].default
-    return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and patching.resolve(DETECT)("python3.11")[1].endswith(_TAIL)
+    timeout = inspect.signature(resolve(DRAIN)).parameters["first_line_wait"].default
+    return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and resolve(DETECT)("python3.11")[1].endswith(_TAIL)
 
 
 def _read_to_markers() -> None:
-    patching.replace(DETECT, _with_marker)
-    patching.replace(DRAIN, lambda _drain: read_to_marker)
+    replace(DETECT, _with_marker)
+    replace(DRAIN, lambda _drain: read_to_marker)
 
 
 def _with_marker(detect: Detect) -> Detect:
@@ -86,12 +85,12 @@ def read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
 
 
 def _uses_installed_packages() -> bool:
-    return bool(patching.resolve(DETECT)("python3.11")[0] == sys.executable)
+    return bool(resolve(DETECT)("python3.11")[0] == sys.executable)
 
 
 def _use_runtime_packages() -> None:
     interpreter = make_runtime(Path(os.environ[FOLDER_VARIABLE]) / "runtime")
-    patching.replace(DETECT, lambda detect: _with_interpreter(detect, interpreter))
+    replace(DETECT, lambda detect: _with_interpreter(detect, interpreter))
 
 
 def make_runtime(folder: Path) -> Path:

@@ -27,8 +27,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 from faultbridge.local.servers.fault_injection import (
     DIAGNOSTICS_FAILED,
     FAULTS,
@@ -54,12 +53,12 @@ _PENDING = ("pending", 0)
 
 
 def _never_refuses() -> bool:
-    return NO_CAPACITY not in inspect.getsource(patching.resolve(RUN))
+    return NO_CAPACITY not in inspect.getsource(resolve(RUN))
 
 
 def retry_scaling_groups() -> None:
     """Make every Auto Scaling group launch its missing instances, as AWS does automatically."""
-    for account in patching.resolve(GROUPS).values():
+    for account in resolve(GROUPS).values():
         for backend in account.values():
             for group in backend.autoscaling_groups.values():
                 group.set_desired_capacity(group.desired_capacity)
@@ -70,7 +69,7 @@ def _with_limited_capacity(run: Callable[..., Any]) -> Callable[..., Any]:
         instance_type, zone = _requested_type(backend, options), options.get("placement") or ""
         if not FAULTS.has_capacity(instance_type, zone):
             text = f"We currently do not have sufficient {instance_type} capacity in the zone you requested ({zone})."
-            raise patching.resolve(ERROR)(NO_CAPACITY, text)
+            raise resolve(ERROR)(NO_CAPACITY, text)
         reservation = run(backend, *arguments, **options)
         for instance in reservation.instances:
             FAULTS.on_launch(instance.id)
@@ -87,7 +86,7 @@ def _requested_type(backend: Any, options: dict[str, Any]) -> str:  # noqa: ANN4
 
 
 def _ignores_tokens() -> bool:
-    return "client_token" not in inspect.getsource(patching.resolve(RUN))
+    return "client_token" not in inspect.getsource(resolve(RUN))
 
 
 def _with_client_tokens(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,14 +103,14 @@ def _with_client_tokens(run: Callable[..., Any]) -> Callable[..., Any]:
             reservation = run(backend, *arguments, **options)
             seen[key] = (parameters, reservation)
         elif first_parameters != parameters:
-            raise patching.resolve(ERROR)("IdempotentParameterMismatch", "the token was used with other parameters")
+            raise resolve(ERROR)("IdempotentParameterMismatch", "the token was used with other parameters")
         return reservation
 
     return run_instances
 
 
 def _launches_immediately() -> bool:
-    return 'InstanceState("running", 16)' in inspect.getsource(patching.resolve(CREATED))
+    return 'InstanceState("running", 16)' in inspect.getsource(resolve(CREATED))
 
 
 def _with_launch_faults(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,7 +118,7 @@ def _with_launch_faults(run: Callable[..., Any]) -> Callable[..., Any]:
         fault, rates = LAUNCH_FAULTS.next(), LAUNCH_FAULTS.rates
         if fault.fails:
             _after(rates.retry_seconds, retry_scaling_groups)
-            raise patching.resolve(ERROR)(LAUNCH_FAILED, "Internal error on launch (injected fault)")
+            raise resolve(ERROR)(LAUNCH_FAILED, "Internal error on launch (injected fault)")
         reservation = run(backend, *arguments, **options)
         for instance in reservation.instances:
             if fault.bad:
@@ -132,7 +131,7 @@ def _with_launch_faults(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _delay(instance: Any, seconds: float) -> None:  # noqa: ANN401 - moto's instance
-    instance._state = patching.resolve(STATE)(*_PENDING)
+    instance._state = resolve(STATE)(*_PENDING)
 
     def start() -> None:
         if instance._state.name == _PENDING[0]:
@@ -147,19 +146,14 @@ def _after(seconds: float, action: Callable[[], None]) -> None:
     timer.start()
 
 
-CAPACITY = Gap(
-    "capacity",
-    (RUN, TEMPLATE, ERROR, GROUPS),
-    _never_refuses,
-    lambda: patching.replace(RUN, _with_limited_capacity),
-)
+CAPACITY = Gap("capacity", (RUN, TEMPLATE, ERROR, GROUPS), _never_refuses, lambda: replace(RUN, _with_limited_capacity))
 GAPS = (
     CAPACITY,
-    Gap("client_tokens", (RUN, ERROR), _ignores_tokens, lambda: patching.replace(RUN, _with_client_tokens)),
+    Gap("client_tokens", (RUN, ERROR), _ignores_tokens, lambda: replace(RUN, _with_client_tokens)),
     Gap(
         "launches",
         (RUN, ERROR, STATE, START, CREATED),
         _launches_immediately,
-        lambda: patching.replace(RUN, _with_launch_faults),
+        lambda: replace(RUN, _with_launch_faults),
     ),
 )

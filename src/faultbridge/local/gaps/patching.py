@@ -1,4 +1,4 @@
-"""Find and replace private names of an emulator.
+"""Find and replace private names of an emulator, and apply the patches of all modules.
 
 A private name has the form `package.module:attribute`. Further attributes or dictionary keys follow after `|`, for
 example `moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_HANDLERS|AWS::SQS::Queue|create`.
@@ -6,7 +6,7 @@ example `moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -24,6 +24,16 @@ class Gap:
     private_names: tuple[str, ...]
     is_open: Callable[[], bool]
     apply: Callable[[], None]
+
+
+def missing_method(name: str, class_name: str, function: Callable[..., Any], *private_names: str) -> Gap:
+    """Return the gap of a call that a class of the emulator lacks; the patch adds `function` under its name."""
+    method = function.__name__.lstrip("_")
+
+    def is_open() -> bool:
+        return not hasattr(resolve(class_name), method)
+
+    return Gap(name, (class_name, *private_names), is_open, lambda: add_method(class_name, method, function))
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
@@ -65,3 +75,36 @@ def _member(owner: Any, key: str, name: str) -> Any:  # noqa: ANN401 - any objec
         return owner[key] if isinstance(owner, dict) else getattr(owner, key)
     except (AttributeError, KeyError):
         raise LookupError(f"the emulator has no {name}") from None
+
+
+# The order matters where two patches replace the same name: the later patch wraps the earlier one.
+EVENT_PLANE = (
+    "lambda_errors",
+    "lambda_workers",
+    "event_delivery",
+    "streams",
+    "dynamodb_queries",
+    "provisioned_settings",
+    "stack_updates",
+)
+COMPUTE_PLANE = (
+    "launches",
+    "fleets",
+    "auto_scaling",
+    "systems_manager",
+    "ec2_listings",
+    "eks_endpoints",
+    "hyperpod_clusters",
+)
+
+
+def gaps_of(modules: tuple[str, ...]) -> Iterator[Gap]:
+    """Yield the gaps of the given modules, in the order in which their patches are applied."""
+    for module in modules:
+        yield from import_module(f"faultbridge.local.gaps.{module}").GAPS
+
+
+def apply_all(modules: tuple[str, ...]) -> None:
+    """Patch the emulator in this process with the patches of the given modules."""
+    for gap in gaps_of(modules):
+        gap.apply()

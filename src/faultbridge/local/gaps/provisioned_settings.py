@@ -29,8 +29,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 _HANDLERS = "ministack.services.cloudformation.provisioners:_RESOURCE_HANDLERS"
 CREATE_QUEUE = f"{_HANDLERS}|AWS::SQS::Queue|create"
@@ -51,37 +50,32 @@ Provisioner = Callable[[str, Properties, str], tuple[str, dict[str, Any]]]
 
 def _drops_queue_policy() -> bool:
     policy = {"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": 3}
-    url, _ = patching.resolve(CREATE_QUEUE)("Probe", {"QueueName": "probe", "RedrivePolicy": policy}, "probe")
-    return "RedrivePolicy" not in patching.resolve(QUEUES)[url]["attributes"]
+    url, _ = resolve(CREATE_QUEUE)("Probe", {"QueueName": "probe", "RedrivePolicy": policy}, "probe")
+    return "RedrivePolicy" not in resolve(QUEUES)[url]["attributes"]
 
 
 def _with_queue_policy(create: Provisioner) -> Provisioner:
     def create_queue(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
         url, attributes = create(logical_id, properties, stack)
         if policy := properties.get("RedrivePolicy"):
-            patching.resolve(QUEUES)[url]["attributes"]["RedrivePolicy"] = _as_text(policy)
+            resolve(QUEUES)[url]["attributes"]["RedrivePolicy"] = _as_text(policy)
         return url, attributes
 
     return create_queue
 
 
 def _drops_subscription_policy() -> bool:
-    topic, _ = patching.resolve(CREATE_TOPIC)("Probe", {"TopicName": "probe"}, "probe")
-    wanted = {
-        "TopicArn": topic,
-        "Protocol": "sqs",
-        "Endpoint": "arn",
-        "RedrivePolicy": {"deadLetterTargetArn": "arn"},
-    }
-    patching.resolve(CREATE_SUBSCRIPTION)("Probe", wanted, "probe")
-    subscriptions = patching.resolve(TOPICS)[topic]["subscriptions"]
+    topic, _ = resolve(CREATE_TOPIC)("Probe", {"TopicName": "probe"}, "probe")
+    wanted = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": "arn", "RedrivePolicy": {"deadLetterTargetArn": "arn"}}
+    resolve(CREATE_SUBSCRIPTION)("Probe", wanted, "probe")
+    subscriptions = resolve(TOPICS)[topic]["subscriptions"]
     return all("RedrivePolicy" not in one["attributes"] for one in subscriptions)
 
 
 def _with_subscription_policy(create: Provisioner) -> Provisioner:
     def create_subscription(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
         arn, attributes = create(logical_id, properties, stack)
-        topic = patching.resolve(TOPICS).get(properties.get("TopicArn", ""))
+        topic = resolve(TOPICS).get(properties.get("TopicArn", ""))
         if topic and (policy := properties.get("RedrivePolicy")):
             for subscription in topic["subscriptions"]:
                 if subscription["arn"] == arn:
@@ -97,8 +91,8 @@ def _as_text(policy: str | dict[str, Any]) -> str:
 
 def _drops_table_settings() -> bool:
     wanted = {"TableName": "probe", "TimeToLiveSpecification": {"AttributeName": "at", "Enabled": True}}
-    patching.resolve(CREATE_TABLE)("Probe", wanted, "probe")
-    return "probe" not in patching.resolve(TTL_SETTINGS)
+    resolve(CREATE_TABLE)("Probe", wanted, "probe")
+    return "probe" not in resolve(TTL_SETTINGS)
 
 
 def _with_table_settings(create: Provisioner) -> Provisioner:
@@ -109,7 +103,7 @@ def _with_table_settings(create: Provisioner) -> Provisioner:
             ("PointInTimeRecoverySpecification", UPDATE_BACKUPS),
         ):
             if wanted := properties.get(setting):
-                patching.resolve(update)({"TableName": name, setting: _with_real_booleans(wanted)})
+                resolve(update)({"TableName": name, setting: _with_real_booleans(wanted)})
         return name, attributes
 
     return create_table
@@ -121,16 +115,16 @@ def _with_real_booleans(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def _does_not_know_bus_policies() -> bool:
-    return BUS_POLICY not in patching.resolve(_HANDLERS)
+    return BUS_POLICY not in resolve(_HANDLERS)
 
 
 def _add_bus_policies() -> None:
-    patching.resolve(_HANDLERS)[BUS_POLICY] = {"create": _create_bus_policy, "delete": _delete_bus_policy}
+    resolve(_HANDLERS)[BUS_POLICY] = {"create": _create_bus_policy, "delete": _delete_bus_policy}
 
 
 def _create_bus_policy(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
     bus, sid = properties.get("EventBusName", "default"), properties["StatementId"]
-    policies = patching.resolve(BUS_POLICIES)
+    policies = resolve(BUS_POLICIES)
     others = [one for one in policies.get(bus, {}).get("Statement", []) if one.get("Sid") != sid]
     statement = {"Sid": sid, **properties["Statement"]}
     policies[bus] = {"Version": "2012-10-17", "Statement": [*others, statement]}
@@ -138,29 +132,26 @@ def _create_bus_policy(logical_id: str, properties: Properties, stack: str) -> t
 
 
 def _delete_bus_policy(_physical_id: str, properties: Properties) -> None:
-    policies, bus = patching.resolve(BUS_POLICIES), properties.get("EventBusName", "default")
+    policies, bus = resolve(BUS_POLICIES), properties.get("EventBusName", "default")
     others = [one for one in policies.get(bus, {}).get("Statement", []) if one["Sid"] != properties["StatementId"]]
     policies[bus] = {"Version": "2012-10-17", "Statement": others}
 
 
 GAPS = (
     Gap(
-        "queue_redrive",
-        (CREATE_QUEUE, QUEUES),
-        _drops_queue_policy,
-        lambda: patching.replace(CREATE_QUEUE, _with_queue_policy),
+        "queue_redrive", (CREATE_QUEUE, QUEUES), _drops_queue_policy, lambda: replace(CREATE_QUEUE, _with_queue_policy)
     ),
     Gap(
         "subscription_redrive",
         (CREATE_SUBSCRIPTION, CREATE_TOPIC, TOPICS),
         _drops_subscription_policy,
-        lambda: patching.replace(CREATE_SUBSCRIPTION, _with_subscription_policy),
+        lambda: replace(CREATE_SUBSCRIPTION, _with_subscription_policy),
     ),
     Gap(
         "table_settings",
         (CREATE_TABLE, UPDATE_TTL, UPDATE_BACKUPS, TTL_SETTINGS),
         _drops_table_settings,
-        lambda: patching.replace(CREATE_TABLE, _with_table_settings),
+        lambda: replace(CREATE_TABLE, _with_table_settings),
     ),
     Gap("event_bus_policy", (_HANDLERS, BUS_POLICIES), _does_not_know_bus_policies, _add_bus_policies),
 )

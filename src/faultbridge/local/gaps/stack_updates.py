@@ -18,8 +18,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 DEPLOY = "ministack.services.cloudformation.changesets:_deploy_stack_async"
 DELETE = "ministack.services.cloudformation.stacks:_delete_resource"
@@ -42,13 +41,13 @@ Provisioner = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
 
 
 def _deletes_at_rollback() -> bool:
-    return "for logical_id in reversed(created_in_this_run)" in inspect.getsource(patching.resolve(DEPLOY))
+    return "for logical_id in reversed(created_in_this_run)" in inspect.getsource(resolve(DEPLOY))
 
 
 def _restore_at_rollback() -> None:
     before: dict[str, Resources] = {}
-    patching.replace(DEPLOY, lambda deploy: _storing_resources(deploy, before))
-    patching.replace(DELETE, lambda delete: _restoring_resources(delete, before))
+    replace(DEPLOY, lambda deploy: _storing_resources(deploy, before))
+    replace(DELETE, lambda delete: _restoring_resources(delete, before))
 
 
 def _storing_resources(deploy: Deploy, before: dict[str, Resources]) -> Deploy:
@@ -71,29 +70,29 @@ def _restoring_resources(delete: Callable[..., None], before: dict[str, Resource
         stack_name: str | None = None,
         logical_id: str | None = None,
     ) -> None:
-        stack = patching.resolve(STACKS).get(stack_name, {})
+        stack = resolve(STACKS).get(stack_name, {})
         old = before.get(stack_name or "", {}).get(logical_id or "")
         if old is None or stack.get("StackStatus") != _ROLLING_BACK:
             delete(kind, physical_id, properties, stack_name, logical_id)
             return
-        update = patching.resolve(UPDATE)
+        update = resolve(UPDATE)
         update(kind, physical_id, properties, old["Properties"], stack_name, logical_id, old["Attributes"])
 
     return delete_resource
 
 
 def _recreates_queues_and_tables() -> bool:
-    return all("update" not in patching.resolve(handlers) for handlers in (QUEUE, TABLE))
+    return all("update" not in resolve(handlers) for handlers in (QUEUE, TABLE))
 
 
 def _keep_contents() -> None:
-    patching.replace(CREATE_QUEUE, _keeping_messages)
-    patching.replace(CREATE_TABLE, _keeping_items)
+    replace(CREATE_QUEUE, _keeping_messages)
+    replace(CREATE_TABLE, _keeping_items)
 
 
 def _keeping_messages(create: Provisioner) -> Provisioner:
     def create_queue(logical_id: str, properties: dict[str, Any], stack: str) -> tuple[str, dict[str, Any]]:
-        queues = patching.resolve(QUEUES)
+        queues = resolve(QUEUES)
         before = dict(queues.items())
         url, attributes = create(logical_id, properties, stack)
         if old := before.get(url):
@@ -105,7 +104,7 @@ def _keeping_messages(create: Provisioner) -> Provisioner:
 
 def _keeping_items(create: Provisioner) -> Provisioner:
     def create_table(logical_id: str, properties: dict[str, Any], stack: str) -> tuple[str, dict[str, Any]]:
-        tables = patching.resolve(TABLES)
+        tables = resolve(TABLES)
         before = dict(tables.items())
         name, attributes = create(logical_id, properties, stack)
         old, new = before.get(name), tables[name]
@@ -123,10 +122,5 @@ def _keeping_items(create: Provisioner) -> Provisioner:
 
 GAPS = (
     Gap("failed_updates", (DEPLOY, DELETE, UPDATE, STACKS), _deletes_at_rollback, _restore_at_rollback),
-    Gap(
-        "stateful_updates",
-        (CREATE_QUEUE, CREATE_TABLE, QUEUES, TABLES),
-        _recreates_queues_and_tables,
-        _keep_contents,
-    ),
+    Gap("stateful_updates", (CREATE_QUEUE, CREATE_TABLE, QUEUES, TABLES), _recreates_queues_and_tables, _keep_contents),
 )

@@ -22,8 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, replace, resolve
 
 MAPPINGS = "ministack.services.lambda_svc:_iter_all_esms"
 FILTER = "ministack.services.lambda_svc:_apply_filter_criteria"
@@ -41,14 +40,14 @@ Filter = Callable[[list[Record], Mapping], list[Record]]
 
 
 def _filters_after_cutting() -> bool:
-    source = inspect.getsource(patching.resolve(POLL))
+    source = inspect.getsource(resolve(POLL))
     return 0 < source.find("stream_records_since(") < source.find("_apply_filter_criteria(")
 
 
 def _fill_batches() -> None:
-    accepted: Filter = patching.resolve(FILTER)
-    patching.replace(MAPPINGS, _storing_mapping)
-    patching.replace(RECORDS, lambda read: _with_full_batches(read, accepted))
+    accepted: Filter = resolve(FILTER)
+    replace(MAPPINGS, _storing_mapping)
+    replace(RECORDS, lambda read: _with_full_batches(read, accepted))
 
 
 def _storing_mapping(all_mappings: Callable[[], Iterator[tuple[str, str, Mapping]]]) -> Callable[[], Iterator[object]]:
@@ -82,7 +81,7 @@ def _with_full_batches(read: Callable[..., list[Record]], accepted: Filter) -> C
 
 
 def _ignores_reported_failures() -> bool:
-    return "batchItemFailures" not in inspect.getsource(patching.resolve(POLL))
+    return "batchItemFailures" not in inspect.getsource(resolve(POLL))
 
 
 def _with_stream_failures(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -110,6 +109,6 @@ GAPS = (
         "stream_partial_failures",
         (EXECUTE, POLL),
         _ignores_reported_failures,
-        lambda: patching.replace(EXECUTE, _with_stream_failures),
+        lambda: replace(EXECUTE, _with_stream_failures),
     ),
 )

@@ -31,8 +31,7 @@ import boto3
 from botocore.config import Config
 
 from faultbridge.local.environment import EVENT_PLANE_VARIABLE
-from faultbridge.local.gaps import patching
-from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.gaps.patching import Gap, missing_method, replace, resolve
 from faultbridge.local.servers.fault_injection import FAULTS, CommandOutput
 
 INVOCATION = "moto.ssm.models:SimpleSystemManagerBackend|get_command_invocation"
@@ -56,7 +55,7 @@ Invocation = Callable[[Any, str, str, str | None], dict[str, Any]]
 
 
 def _answers_without_output() -> bool:
-    return '"StandardOutputContent": ""' in inspect.getsource(patching.resolve(CANNED))
+    return '"StandardOutputContent": ""' in inspect.getsource(resolve(CANNED))
 
 
 def _with_injected_output(invocation: Invocation) -> Invocation:
@@ -113,12 +112,12 @@ def _output_fields(output: CommandOutput) -> dict[str, Any]:
 
 
 def _sends_without_targets() -> bool:
-    return "if not" not in inspect.getsource(patching.resolve(TARGETS))
+    return "if not" not in inspect.getsource(resolve(TARGETS))
 
 
 def _send_to_named_instances() -> None:
-    patching.replace(TARGETS, lambda find: lambda command: find(command) if command.targets else [])
-    patching.replace(SEND, _to_running_instances)
+    replace(TARGETS, lambda find: lambda command: find(command) if command.targets else [])
+    replace(SEND, _to_running_instances)
 
 
 def _to_running_instances(send: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,26 +126,22 @@ def _to_running_instances(send: Callable[..., Any]) -> Callable[..., Any]:
         for instance_id in parameters["instance_ids"]:
             if instance_id not in running:
                 message = f"Instances [[{instance_id}]] not in a valid state for account {backend.account_id}"
-                raise patching.resolve(ERROR)("InvalidInstanceId", message)
+                raise resolve(ERROR)("InvalidInstanceId", message)
         return send(backend, **parameters)
 
     return send_command
 
 
 def _running_instances(backend: Any) -> list[Any]:  # noqa: ANN401 - moto's types
-    ec2 = patching.resolve(EC2)[backend.account_id][backend.region_name]
+    ec2 = resolve(EC2)[backend.account_id][backend.region_name]
     return [instance for instance in ec2.all_instances() if instance.state == "running"]
-
-
-def _lacks_instance_information() -> bool:
-    return not hasattr(patching.resolve(RESPONSE), "describe_instance_information")
 
 
 def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto's types
     wanted = _wanted_ids(response)
     running = _running_instances(response.ssm_backend)
     found = [_information(instance) for instance in running if wanted is None or instance.id in wanted]
-    return patching.resolve(RESULT)({"InstanceInformationList": found})
+    return resolve(RESULT)({"InstanceInformationList": found})
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
@@ -161,7 +156,7 @@ def _information(instance: Any) -> dict[str, Any]:  # noqa: ANN401 - moto's type
     return {
         "InstanceId": instance.id,
         "PingStatus": "Online",
-        "LastPingDateTime": patching.resolve(NOW)(),
+        "LastPingDateTime": resolve(NOW)(),
         "AgentVersion": "3.3.1957.0",
         "IsLatestVersion": True,
         "PlatformType": "Linux",
@@ -176,13 +171,8 @@ GAPS = (
         "command_output",
         (INVOCATION, COMMAND, CANNED),
         _answers_without_output,
-        lambda: patching.replace(INVOCATION, _with_injected_output),
+        lambda: replace(INVOCATION, _with_injected_output),
     ),
     Gap("command_targets", (TARGETS, SEND, ERROR, EC2), _sends_without_targets, _send_to_named_instances),
-    Gap(
-        "managed_instances",
-        (RESPONSE, RESULT, NOW, EC2),
-        _lacks_instance_information,
-        lambda: patching.add_method(RESPONSE, "describe_instance_information", _describe_instance_information),
-    ),
+    missing_method("managed_instances", RESPONSE, _describe_instance_information, RESULT, NOW, EC2),
 )

@@ -1,7 +1,7 @@
 """A fake Kubernetes API: nodes, pods, evictions and disruption budgets, with the documented behavior.
 
-Modules in reading order: `cluster` contains the state of one cluster, `api` answers requests over WSGI, `clusters`
-creates a cluster for each EKS cluster of the compute plane.
+`cluster` contains the state of one cluster, `api` answers requests over WSGI, and `gaps.eks_endpoints` creates a
+cluster for each EKS cluster of the compute plane.
 """
 
 PATH = "/faultbridge/kubernetes/"

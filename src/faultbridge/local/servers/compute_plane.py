@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.local import kubernetes
 from faultbridge.local.environment import FOLDER_VARIABLE, LOOPBACK, PARENT_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
-from faultbridge.local.gaps import registry
+from faultbridge.local.gaps import patching
 from faultbridge.local.servers.fault_injection import ANY_ZONE, FAULTS, LAUNCH_FAULTS, CommandOutput, LaunchFaultRates
 from faultbridge.local.stack.files import terminate_with_parent
 
@@ -35,16 +35,12 @@ PREFIX = "/faultbridge/"
 def main() -> None:
     """Apply the patches to moto, and serve requests until the process is terminated."""
     terminate_with_parent(os.environ.get(PARENT_VARIABLE))
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import run_simple
 
     os.chdir(os.environ[FOLDER_VARIABLE])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    registry.apply_all(registry.COMPUTE_PLANE)
+    patching.apply_all(patching.COMPUTE_PLANE)
     application = with_own_routes(DomainDispatcherApplication(create_backend_app))
     port = int(os.environ[PORT_VARIABLE])
     run_simple(LOOPBACK, port, application, threaded=True, request_handler=MotoRequestHandler)
@@ -68,10 +64,11 @@ def with_own_routes(application: WSGIApplication) -> WSGIApplication:
 
 
 def _answer_kubernetes(path: str, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    from faultbridge.local.kubernetes import api, clusters
+    from faultbridge.local.gaps import eks_endpoints
+    from faultbridge.local.kubernetes import api
 
     name, slash, rest = path.partition("/")
-    return api.answer(lambda: clusters.find(name), slash + rest, environ, start_response)
+    return api.answer(lambda: eks_endpoints.find(name), slash + rest, environ, start_response)
 
 
 def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
@@ -112,7 +109,7 @@ def _set_capacity(body: dict[str, Any]) -> object:
 
 
 def _set_reservations(body: dict[str, Any]) -> object:
-    from faultbridge.local.gaps.capacity_reservations import RESERVATIONS
+    from faultbridge.local.gaps.ec2_listings import RESERVATIONS
 
     RESERVATIONS[:] = [dict(one) for one in body["reservations"]]
     return {}
@@ -126,9 +123,9 @@ def _set_launch_faults(body: dict[str, Any]) -> object:
 
 
 def _configure_kubernetes(body: dict[str, Any]) -> object:
-    from faultbridge.local.kubernetes import clusters
+    from faultbridge.local.gaps import eks_endpoints
 
-    clusters.configure(body)
+    eks_endpoints.configure(body)
     return {}
 
 
@@ -143,13 +140,13 @@ def _configure_hyperpod(body: dict[str, Any]) -> object:
 
 
 def _reset(_body: dict[str, Any]) -> object:
+    from faultbridge.local.gaps import eks_endpoints
     from faultbridge.local.gaps.hyperpod_clusters import SAGEMAKER
-    from faultbridge.local.kubernetes import clusters
 
     FAULTS.reset()
     _set_reservations({"reservations": []})
     LAUNCH_FAULTS.set_rates(0, LaunchFaultRates())
-    clusters.reset()
+    eks_endpoints.reset()
     for cluster in tuple(SAGEMAKER.clusters.values()):
         cluster.reset()
     return {}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from faultbridge.local.environment import FOLDER_VARIABLE, LOOPBACK, PARENT_VARIABLE, TOKEN_VARIABLE
-from faultbridge.local.gaps import registry
+from faultbridge.local.gaps import patching
 from faultbridge.local.stack.files import terminate_with_parent
 
 PREFIX = "/_faultbridge/"
@@ -40,7 +40,7 @@ def main() -> None:
     # The emulator reads its environment and starts threads at import, so the import must come after the setup.
     from ministack import app as emulator
 
-    registry.apply_all(registry.EVENT_PLANE)
+    patching.apply_all(patching.EVENT_PLANE)
     emulator.app = with_own_routes(emulator.app)
     emulator.main()
 

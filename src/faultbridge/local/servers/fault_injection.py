@@ -53,9 +53,7 @@ def _diagnostics(*, failed: bool) -> str:
         {"device_id": "2330", "entity_id": gpu, "serial_num": str(1650023040217 + 13 * gpu)} for gpu in range(_GPUS)
     ]
     document = {
-        "DCGM Diagnostic": {
-            "test_categories": [{"category": name, "tests": [test]} for name, test in tests.items()],
-        },
+        "DCGM Diagnostic": {"test_categories": [{"category": name, "tests": [test]} for name, test in tests.items()]},
         "entity_groups": [{"entity_group": "GPU", "entity_group_id": 1, "entities": entities}],
         "metadata": {"Driver Version Detected": "570.133.20", "version": "4.2.3"},
     }

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from faultbridge import __version__
 from faultbridge.model.times import to_text
@@ -17,7 +16,7 @@ from faultbridge.node.agent.delivery.outbox import Outbox, QuarantineNotice, Spo
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker
 from faultbridge.node.agent.delivery.sender import Sender, ServiceClock, Transport, send_until
 from faultbridge.node.agent.drop_folder import DropFolder
-from faultbridge.node.agent.host import AgentClock, SystemClock
+from faultbridge.node.agent.host import AgentClock
 from faultbridge.node.agent.kernel_log import JournalLog, KernelLog
 from faultbridge.node.agent.log_follower import Follower, Log
 from faultbridge.node.agent.probes import ProbeScheduler, node_probes
@@ -26,61 +25,6 @@ from faultbridge.node.agent.unchanged_output import UnchangedOutput
 
 SOURCE = "heartbeat"
 MAX_REFUSAL = 300
-
-
-@dataclass(slots=True)
-class HeartbeatBuilder:
-    """Builds heartbeats. Each heartbeat states the maximum time until the next one: `interval_seconds`."""
-
-    packer: RecordPacker
-    clock: AgentClock
-    outbox: Outbox
-    probes: ProbeScheduler
-    drop_folder: DropFolder
-    followers: Sequence[Follower]
-    cpu_budget: resource_limits.CpuBudget
-    services: ServiceClock
-    interval_seconds: int
-    count: int = 0
-
-    def __call__(self) -> OutgoingRecord:
-        """Build a heartbeat of the current state as a record that can be sent."""
-        at = self.clock.now()
-        self.count += 1
-        record = self.packer.pack(SOURCE, json.dumps(self.body(to_text(at))).encode(), at)
-        if record is None:
-            raise ValueError("a heartbeat is larger than the queue accepts")
-        return record
-
-    def body(self, at: str) -> dict[str, Any]:
-        """Return the fields of a heartbeat; `at` is the time of the heartbeat.
-
-        `waiting_records` and `waiting_bytes` are current values, without records in quarantine. The other
-        counts of records, lines, cursors and files, and `cpu_share`, are since the agent started.
-        """
-        return {
-            "heartbeat": self.count,
-            "at": at,
-            "agent": __version__,
-            "interval_seconds": self.interval_seconds,
-            "node": self.packer.node,
-            "instance_id": self.packer.instance_id,
-            "boot_id": self.packer.boot_id,
-            "uptime_seconds": int(self.clock.monotonic()),
-            "waiting_records": self.outbox.waiting,
-            "waiting_bytes": self.outbox.waiting_bytes,
-            "dropped_records": self.outbox.dropped,
-            "quarantined_records": self.outbox.quarantined,
-            "refusal": self.outbox.refusal[:MAX_REFUSAL],
-            "unstored_cursors": sum(follower.cursors.failures for follower in self.followers),
-            "service_clock_offset_seconds": round(self.services.offset.total_seconds()),
-            "unreadable_records": self.outbox.spool.unreadable,
-            "bad_drops": self.drop_folder.refused,
-            "lost_lines": sum(follower.log.lost_lines for follower in self.followers),
-            "failing": self.probes.failing(),
-            "memory_bytes": resource_limits.resident_bytes(),
-            "cpu_share": round(self.cpu_budget.used_share(self.clock.monotonic(), resource_limits.cpu_seconds()), 5),
-        }
 
 
 POLL_SECONDS = 0.25
@@ -108,8 +52,11 @@ class Agent:
     drop_folder: DropFolder
     outbox: Outbox
     packer: RecordPacker
-    sender: Sender
+    services: ServiceClock
     cpu_budget: resource_limits.CpuBudget
+    heartbeat_seconds: int
+    sender: Sender = field(init=False)
+    heartbeats: int = 0
     cpu_seconds: Callable[[], float] = resource_limits.cpu_seconds
     resident_bytes: Callable[[], int] = resource_limits.resident_bytes
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -150,6 +97,42 @@ class Agent:
             if record is None or self.outbox.store(record):
                 self.outbox.dropped += record is None
                 self.drop_folder.remove(file)
+
+    def heartbeat(self) -> OutgoingRecord:
+        """Build a heartbeat of the current state, which states the maximum time until the next one.
+
+        `waiting_records` and `waiting_bytes` are current values, without records in quarantine. The other counts of
+        records, lines, cursors and files, and `cpu_share`, are since the agent started.
+        """
+        at = self.clock.now()
+        self.heartbeats += 1
+        body = {
+            "heartbeat": self.heartbeats,
+            "at": to_text(at),
+            "agent": __version__,
+            "interval_seconds": self.heartbeat_seconds,
+            "node": self.packer.node,
+            "instance_id": self.packer.instance_id,
+            "boot_id": self.packer.boot_id,
+            "uptime_seconds": int(self.clock.monotonic()),
+            "waiting_records": self.outbox.waiting,
+            "waiting_bytes": self.outbox.waiting_bytes,
+            "dropped_records": self.outbox.dropped,
+            "quarantined_records": self.outbox.quarantined,
+            "refusal": self.outbox.refusal[:MAX_REFUSAL],
+            "unstored_cursors": sum(follower.cursors.failures for follower in self.followers),
+            "service_clock_offset_seconds": round(self.services.offset.total_seconds()),
+            "unreadable_records": self.outbox.spool.unreadable,
+            "bad_drops": self.drop_folder.refused,
+            "lost_lines": sum(follower.log.lost_lines for follower in self.followers),
+            "failing": self.probes.failing(),
+            "memory_bytes": resource_limits.resident_bytes(),
+            "cpu_share": round(self.cpu_budget.used_share(self.clock.monotonic(), resource_limits.cpu_seconds()), 5),
+        }
+        record = self.packer.pack(SOURCE, json.dumps(body).encode(), at)
+        if record is None:
+            raise ValueError("a heartbeat is larger than the queue accepts")
+        return record
 
     def close(self) -> None:
         """Stop the probe, store the log lines that were read, and close the logs.
@@ -193,7 +176,7 @@ class Agent:
 
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
     """Build the agent of this node, by default with the transport to AWS and the clocks of the host."""
-    clock = clock or SystemClock()
+    clock = clock or AgentClock()
     services = ServiceClock(clock)
     packer = RecordPacker(
         cluster=settings.cluster,
@@ -208,23 +191,34 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
     probes = ProbeScheduler(node_probes(settings), clock, resource_limits.cpu_seconds)
     drop_folder = DropFolder(settings.spool / "drop")
     cpu_budget = resource_limits.CpuBudget(clock.monotonic(), resource_limits.cpu_seconds())
-    interval = settings.heartbeat_seconds
     if transport is None:
         from faultbridge.node.agent.delivery.transport import aws_transport
 
         transport = aws_transport(settings, services)
-    heartbeat = HeartbeatBuilder(packer, clock, outbox, probes, drop_folder, followers, cpu_budget, services, interval)
-    sender = Sender(
+    interval = settings.heartbeat_seconds
+    unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
+    agent = Agent(
+        clock,
+        followers,
+        probes,
+        unchanged,
+        drop_folder,
+        outbox,
+        packer,
+        services,
+        cpu_budget,
+        settings.heartbeat_seconds,
+    )
+    agent.sender = Sender(
         outbox,
         transport,
         clock,
-        heartbeat,
+        agent.heartbeat,
         heartbeat_seconds=interval,
         hold_seconds=settings.hold_seconds,
         report=QuarantineNotice(packer, outbox, clock),
     )
-    unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
-    return Agent(clock, followers, probes, unchanged, drop_folder, outbox, packer, sender, cpu_budget)
+    return agent
 
 
 def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, clock: AgentClock) -> list[Follower]:

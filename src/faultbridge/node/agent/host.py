@@ -10,38 +10,21 @@ import urllib.error
 import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 METADATA_URL = "http://169.254.169.254/latest"
 METADATA_TIMEOUT_SECONDS = 2.0
 _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
-class AgentClock(Protocol):
-    """The clocks that the agent reads. Tests use a fake."""
+class AgentClock:
+    """The wall clock and the monotonic clock (CLOCK_MONOTONIC) of this host; tests use a fake."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC, which an operator or NTP can change."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return the seconds since boot; the times in the kernel log are seconds since boot too."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep for a number of seconds."""
-        ...
-
-
-class SystemClock:
-    """The wall clock and the monotonic clock (CLOCK_MONOTONIC) of this host."""
-
-    def now(self) -> datetime:
-        """Return the wall clock time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the seconds since boot, without the time during which the host was suspended."""
+        """Return the seconds since boot, as in the kernel log, without the time of a suspended host."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause
@@ -14,33 +13,13 @@ from faultbridge.model.retry import Retry
 from faultbridge.node.agent.delivery.outbox import Outbox, Spool
 from faultbridge.node.agent.delivery.sender import Sender, ServiceClock, Transport, send_until
 from faultbridge.node.agent.delivery.transport import aws_transport
-from faultbridge.node.agent.host import AgentClock, SystemClock
+from faultbridge.node.agent.host import AgentClock
 from faultbridge.node.agent.settings import AgentSettings
-from faultbridge.node.collector.handlers import EventHandler, NodeHandler, RecordStore, SentStates
+from faultbridge.node.collector.handlers import EventHandler, Handler, NodeHandler, RecordStore, SentStates
 from faultbridge.node.collector.jobs import JobHandler
 from faultbridge.record.ports import ObjectKind, ObjectWatch, VersionExpired
 
 BACKOFF = Retry(1, first_seconds=2.0, max_seconds=60.0)
-
-
-class Handler(Protocol):
-    """Receives the objects of a follower; raises Transient to receive the same object again later."""
-
-    def handle(self, found: Mapping[str, Any], /) -> None:
-        """Receive an object that was listed or has changed, and store records about it for sending."""
-        ...
-
-    def remove(self, found: Mapping[str, Any], /) -> None:
-        """Receive an object that was deleted, and update the records and the stored state."""
-        ...
-
-    def begin_list(self) -> None:
-        """Prepare to receive all objects again, each by `handle`."""
-        ...
-
-    def end_list(self) -> None:
-        """Process the end of a list: objects for which `handle` was not called since `begin_list` are gone."""
-        ...
 
 
 @dataclass(slots=True)
@@ -172,7 +151,7 @@ def build_collector(
 
     Of the agent's settings it uses the cluster, queue, bucket, Region, and the folder and size of the spool.
     """
-    clock = clock or SystemClock()
+    clock = clock or AgentClock()
     transport = transport or aws_transport(settings, ServiceClock(clock), _log_credentials)
     outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
     store = RecordStore(settings.cluster, settings.bucket is not None, outbox, clock)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import uuid
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -184,13 +185,11 @@ class SentStates:
 
     def keep_only(self, nodes: set[str]) -> None:
         """Delete the states of all nodes except `nodes`, because all other nodes no longer exist."""
-        for key in [key for key in self._sent if key[0] not in nodes]:
-            del self._sent[key]
+        self._sent = {key: state for key, state in self._sent.items() if key[0] in nodes}
 
     def forget(self, node: str) -> None:
         """Delete the states of one node, so that the next record of the node is due."""
-        for key in [key for key in self._sent if key[0] == node]:
-            del self._sent[key]
+        self._sent = {key: state for key, state in self._sent.items() if key[0] != node}
 
 
 def _digest(body: bytes) -> bytes:
@@ -226,8 +225,25 @@ class RecordStore:
             raise Transient(f"no room on disk: {self.outbox.waiting} records wait for the queue")
 
 
+class Handler(ABC):
+    """Receives the objects of a follower; raises Transient to receive the same object again later."""
+
+    @abstractmethod
+    def handle(self, found: Mapping[str, Any], /) -> None:
+        """Receive an object that was listed or has changed, and store records about it for sending."""
+
+    def remove(self, found: Mapping[str, Any], /) -> None:  # noqa: B027 - not each handler stores a state
+        """Receive an object that was deleted; by default a deletion has no meaning."""
+
+    def begin_list(self) -> None:  # noqa: B027 - as above
+        """Prepare to receive all objects again, each by `handle`."""
+
+    def end_list(self) -> None:  # noqa: B027 - as above
+        """Process the end of a list: objects for which `handle` was not called since `begin_list` are gone."""
+
+
 @dataclass(slots=True)
-class NodeHandler:
+class NodeHandler(Handler):
     """Stores changed records of Kubernetes nodes, and unchanged records again after 30 minutes or more."""
 
     store: RecordStore
@@ -235,7 +251,7 @@ class NodeHandler:
     _listed: set[str] = field(default_factory=set)
     _logged: set[str] = field(default_factory=set)
 
-    def handle(self, node: Mapping[str, Any]) -> None:
+    def handle(self, node: Mapping[str, Any], /) -> None:
         """Store each new, changed or 30 minutes old record; log each unmapped type once, 100 at most."""
         name = name_of(node)
         if name is None:
@@ -251,7 +267,7 @@ class NodeHandler:
                 reason = "true, but no packaged mapping contains its type; `faultbridge mapping` adds one"
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
-    def remove(self, node: Mapping[str, Any]) -> None:
+    def remove(self, node: Mapping[str, Any], /) -> None:
         """Delete the states of a deleted node: a deletion is no fault, and the inventory shows the instance."""
         name = name_of(node)
         if name is not None:
@@ -268,22 +284,13 @@ class NodeHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class EventHandler:
+class EventHandler(Handler):
     """Stores the records of events about nodes; ingest removes the duplicates after a restart."""
 
     store: RecordStore
 
-    def handle(self, event: Mapping[str, Any]) -> None:
+    def handle(self, event: Mapping[str, Any], /) -> None:
         """Store the record of an event, if the EKS agent or node-problem-detector wrote it about a node."""
         record = record_of_event(event)
         if record is not None:
             self.store.store(record)
-
-    def remove(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: Kubernetes deletes old events, and a deletion has no meaning for the node."""
-
-    def begin_list(self) -> None:
-        """Do nothing: the handler stores no state of events."""
-
-    def end_list(self) -> None:
-        """Do nothing: the handler stores no state of events."""

@@ -18,7 +18,7 @@ from faultbridge.model import names
 from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.records import JOB_REPORT
 from faultbridge.model.times import from_text
-from faultbridge.node.collector.handlers import CollectedRecord, RecordStore
+from faultbridge.node.collector.handlers import CollectedRecord, Handler, RecordStore
 
 # Parses the Kubernetes pods of training jobs; finds the ranks of nodes and the end of a run.
 #
@@ -199,7 +199,7 @@ def _disruption(status: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(slots=True)
-class JobHandler:
+class JobHandler(Handler):
     """Reports the start and the end of job runs, derived from the pods of each job.
 
     - Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods.
@@ -213,7 +213,7 @@ class JobHandler:
     _ended: dict[str, frozenset[str]] = field(default_factory=dict)
     _listed: set[str] | None = None
 
-    def handle(self, pod: Mapping[str, Any]) -> None:
+    def handle(self, pod: Mapping[str, Any], /) -> None:
         """Store the state of a pod, and report its job if this state starts or ends a run."""
         found = pod_of(pod)
         if found is None:
@@ -224,7 +224,7 @@ class JobHandler:
         else:
             self._listed.add(found.uid)
 
-    def remove(self, pod: Mapping[str, Any]) -> None:
+    def remove(self, pod: Mapping[str, Any], /) -> None:
         """Remove a deleted pod. If it was active in the current run of its job, the run ends."""
         found = pod_of(pod)
         if found is not None:

@@ -54,7 +54,7 @@ class Spool:
         self._lock = threading.Lock()
         self._files: deque[tuple[str, int]] = deque()
         self._quarantined: deque[tuple[str, int]] = deque()
-        self._used_bytes = 0
+        self.used_bytes = 0
         self._next_number = 1
         self.unreadable = 0
         self.cursors: dict[str, Cursor] = {}
@@ -78,27 +78,22 @@ class Spool:
         with self._lock:
             return sum(size for _, size in self._files)
 
-    @property
-    def used_bytes(self) -> int:
-        """Return the disk space in bytes that the records use, counted in whole blocks."""
-        return self._used_bytes
-
     def has_room(self, share: float) -> bool:
         """Return whether less than `share` of the disk limit is used; `share` is between 0 and 1."""
-        return self._used_bytes < self._max_bytes * share
+        return self.used_bytes < self._max_bytes * share
 
     def store(self, record: OutgoingRecord, on_stored: Callable[[], object] = _nothing) -> None:
         """Write a record to disk, and call `on_stored` before the sender can read it; raises SpoolFull."""
         stored = record.to_bytes()
         size = _block_bytes(len(stored))
         with self._lock:
-            if self._used_bytes + size > self._max_bytes:
-                raise SpoolFull(f"{self._used_bytes} of {self._max_bytes} bytes are used")
+            if self.used_bytes + size > self._max_bytes:
+                raise SpoolFull(f"{self.used_bytes} of {self._max_bytes} bytes are used")
             name = f"{self._next_number:016d}"
             self._write(name, stored)
             on_stored()
             self._next_number += 1
-            self._used_bytes += size
+            self.used_bytes += size
             self._files.append((name, size))
 
     def oldest(
@@ -130,7 +125,7 @@ class Spool:
         with suppress(OSError):
             (self._folder / (name + _READY)).unlink()
         with self._lock:
-            self._used_bytes -= sum(size for _, size in self._take(name))
+            self.used_bytes -= sum(size for _, size in self._take(name))
 
     def quarantine(self, name: str) -> bool:
         """Keep a record without sending it. Returns False if the record is not kept.
@@ -145,7 +140,7 @@ class Spool:
             oldest, size = self._quarantined.popleft()
             with suppress(OSError):
                 (self._folder / (oldest + _QUARANTINED)).unlink()
-            self._used_bytes -= size
+            self.used_bytes -= size
         self.remove(name)
         return any(name == kept for kept, _ in self._quarantined)
 
@@ -196,7 +191,7 @@ class Spool:
             elif path.suffix == _READY and path.stem.isdigit():
                 size = _block_bytes(path.stat().st_size)
                 self._files.append((path.stem, size))
-                self._used_bytes += size
+                self.used_bytes += size
                 self._next_number = max(self._next_number, int(path.stem) + 1)
                 record = self._load(path.stem)
                 if record is not None and record.cursor is not None:

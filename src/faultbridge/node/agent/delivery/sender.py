@@ -44,11 +44,9 @@ class Transport(Protocol):
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         """Send records; return the ids of the accepted and of the refused ones; raises SendFailed."""
-        ...
 
     def put_object(self, key: str, body: bytes) -> None:
         """Write an object to the bucket; raises RecordRefused, AccessRefused or another SendFailed."""
-        ...
 
 
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from faultbridge.model.names import dns_suffix
@@ -30,7 +30,7 @@ from faultbridge.model.storage.wire.message import (
 from faultbridge.model.times import from_text, to_text
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.delivery.sender import AccessRefused, RecordRefused, SendFailed, ServiceClock
-from faultbridge.node.agent.host import METADATA_URL, print_warning, read_metadata
+from faultbridge.node.agent.host import METADATA_URL, AgentClock, print_warning, read_metadata
 from faultbridge.node.agent.settings import AgentSettings
 
 
@@ -153,14 +153,6 @@ def signed_headers(call: Call, credentials: Credentials, at: datetime) -> dict[s
     return headers | {"authorization": proof}
 
 
-class Now(Protocol):
-    """A clock that returns the time in UTC."""
-
-    def now(self) -> datetime:
-        """Return the time in UTC."""
-        ...
-
-
 @dataclass(slots=True)
 class RoleCredentials:
     """Loads the credentials of the node's role, and refreshes them before they expire.
@@ -171,7 +163,7 @@ class RoleCredentials:
     only once.
     """
 
-    clock: Now
+    clock: AgentClock | ServiceClock
     environment: Mapping[str, str]
     metadata_url: str = METADATA_URL
     report: Callable[[str], None] = print_warning
