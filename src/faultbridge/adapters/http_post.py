@@ -18,8 +18,6 @@ from urllib.parse import SplitResult, urlsplit
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured, Transient
 
-# Open connections to HTTP servers with one time limit for request and response together.
-#
 # The limit covers everything from the TLS handshake to the last byte of the response. The TCP connection, which is made
 # before, has a time limit of its own.
 

@@ -116,8 +116,6 @@ class HttpPagerDuty:
         return page.key
 
 
-# Send pages to the webhooks of Slack and Microsoft Teams.
-#
 # The pager puts one event per page and chat service on the bus. A rule of the bus starts the pager function, which
 # posts the event. A chat service that does not respond therefore delays no other page. Only the event for this service
 # is retried, and finally becomes a dead letter.

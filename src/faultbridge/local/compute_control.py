@@ -63,8 +63,7 @@ def _create_group(
     tags: Mapping[str, str],
 ) -> None:
     ec2.create_launch_template(
-        LaunchTemplateName=group,
-        LaunchTemplateData={"ImageId": _IMAGE, "InstanceType": instance_type},
+        LaunchTemplateName=group, LaunchTemplateData={"ImageId": _IMAGE, "InstanceType": instance_type}
     )
     scaling.create_auto_scaling_group(
         AutoScalingGroupName=group,

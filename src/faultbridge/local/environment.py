@@ -10,7 +10,6 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -144,7 +143,7 @@ def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
         "SAM_CLI_TELEMETRY": "0",
         "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # otherwise SAM writes into the user's home folder
         "SAM_CLI_POLL_DELAY": "0.2",  # the default of 5 s is for AWS
-        "NO_PROXY": _without_proxy(inherited),
+        "NO_PROXY": ",".join(filter(None, (inherited.get("NO_PROXY", ""), LOOPBACK, "localhost"))),
     }
 
 
@@ -168,7 +167,3 @@ def _emulator_basics(folder: StackFolder, token: str) -> dict[str, str]:
         FOLDER_VARIABLE: str(folder.scratch),
         TOKEN_VARIABLE: token,
     }
-
-
-def _without_proxy(environment: Mapping[str, str]) -> str:
-    return ",".join(filter(None, (environment.get("NO_PROXY", ""), LOOPBACK, "localhost")))

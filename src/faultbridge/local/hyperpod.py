@@ -1,8 +1,7 @@
 """A fake of SageMaker HyperPod: clusters, their nodes, and calls that replace, reboot and check nodes.
 
-Modules in reading order: `cluster` contains the nodes of one cluster and their transitions, `operations` answers the
-calls of the SageMaker API. The fake follows AWS's documentation: at most 25 nodes per call, a result for each node, and
-events in clusters with continuous provisioning. The duration of each transition is a setting of the fake.
+The fake follows AWS's documentation: at most 25 nodes per call, a result for each node, and events in clusters with
+continuous provisioning. The duration of each transition is a setting of the fake.
 """
 
 from __future__ import annotations
@@ -327,14 +326,6 @@ def _host(instance_id: str) -> str:
     return f"ip-10-1-{third}-{fourth}.ec2.internal"
 
 
-def _replace(cluster: FakeHyperPod, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return _batch(cluster.replace(_node_ids(parameters)))
-
-
-def _reboot(cluster: FakeHyperPod, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return _batch(cluster.reboot(_node_ids(parameters)))
-
-
 def _node_ids(parameters: Mapping[str, Any]) -> list[str]:
     node_ids = list(parameters.get("NodeIds", ()))
     if not 1 <= len(node_ids) <= MAX_NODES:
@@ -342,13 +333,10 @@ def _node_ids(parameters: Mapping[str, Any]) -> list[str]:
     return node_ids
 
 
-def _batch(results: Any) -> dict[str, Any]:  # noqa: ANN401 - pairs of instance id and error code
-    done, failed = [], []
-    for instance_id, code in results:
-        if code:
-            failed.append({"NodeId": instance_id, "ErrorCode": code, "Message": f"{instance_id}: {code}"})
-        else:
-            done.append(instance_id)
+def _batch(results: Iterator[tuple[str, str]]) -> dict[str, Any]:
+    codes = list(results)
+    failed = [{"NodeId": one, "ErrorCode": code, "Message": f"{one}: {code}"} for one, code in codes if code]
+    done = [one for one, code in codes if not code]
     return {"Failed": failed} | ({"Successful": done} if done else {})
 
 
@@ -376,8 +364,8 @@ OPERATIONS: Mapping[str, Callable[[FakeHyperPod, Mapping[str, Any]], dict[str, A
     "DescribeCluster": lambda cluster, _: cluster.describe(),
     "ListClusterNodes": _list_nodes,
     "DescribeClusterNode": _describe_node,
-    "BatchReplaceClusterNodes": _replace,
-    "BatchRebootClusterNodes": _reboot,
+    "BatchReplaceClusterNodes": lambda cluster, parameters: _batch(cluster.replace(_node_ids(parameters))),
+    "BatchRebootClusterNodes": lambda cluster, parameters: _batch(cluster.reboot(_node_ids(parameters))),
     "StartClusterHealthCheck": _start_check,
     "ListClusterEvents": _list_events,
 }

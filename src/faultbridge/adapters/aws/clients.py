@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.client import BaseClient
 from botocore.config import Config
+from botocore.credentials import (
+    CredentialProvider,
+    CredentialResolver,
+    DeferredRefreshableCredentials,
+    create_assume_role_refresher,
+)
 from botocore.loaders import Loader, instance_cache
 from botocore.session import Session
 
@@ -36,6 +42,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sts.client import STSClient
 
     from faultbridge.model.cluster.config import ProviderRole
+
+SESSION_NAME = "faultbridge"
+"""Session name of an assumed role; CloudTrail of the other account shows it."""
 
 CONNECT_SECONDS = 3
 READ_SECONDS = 15
@@ -81,6 +90,29 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
         session.set_config_variable("region", region)
     session.lazy_register_component("data_loader", lambda: _model_loader(session.get_config_variable("data_path")))
     return session
+
+
+def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
+    """Return a session with the credentials of a role, which `sts`, a client of our own account, assumes."""
+    session = new_session(region)
+    session.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
+    return session
+
+
+class _AssumedRole(CredentialProvider):
+    """Assumes a role on first use, and renews the credentials before they expire."""
+
+    METHOD = "assume-role"
+
+    def __init__(self, role: ProviderRole, sts: STSClient) -> None:
+        super().__init__()
+        self._role, self._sts = role, sts
+
+    def load(self) -> DeferredRefreshableCredentials:
+        request = {"RoleArn": self._role.arn, "RoleSessionName": SESSION_NAME}
+        if self._role.external_id:
+            request["ExternalId"] = self._role.external_id
+        return DeferredRefreshableCredentials(create_assume_role_refresher(self._sts, request), self.METHOD)
 
 
 class _ModelLoader(Loader):
@@ -173,8 +205,6 @@ class Clients:
         if role is None:
             return self
         if role not in self._role_clients:
-            from faultbridge.adapters.aws.credentials import session_for_role
-
             self._role_clients[role] = Clients(
                 endpoint_url=self._endpoint_url,
                 observe=self._observe,

@@ -1,10 +1,4 @@
-"""The event bus, the queues, executions of repair attempts, and delivery receipts.
-
-Read in this order:
-
-- `adapters.aws.step_functions`: starts, reads and resumes executions
-- `adapters.aws.receipts`: log of records sent and of their outcomes
-"""
+"""The event bus and the queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read data of the deployed stack: CloudFormation outputs and secrets."""
+"""Read CloudFormation outputs and secrets of the deployed stack, and the caller's identity."""
 
 from __future__ import annotations
 
@@ -46,3 +46,9 @@ class StackSecret:
         """Store a new value of the secret; this object continues to return the value that it has read."""
         with translated(f"changing the secret {self._name}"):
             self._clients.secrets.put_secret_value(SecretId=self._name, SecretString=value.decode())
+
+
+def caller_arn(clients: Clients) -> str:
+    """Return the ARN of the AWS principal whose credentials the clients use; needs no IAM permission."""
+    with translated("reading the caller's identity"):
+        return clients.sts.get_caller_identity()["Arn"]

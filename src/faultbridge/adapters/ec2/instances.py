@@ -246,8 +246,6 @@ def _client_failure(error: ClientError) -> ProviderFailure:
     return ProviderFailure.PROVIDER_ERROR
 
 
-# Read the status checks of an EC2 instance, and whether its SSM agent is connected.
-#
 # EC2 runs the status checks each minute. SSM reports a lost connection about five minutes after the last ping.
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,8 +20,6 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import DomainKind
 from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 
-# Find the id of the IAM role in the instance profile of an instance.
-#
 # SQS reports the role id of the sender of a message, but EC2 names only the instance profile of an instance. The role
 # id of the profile is therefore read from IAM, so that a sender can be compared with an instance.
 
@@ -54,8 +52,6 @@ def _profile(instance: Mapping[str, Any]) -> str:
     return str((instance.get("IamInstanceProfile") or {}).get("Arn") or "")
 
 
-# Read the managed node groups of an EKS cluster: their repair settings and running updates.
-#
 # EKS shows node auto repair as `nodeRepairConfig.enabled` of a managed node group. Nodes of EKS Auto Mode and of
 # Karpenter belong to no managed node group, so this module cannot read whether a controller repairs them.
 
@@ -106,9 +102,8 @@ def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpd
 
 
 def _describe(clients: Clients, cluster: str, name: str) -> Mapping[str, Any]:
-    answer: Any = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)
-    node_group: Mapping[str, Any] = answer["nodegroup"]
-    return node_group
+    answer = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)
+    return cast("Mapping[str, Any]", answer["nodegroup"])
 
 
 def _repairs(node_group: Mapping[str, Any]) -> bool:
@@ -144,11 +139,10 @@ class Ec2Inventory:
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members by group and instance id, 50 groups per call, without groups that do not exist."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
-        found: dict[str, dict[str, GroupMember]] = {}
-        for at in range(0, len(names), GROUPS_AT_ONCE):
-            for group in _groups(clients, names[at : at + GROUPS_AT_ONCE]):
-                found[group["AutoScalingGroupName"]] = {one["InstanceId"]: _member(one) for one in group["Instances"]}
-        return found
+        return {
+            group["AutoScalingGroupName"]: {one["InstanceId"]: _member(one) for one in group["Instances"]}
+            for group in _groups(clients, names)
+        }
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of the group members that EC2 lists, sorted by name.
@@ -161,12 +155,8 @@ class Ec2Inventory:
         described = list(_instances(clients, "instance-id", members))
         roles = self._roles.role_ids(clients, described)
         topology = domains_by_instance(clients, described)
-        return tuple(
-            sorted(
-                (_instance(one, group, members, topology, roles) for one in described),
-                key=lambda instance: instance.name,
-            )
-        )
+        found = (_instance(one, group, members, topology, roles) for one in described)
+        return tuple(sorted(found, key=lambda instance: instance.name))
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the ids of the IAM roles in the profiles of the instances, without those that cannot be read."""
@@ -175,12 +165,8 @@ class Ec2Inventory:
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that are terminating or terminated, or that EC2 does not list."""
-        present = {
-            one["InstanceId"]
-            for one in _instances(self._clients.for_role(config.provider_role), "instance-id", instances)
-            if one["State"]["Name"] not in GONE
-        }
-        return frozenset(instances) - present
+        found = _instances(self._clients.for_role(config.provider_role), "instance-id", instances)
+        return frozenset(instances) - {one["InstanceId"] for one in found if one["State"]["Name"] not in GONE}
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
         """Return the instances of the account and Region whose opt-out tag is `true`."""
@@ -200,12 +186,7 @@ class Ec2Inventory:
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return size and running update of the existing groups, and the repair setting of EKS, if it repairs."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
-        found = (
-            one
-            for at in range(0, len(names), GROUPS_AT_ONCE)
-            for one in _groups(clients, names[at : at + GROUPS_AT_ONCE])
-        )
-        described = {str(one["AutoScalingGroupName"]): one for one in found}
+        described = {str(one["AutoScalingGroupName"]): one for one in _groups(clients, names)}
         # At a registration no group is known yet; here only the node groups with registered nodes count.
         managed = [
             one for one in self._node_groups(config) if not described.keys().isdisjoint(auto_scaling_groups(one))
@@ -221,10 +202,12 @@ class Ec2Inventory:
 
 
 def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
-    with translated(f"reading {len(names)} Auto Scaling groups"):
-        pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups")
-        for page in pages.paginate(AutoScalingGroupNames=list(names), PaginationConfig={"PageSize": 100}):
-            yield from page["AutoScalingGroups"]
+    for at in range(0, len(names), GROUPS_AT_ONCE):
+        part = list(names[at : at + GROUPS_AT_ONCE])
+        with translated(f"reading {len(part)} Auto Scaling groups"):
+            pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups")
+            for page in pages.paginate(AutoScalingGroupNames=part, PaginationConfig={"PageSize": 100}):
+                yield from page["AutoScalingGroups"]
 
 
 def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
@@ -254,11 +237,8 @@ def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator
 
 
 def _group_status(one: Any, update: GroupUpdate | None) -> GroupStatus:  # noqa: ANN401 - the response of the service
-    desired, serving = (
-        one["DesiredCapacity"],
-        sum(member["LifecycleState"] == IN_SERVICE for member in one["Instances"]),
-    )
-    return GroupStatus(desired, serving >= desired, update)
+    serving = sum(member["LifecycleState"] == IN_SERVICE for member in one["Instances"])
+    return GroupStatus(one["DesiredCapacity"], serving >= one["DesiredCapacity"], update)
 
 
 def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service

@@ -229,8 +229,6 @@ def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
     return CallResult(operation=f"terminate-{instance_id}")
 
 
-# Launch one instance, of the first type with capacity, through an EC2 fleet of type `instant`.
-#
 # The client token of a fleet covers the whole request: a repeated call returns the first response again, even if no
 # instance was launched. One request therefore names all instance types in order. A separate call for the second type
 # could launch a second instance.
@@ -266,9 +264,7 @@ class FleetLauncher:
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance; a second call has the client token of the first, so it launches no second one."""
         try:
-            answer: Any = self._clients.ec2_no_retry.create_fleet(
-                **_request(launch_request, self._tags(launch_request), f"{self._stack}/{launch_request.token}")
-            )
+            answer: Any = self._clients.ec2_no_retry.create_fleet(**_request(launch_request, self._stack))
         except AWS_ERRORS as error:
             return CallResult(failure_of(error), str(translate(error, f"launching from {launch_request.group}")))
         launched = [one for part in answer.get("Instances") or () for one in part["InstanceIds"]]
@@ -299,25 +295,19 @@ class FleetLauncher:
             return CallResult(ProviderFailure.CONFLICT, f"{instance_id} terminated before it was in service", operation)
         return CallResult(reason=f"{instance_id} was launched", operation=operation)
 
-    def _tags(self, launch_request: LaunchRequest) -> dict[str, str]:
-        return {
-            STACK_TAG: self._stack,
-            CLUSTER_TAG: launch_request.cluster.cluster,
-            GROUP_TAG: launch_request.group,
-            CASE_TAG: launch_request.case,
-        }
 
-
-def _request(launch_request: LaunchRequest, tags: Mapping[str, str], token: str) -> dict[str, Any]:
+def _request(launch_request: LaunchRequest, stack: str) -> dict[str, Any]:
     name = "LaunchTemplateId" if launch_request.group.startswith("lt-") else "LaunchTemplateName"
     template: dict[str, Any] = {"LaunchTemplateSpecification": {name: launch_request.group, "Version": "$Default"}}
     overrides = list(_overrides(launch_request.instance_types, launch_request.cluster.subnets))
     if overrides:
         template["Overrides"] = overrides
+    case, group, cluster = launch_request.case, launch_request.group, launch_request.cluster.cluster
+    tags = {STACK_TAG: stack, CLUSTER_TAG: cluster, GROUP_TAG: group, CASE_TAG: case}
     tag_list = [{"Key": key, "Value": value} for key, value in tags.items()]
     return {
         "Type": "instant",
-        "ClientToken": sha256(token.encode()).hexdigest(),
+        "ClientToken": sha256(f"{stack}/{launch_request.token}".encode()).hexdigest(),
         "LaunchTemplateConfigs": [template],
         "OnDemandOptions": {"AllocationStrategy": "prioritized"},
         "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},

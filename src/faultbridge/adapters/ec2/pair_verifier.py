@@ -29,10 +29,6 @@ from faultbridge.model.times import from_text, to_milliseconds, to_text
 from faultbridge.record.ports import Clock, Table, Verdict, Verification, Verifier
 from faultbridge.repair.registry.verification import VerificationPeers
 
-# Find peers for the verification of an instance: verified spares and tagged instances.
-#
-# An operator adds the tag `faultbridge:peer` to instances that may serve as peers.
-
 PEER_TAG = "faultbridge:peer"
 """The tag of an instance that runs no work and serves as a peer; its value is the name of the cluster."""
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import botocore
 from botocore.exceptions import ClientError
@@ -22,8 +22,6 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.record.ports import Bundle, BundleState, CallResult, ProviderFailure
 
-# Check for operations that the boto3 of a Lambda runtime may lack.
-#
 # Faultbridge's Lambda layer contains no boto3 of its own, so each function uses the version of its runtime.
 
 MINIMUM = "1.42.88"
@@ -156,9 +154,7 @@ class HyperPodCluster:
     def training_plan(self, arn: str) -> Mapping[str, Any]:
         """Return the description of a training plan: its status, its end, and its instance counts."""
         with translated(f"reading training plan {arn}"):
-            described: Any = self._clients.sagemaker.describe_training_plan(TrainingPlanName=arn)
-        answer: Mapping[str, Any] = described
-        return answer
+            return cast("Mapping[str, Any]", self._clients.sagemaker.describe_training_plan(TrainingPlanName=arn))
 
     def arn(self) -> str:
         """Return the ARN of the cluster, which SageMaker requires to attach and detach volumes."""
@@ -192,15 +188,12 @@ class HyperPodCluster:
 
     def _details(self, instance_id: str) -> Mapping[str, Any]:
         answer: Any = self._clients.sagemaker.describe_cluster_node(ClusterName=self.name, NodeId=instance_id)
-        details: Mapping[str, Any] = answer["NodeDetails"]
-        return details
+        return cast("Mapping[str, Any]", answer["NodeDetails"])
 
     def describe(self) -> Mapping[str, Any]:
         """Return the description of the cluster: its status, its groups and its recovery setting."""
         with translated(f"reading HyperPod cluster {self.name}"):
-            described: Any = self._clients.sagemaker.describe_cluster(ClusterName=self.name)
-        answer: Mapping[str, Any] = described
-        return answer
+            return cast("Mapping[str, Any]", self._clients.sagemaker.describe_cluster(ClusterName=self.name))
 
     def _lists(self, instance_id: str) -> bool:
         listed = (one for one in self.nodes() if one.get("InstanceId") == instance_id)

@@ -29,16 +29,8 @@ from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import DomainKind
 from faultbridge.record.ports.inventory import GroupMember
 
-# Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
-#
-# Each condition in the status of a cluster has a text:
-#
-# - For a node that could not start (status `Failure`), the text is SageMaker's message about the node.
-# - For a cluster that failed or is rolled back, the text is SageMaker's message about the cluster.
-# - For a group with the status `Failed` or `Degraded`, the text is the status; SageMaker gives no message about a
-#   group.
-#
-# If SageMaker gives no message, the text states this.
+# The text of a condition is SageMaker's message about the node (status `Failure`) or the cluster. SageMaker gives no
+# message about a group, so the text of its condition is the status.
 
 CLUSTER_CONDITIONS: Mapping[str, ConditionKind] = {
     "Failed": ConditionKind.CLUSTER_FAILED,
@@ -168,7 +160,8 @@ class HyperPodInventory:
         An instance that the cluster neither lists nor describes no longer exists. To limit the calls to SageMaker, at
         most 100 unlisted instances are described, in order of id; further unlisted instances count as existing.
         """
-        listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
+        nodes = [one for one in self._nodes(config) if one.get("InstanceId")]
+        listed = {one["InstanceId"]: status_of(one) in LEAVING for one in nodes}
         unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)
         leaving = {one for one in instances if listed.get(one)}
         return frozenset(leaving | {one for one in unlisted if not cluster.describes(one)})
@@ -209,10 +202,6 @@ def _name(config: ClusterConfig) -> str:
 
 def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service
     return GroupMember(one["InstanceId"], None, status_of(one) in SERVING, one.get("NodeLogicalId"))
-
-
-def _is_leaving(one: Any) -> bool:  # noqa: ANN401 - the response of the service
-    return status_of(one) in LEAVING
 
 
 def _instance(one: Any, instance: str, group: str, member: GroupMember) -> Instance:  # noqa: ANN401 - the response of the service

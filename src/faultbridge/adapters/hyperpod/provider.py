@@ -82,14 +82,11 @@ class HyperPodProvider:
         return self._planned(self._cluster.instance_group(group))
 
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
-        """Return the capacity of the training plan of an instance group.
+        """Return the capacity of a group's training plan: `ABSENT` without a plan, else `OWN_RESERVATION`.
 
-        - If the group has no plan, the evidence is `ABSENT`.
-        - If the plan is active, the evidence is `OWN_RESERVATION`, with the number of free instances.
-        - If the plan is not active, the evidence is `OWN_RESERVATION`, but a launch cannot use the capacity.
-        - If the description of the group shows an active plan, but the permission to read the plan is missing, the plan
-          counts as available, with an unknown number of free instances.
-        - If SageMaker refuses to describe the plan for another reason, the evidence is `NONE`.
+        A launch cannot use a plan that is not active. If only the permission to read an active plan is missing, the
+        plan counts as available, with an unknown number of free instances. After any other refusal, the evidence is
+        `NONE`.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:

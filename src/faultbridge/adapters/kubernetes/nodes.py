@@ -31,8 +31,6 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.retry import Retry
 from faultbridge.record.ports import ClusterNode
 
-# Build the patches that isolate and release a Kubernetes node.
-#
 # An isolated node is unschedulable, has a taint that keeps pods away, and has a label by which operators find it. A
 # node that was already cordoned before the isolation stays cordoned after the release.
 #
@@ -56,7 +54,7 @@ def isolation_patch(node: Node) -> Patch | None:
     """Return the patch that isolates a node, or None if the node is already isolated."""
     labels, taints = _labels(node), _taints(node)
     labeled = labels.get(ISOLATED) == TRUE
-    if labeled and _unschedulable(node) and any(map(_isolates, taints)):
+    if labeled and _unschedulable(node) and any(_is_ours(taint) and taint.effect != PREFERENCE for taint in taints):
         return None
     recorded = _annotations(node).get(CORDONED_BEFORE) if labeled else None
     cordoned_before = TRUE if _unschedulable(node) and not labeled else recorded
@@ -104,10 +102,6 @@ def _patch(node: Node, *, labels: Patch, annotations: Patch, spec: Patch) -> Pat
     """Return a merge patch that the API rejects if the node has changed since it was read."""
     version = node.metadata.resourceVersion if node.metadata else None
     return {"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}, "spec": spec}
-
-
-def _isolates(taint: Taint) -> bool:
-    return _is_ours(taint) and taint.effect != PREFERENCE
 
 
 def _is_ours(taint: Taint) -> bool:
@@ -318,7 +312,8 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     evictions = _Evictions(kubernetes, kubernetes.monotonic() + MAX_EVICTING_SECONDS)
     reasons = {
         name: _reason_to_remain(evictions, leaving[name], late=now >= deadline)
-        for name in sorted(leaving, key=lambda name: _position(name, now))
+        # Each call evicts in another order.
+        for name in sorted(leaving, key=lambda name: sha256(f"{now.isoformat()} {name}".encode()).digest())
     }
     evictions.raise_if_unanswered()
     return [RemainingPod(name, reasons[name]) for name in leaving if reasons[name]]
@@ -345,11 +340,6 @@ def _leaving(kubernetes: Kubernetes, node: str) -> dict[str, ObjectMeta]:
 
     pods = kubernetes.call(f"listing the pods of {node}", read)
     return {_name_of(one): one for pod in pods if (one := pod.metadata) is not None and _must_leave(pod, one)}
-
-
-def _position(name: str, now: datetime) -> bytes:
-    """Return a sort key of a pod that changes with `now`, so that each call evicts in another order."""
-    return sha256(f"{now.isoformat()} {name}".encode()).digest()
 
 
 def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from faultbridge.adapters.kubernetes.nodes import NodeClient, RemainingPod
     from faultbridge.model.cluster.config import ProviderRole
 
-
-# Return the Kubernetes client of a registered cluster, and convert its errors to ProviderFailure.
-#
-# The module imports the Kubernetes client on first use.
-
-if TYPE_CHECKING:
     Connect = Callable[[ClusterConfig], Kubernetes]
 
 _FAILURES: Mapping[int, ProviderFailure] = {

@@ -22,8 +22,6 @@ from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 
-# Run Slurm's commands on the head node: read a node and its jobs, drain, resume, requeue.
-#
 # A command is a list of arguments, never one text for a shell; `HeadNode` must quote each argument. Unexpected output
 # raises Transient, because it shows nothing about the state of the node or job.
 

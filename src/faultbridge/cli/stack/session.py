@@ -92,7 +92,7 @@ class Session:
     @cached_property
     def operator(self) -> str:
         """Return the ARN of the AWS principal that runs the command."""
-        from faultbridge.adapters.aws.credentials import caller_arn
+        from faultbridge.adapters.aws.stack import caller_arn
 
         self.settings  # noqa: B018 - finds the stack, which sets the AWS endpoint
         return caller_arn(self.clients)

@@ -18,15 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from faultbridge.local.kubernetes.cluster import EVENTS as EVENT_RESOURCE
 from faultbridge.local.kubernetes.cluster import NODES as NODE_RESOURCE
 from faultbridge.local.kubernetes.cluster import PODS as POD_RESOURCE
-from faultbridge.local.kubernetes.cluster import (
-    ApiStatusError,
-    ChangeLog,
-    Cluster,
-    Document,
-    LoggedChange,
-    Pod,
-    VersionTooOld,
-)
+from faultbridge.local.kubernetes.cluster import ApiStatusError, ChangeLog, Cluster, Document, Pod, VersionTooOld
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -55,26 +47,21 @@ def stream(
             return
         version = max([version, *(change.version for change in changes)])
         matching = [change for change in changes if change.resource == resource and wanted(change.object)]
-        yield from map(_change_line, matching)
+        yield from (_line(change.type, change.object) for change in matching)
         if not matching:
             yield _line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
 
 
 def expired(version: int) -> Document:
     """Return the Kubernetes `Status` (410) for a watch whose resource version is too old."""
-    text = f"too old resource version: {version}"
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
         "reason": "Expired",
-        "message": text,
+        "message": f"too old resource version: {version}",
         "code": 410,
     }
-
-
-def _change_line(change: LoggedChange) -> bytes:
-    return _line(change.type, change.object)
 
 
 def _line(type_: str, document: Document) -> bytes:
@@ -176,14 +163,8 @@ def _list_or_watch(
         return 200, _page({NODE_RESOURCE: "NodeList", EVENT_RESOURCE: "EventList"}[resource], found, query, cluster)
 
 
-def _get_node(cluster: Cluster, names: tuple[str, ...], _: Query, __: WSGIEnvironment) -> tuple[int, Document]:
-    return 200, cluster.node(names[0])
-
-
 def _patch_node(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    if str(environ.get("CONTENT_TYPE")) not in MERGE_PATCHES:
-        raise ApiStatusError(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
-    return 200, cluster.patch_node(names[0], _body(environ))
+    return 200, cluster.patch_node(names[0], _merge_patch(environ))
 
 
 def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
@@ -198,14 +179,13 @@ def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvir
 
 
 def _annotate_job(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
-    if str(environ.get("CONTENT_TYPE")) not in MERGE_PATCHES:
-        raise ApiStatusError(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+    patch = _merge_patch(environ)
     with cluster.lock:
         found = cluster.jobs.get((names[0], names[1]))
         if found is None:
             raise ApiStatusError(404, "NotFound", f'jobs.batch "{names[1]}" not found')
         annotations = found["metadata"].setdefault("annotations", {})
-        annotations |= _body(environ)["metadata"]["annotations"]
+        annotations |= patch["metadata"]["annotations"]
         return 200, found
 
 
@@ -238,7 +218,7 @@ _Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[
 _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ...] = (
     ("GET", NODES, None, _list_nodes),
     ("GET", EVENTS, None, _list_events),
-    ("GET", NODE, ("get", "nodes"), _get_node),
+    ("GET", NODE, ("get", "nodes"), lambda cluster, names, *_: (200, cluster.node(names[0]))),
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
     ("GET", PODS, None, _list_pods),
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
@@ -297,6 +277,12 @@ def _pairs(selector: str) -> Iterator[tuple[str, str]]:
 
 def _matches(labels: Document, wanted: dict[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in wanted.items())
+
+
+def _merge_patch(environ: WSGIEnvironment) -> Any:  # noqa: ANN401 - any JSON
+    if str(environ.get("CONTENT_TYPE")) not in MERGE_PATCHES:
+        raise ApiStatusError(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+    return _body(environ)
 
 
 def _body(environ: WSGIEnvironment) -> Any:  # noqa: ANN401 - any JSON

@@ -78,7 +78,7 @@ def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
     length = int(environ.get("CONTENT_LENGTH") or 0)
     try:
         body = json.loads(environ["wsgi.input"].read(length) or "{}")
-        return "200 OK", action(body)
+        return "200 OK", action(body) or {}
     except (KeyError, TypeError, ValueError) as error:
         return "400 Bad Request", {"error": f"{type(error).__name__}: {error}"}
 
@@ -87,59 +87,52 @@ def _identity(_body: dict[str, Any]) -> object:
     return {"token": os.environ.get(TOKEN_VARIABLE, "")}
 
 
-def _set_command_output(body: dict[str, Any]) -> object:
+def _set_command_output(body: dict[str, Any]) -> None:
     output = CommandOutput(exit_code=int(body["exit_code"]), stdout=str(body["stdout"]))
     FAULTS.set_output(str(body["instance_id"]), output, body.get("until"))
-    return {}
 
 
-def _heal(body: dict[str, Any]) -> object:
+def _heal(body: dict[str, Any]) -> None:
     FAULTS.heal(str(body["instance_id"]))
-    return {}
 
 
-def _set_capacity(body: dict[str, Any]) -> object:
+def _set_capacity(body: dict[str, Any]) -> None:
     available = bool(body["available"])
     FAULTS.set_capacity(str(body["instance_type"]), str(body.get("zone", ANY_ZONE)), available=available)
     if available:
         from faultbridge.local.gaps import launches
 
         launches.retry_scaling_groups()
-    return {}
 
 
-def _set_reservations(body: dict[str, Any]) -> object:
+def _set_reservations(body: dict[str, Any]) -> None:
     from faultbridge.local.gaps.ec2_listings import RESERVATIONS
 
     RESERVATIONS[:] = [dict(one) for one in body["reservations"]]
-    return {}
 
 
-def _set_launch_faults(body: dict[str, Any]) -> object:
+def _set_launch_faults(body: dict[str, Any]) -> None:
     LAUNCH_FAULTS.set_rates(
         int(body["seed"]), LaunchFaultRates(**{name: float(rate) for name, rate in body["rates"].items()})
     )
-    return {}
 
 
-def _configure_kubernetes(body: dict[str, Any]) -> object:
+def _configure_kubernetes(body: dict[str, Any]) -> None:
     from faultbridge.local.gaps import eks_endpoints
 
     eks_endpoints.configure(body)
-    return {}
 
 
-def _configure_hyperpod(body: dict[str, Any]) -> object:
+def _configure_hyperpod(body: dict[str, Any]) -> None:
     from faultbridge.local.gaps.hyperpod_clusters import SAGEMAKER
 
     cluster = SAGEMAKER.clusters[str(body["cluster"])]
     cluster.faulty.update(body.get("faulty", ()))
     cluster.capacity = bool(body.get("capacity", cluster.capacity))
     cluster.node_recovery = str(body.get("node_recovery", cluster.node_recovery))
-    return {}
 
 
-def _reset(_body: dict[str, Any]) -> object:
+def _reset(_body: dict[str, Any]) -> None:
     from faultbridge.local.gaps import eks_endpoints
     from faultbridge.local.gaps.hyperpod_clusters import SAGEMAKER
 
@@ -149,7 +142,6 @@ def _reset(_body: dict[str, Any]) -> object:
     eks_endpoints.reset()
     for cluster in tuple(SAGEMAKER.clusters.values()):
         cluster.reset()
-    return {}
 
 
 _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {

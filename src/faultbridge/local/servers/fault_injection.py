@@ -10,7 +10,7 @@ import json
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -77,17 +77,10 @@ RESTARTS = {"reset": "nvidia-smi --gpu-reset", "reboot": "exit 194"}
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """The exit code and the standard output of a command."""
+    """The result of a command; the restart `until` (`reset`, `reboot`) removes an injected result."""
 
     exit_code: int
     stdout: str
-
-
-@dataclass(frozen=True, slots=True)
-class InjectedOutput:
-    """A fake command output, and the restart (`reset` or `reboot`) that removes it, or None."""
-
-    output: CommandOutput
     until: str | None = None
 
 
@@ -95,8 +88,8 @@ class InjectedOutput:
 class ComputeFaults:
     """The injected faults of instances and capacity; by default diagnostics pass on eight GPUs."""
 
-    outputs: dict[str, InjectedOutput] = field(default_factory=dict)
-    for_next_launches: list[InjectedOutput] = field(default_factory=list)
+    outputs: dict[str, CommandOutput] = field(default_factory=dict)
+    for_next_launches: list[CommandOutput] = field(default_factory=list)
     without_capacity: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -107,7 +100,7 @@ class ComputeFaults:
             return self._restart(instance_id, restart, commands)
         with self.lock:
             if injected := self.outputs.get(instance_id):
-                return injected.output
+                return injected
         if any("dcgmi diag" in command for command in commands):
             return CommandOutput(0, healthy_diagnostics())
         return None
@@ -129,9 +122,9 @@ class ComputeFaults:
         """Set the output of later commands on an instance, or on the one launched next (`next`)."""
         with self.lock:
             if instance_id == NEXT_LAUNCH:
-                self.for_next_launches.append(InjectedOutput(output, until))
+                self.for_next_launches.append(replace(output, until=until))
             else:
-                self.outputs[instance_id] = InjectedOutput(output, until)
+                self.outputs[instance_id] = replace(output, until=until)
 
     def heal(self, instance_id: str) -> None:
         """Remove the injected output of one instance."""

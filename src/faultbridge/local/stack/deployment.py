@@ -103,8 +103,6 @@ def resources(template: dict[str, Any], *types: str) -> Iterator[tuple[str, dict
             yield logical_id, resource.get("Properties", {})
 
 
-# Compare the deployed resources of an embedded stack with the template.
-#
 # The emulated CloudFormation reports success even if it ignores a setting. This check finds missing dead-letter queues,
 # tables without expiry of items, and functions that do not start. Without the check, a missing dead-letter queue is
 # noticed only at the first bad record.

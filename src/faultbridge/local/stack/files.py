@@ -23,8 +23,6 @@ from typing import Any, Self
 from faultbridge.local.environment import Ports, endpoint
 from faultbridge.model.errors import Misconfigured
 
-# Start, identify and stop the emulator processes.
-#
 # A process is identified by its id and its start time. The operating system reuses ids, so an id alone may belong to an
 # unrelated process.
 
@@ -76,13 +74,10 @@ def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
 
 
 def terminate_with_parent(parent: str | None) -> None:
-    """Request SIGTERM for this process when its parent process ends (Linux only).
+    """Request SIGTERM for this process when its parent process ends (Linux only); exit if it has ended.
 
-    `parent` is the expected process id of the parent. If the parent has already ended, this process exits. If `parent`
-    is None, the function does nothing.
-
-    The emulators that a test run starts must end with the test run, because killed tests cannot stop their stack. The
-    emulators that the command `up` starts get no `parent`, so they continue to run after the command.
+    The emulators of a test run must end with it, because killed tests cannot stop their stack. Those of the command
+    `up` have no `parent`, and continue to run after the command.
     """
     if parent is None or not sys.platform.startswith("linux"):
         return

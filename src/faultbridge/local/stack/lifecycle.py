@@ -27,11 +27,6 @@ from faultbridge.local.stack.deployment import Deployment
 from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
 from faultbridge.model.errors import Misconfigured, Transient
 
-# Start the two emulators, check that they respond, and stop them.
-#
-# `start` raises `Misconfigured` if an emulator is missing or has the wrong version, and `Transient` if an emulator does
-# not start.
-
 # Exact versions, because the patches in `gaps` replace private names of the emulators.
 PINNED = {"ministack": "1.4.21", "moto": "5.2.5"}
 IDENTITY = {"event-plane": "/_faultbridge/identity", "compute-plane": "/faultbridge/identity"}
@@ -82,7 +77,9 @@ def is_serving(emulator: Emulator, token: str) -> bool:
 
 def _start_on(folder: StackFolder, stack: str, chosen: Ports) -> StackState:
     token = uuid4().hex
-    _create_scratch(folder)
+    shutil.rmtree(folder.scratch, ignore_errors=True)
+    for name in ("tmp", "state", "s3"):
+        (folder.scratch / name).mkdir(parents=True)
     started: list[Emulator] = []
     try:
         variables = event_plane_environment(chosen, folder, token)
@@ -95,18 +92,8 @@ def _start_on(folder: StackFolder, stack: str, chosen: Ports) -> StackState:
         files.stop(emulator.process for emulator in started)
         raise
     return StackState(
-        stack=stack,
-        region=REGION,
-        token=token,
-        emulators=tuple(started),
-        emulator_code=files.of_emulators(),
+        stack=stack, region=REGION, token=token, emulators=tuple(started), emulator_code=files.of_emulators()
     )
-
-
-def _create_scratch(folder: StackFolder) -> None:
-    shutil.rmtree(folder.scratch, ignore_errors=True)
-    for name in ("tmp", "state", "s3"):
-        (folder.scratch / name).mkdir(parents=True)
 
 
 def _launch(folder: StackFolder, name: str, port: int, variables: Mapping[str, str]) -> Emulator:
@@ -183,13 +170,9 @@ class StackInfo:
         return {**asdict(self), "console": self.console}
 
 
-def _no_progress(_line: str) -> None:
-    return
-
-
 def up(
     fresh: bool = False,  # noqa: FBT001, FBT002 - the flag of the command line
-    progress: Progress = _no_progress,
+    progress: Progress = lambda _line: None,
     *,
     stack: str = DEFAULT_STACK,
     default_ports: bool = True,
@@ -197,13 +180,8 @@ def up(
 ) -> StackInfo:
     """Start, build and deploy the stack as far as necessary; do nothing if it is up to date.
 
-    - `fresh` restarts the stack with empty emulators.
-    - `progress` receives a line of text for each step.
-    - With `default_ports`, the emulators use their default ports if these are free, else any free ports.
-    - `deployment` is by default that of Faultbridge's own template.
-
-    If the call fails, the processes that it started are stopped. A stack that already ran and needed no restart
-    continues to run.
+    `fresh` restarts it with empty emulators. With `default_ports`, they use their default ports if these are free. If
+    the call fails, the processes that it started are stopped; a stack that already ran continues to run.
     """
     folder = stack_folder(stack)
     wanted = deployment or Deployment.of_project()
@@ -220,7 +198,7 @@ def up(
     return _info(state)
 
 
-def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bool:
+def down(*, stack: str = DEFAULT_STACK, progress: Progress = lambda _line: None) -> bool:
     """Stop the processes of a stack and delete its state file; returns False if no process was running."""
     folder = stack_folder(stack)
     if not folder.root.exists():

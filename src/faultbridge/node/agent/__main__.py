@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from faultbridge.model.errors import Misconfigured
@@ -33,7 +34,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:
-        settings = settings.with_instance(host.instance_id())
+        settings = replace(settings, instance_id=host.instance_id())
     agent = build_agent(settings)
     _stop_on_signals(agent)
     try:

@@ -163,15 +163,12 @@ class Agent:
     def _run_sender(self) -> None:
         # A failed sender must end the process: the supervisor restarts the process, not one thread.
         try:
-            self._send_until_stopped()
+            self.sender.run(self.stopping)
+            self.sender.flush()
+            self.sender.send_due()
         except Exception as error:  # noqa: BLE001 - raised again by `run` in the main thread
             self.sender_error = error
             self.stopping.set()
-
-    def _send_until_stopped(self) -> None:
-        self.sender.run(self.stopping)
-        self.sender.flush()
-        self.sender.send_due()
 
 
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:

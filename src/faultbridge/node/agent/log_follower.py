@@ -22,8 +22,6 @@ from faultbridge.node.agent.delivery.outbox import Outbox
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
 from faultbridge.node.agent.host import AgentClock
 
-# Urgency: decides which log lines may wait for the next message of the node.
-#
 # A line may wait only if the decoder reads it as a mild fault: information, or a warning that opens no case. Every
 # other line is urgent: a serious fault, a line that the decoder does not understand, and each line of a log for which
 # the agent has no decoder.

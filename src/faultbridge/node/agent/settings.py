@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,6 @@ class AgentSettings:
         except (Rejected, ValueError, TypeError) as error:
             raise Misconfigured(f"invalid agent setting: {error}; see docs/agent.md") from None
         return settings
-
-    def with_instance(self, instance_id: str | None) -> AgentSettings:
-        """Return a copy of the settings with this instance id. An instance id that is already set is kept."""
-        return self if self.instance_id else replace(self, instance_id=instance_id)
 
 
 def _read_file(file: Path | None) -> dict[str, Any]:

@@ -25,9 +25,7 @@ from faultbridge.node.agent.delivery.outbox import Outbox
 from faultbridge.node.agent.delivery.records import RecordPacker
 from faultbridge.node.agent.host import AgentClock
 
-# Converts Kubernetes nodes and events to raw records, in the input formats of the decoders.
-#
-# The objects come from the Kubernetes API, but agents and users write their fields. Every field is therefore untrusted.
+# Agents and users write the fields of Kubernetes objects. Every field is therefore untrusted.
 
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _REPORTED = "lastHeartbeatTime"
@@ -158,10 +156,6 @@ def _json(document: Mapping[str, Any]) -> bytes:
 def _health_labels() -> tuple[str, ...]:
     return tuple(members(mapping("conditions", {})["labels"]))
 
-
-# Stores which records were sent for each node.
-#
-# An unchanged record is sent again only after 30 minutes.
 
 REPEAT_SECONDS = 1800.0
 """An unchanged record is sent again after this time, so that a rejected or lost record is replaced."""

@@ -20,8 +20,6 @@ from faultbridge.model.records import JOB_REPORT
 from faultbridge.model.times import from_text
 from faultbridge.node.collector.handlers import CollectedRecord, Handler, RecordStore
 
-# Parses the Kubernetes pods of training jobs; finds the ranks of nodes and the end of a run.
-#
 # A pod is read for its job, node, number of GPUs, position in the job, and state. Users write the labels of their pods,
 # so every field is untrusted.
 

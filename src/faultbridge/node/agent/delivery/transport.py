@@ -82,8 +82,6 @@ class _Filling:
         self.shares = unpacked is not None
 
 
-# Authenticates calls to AWS with the node's role and Signature Version 4.
-#
 # The module uses only the standard library, because the agent may use at most 64 MB of memory: importing botocore takes
 # 26 MB, and a botocore client takes 40 MB (measured).
 #
