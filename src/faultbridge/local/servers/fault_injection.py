@@ -81,7 +81,7 @@ class CommandOutput:
 
     exit_code: int
     stdout: str
-    until: str | None = None
+    until: str | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
