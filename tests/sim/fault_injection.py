@@ -86,8 +86,11 @@ A run of 40 actions makes about 5,000 calls. If its nodes wait for many hours, i
 A spare pool adds calls, because instances are requested repeatedly while there is no capacity.
 """
 
-MAX_CALLS_PER_DAY = 4_000
-"""Further calls for each simulated day. An idle cluster with open pages and a spare pool makes about 2,000 a day."""
+MAX_CALLS_PER_DAY, MAX_CALLS_PER_BUSY_DAY = 4_000, 50_000
+"""Further calls for each simulated day. An idle cluster with open pages and a spare pool makes about 2,000 a day.
+
+A busy cluster, which repeats repairs or the launch of spares in vain, makes about 45,000: a sweep every two minutes.
+"""
 
 EFFECTS = frozenset(
     {

@@ -20,12 +20,20 @@ from faultbridge.model.storage.writes import Item
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.successor.waits import CHECK_AHEAD
 from tests.sim.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from tests.sim.environment.inventory_runs import InventoryRuns
 from tests.sim.environment.provider_repair import ProviderRepair
 from tests.sim.fakes import START, FakeFleet, ManualClock
 from tests.sim.fakes.table import TableBackup
-from tests.sim.fault_injection import MAX_CALLS_PER_DAY, Crash, FaultInjectingSeam, FaultInjector, FaultProfile
+from tests.sim.fault_injection import (
+    MAX_CALLS_PER_BUSY_DAY,
+    MAX_CALLS_PER_DAY,
+    Crash,
+    FaultInjectingSeam,
+    FaultInjector,
+    FaultProfile,
+)
 from tests.sim.group_owner import GroupOwner
 from tests.sim.instance_health import InstanceHealth
 from tests.sim.invariants.commit_checks import CommitChecks
@@ -276,13 +284,23 @@ class SimulatedSystem:
         if self.checks.incidents.unfinished:
             due.append(now + INCIDENT_CHECK)
         due += [at for at in self._vacancy_times() if at > now]
+        control = items.read_control(
+            REPAIRED, next(iter(self.ports.table.items_at(*keys.cluster_control(REPAIRED))), None)
+        )
+        due += [at for until in control.no_capacity_until.values() if (at := until - CHECK_AHEAD) > now]
         if self.sweep_failed:
             due.append(now + timedelta(minutes=15))
         return min(due, default=None)
 
+    @property
+    def repeats_repairs(self) -> bool:
+        """Return whether repairs or spares are tried again and again: without capacity, or with a bad image."""
+        return self.lasting_shortage or self.health.bad_arrivals > 1
+
     def pass_time(self, span: timedelta) -> None:
         """Run every call that is scheduled within a time span, and advance the clock by this span."""
-        self.seam.calls_left += round(MAX_CALLS_PER_DAY * (span / timedelta(days=1)))
+        calls_per_day = MAX_CALLS_PER_BUSY_DAY if self.repeats_repairs else MAX_CALLS_PER_DAY
+        self.seam.calls_left += round(calls_per_day * (span / timedelta(days=1)))
         self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
         self.sweeps.max_pause = MAX_PAUSE

@@ -199,6 +199,45 @@ def test_a_second_launch_for_a_case_is_found_while_the_first_instance_runs() -> 
     assert laws_broken(system) == {instances.LAUNCHED_TWICE}
 
 
+def test_the_attempt_after_an_escalation_may_launch_an_instance_of_its_own() -> None:
+    system = system_of(1)
+    fleet = system.fleet
+    for number in (1, 2):
+        name = fleet.launch(GROUPS[REPAIRED])
+        fleet.instances[name] = replace(fleet.instances[name], case="c-1")
+        system.ports.launcher.launch_calls.append(("c-1", f"t-{number}"))
+        system.laws.after_call()
+        pass_state(system, state(1, NodeStatus.FAILED, case=case(status=CaseStatus.ESCALATED)))
+    assert laws_broken(system) == set()
+
+
+def test_no_instance_is_released_while_two_nodes_have_none_that_another_tool_terminated() -> None:
+    system = system_of(4)
+    serve(system, 4)
+    for number in (1, 2):
+        system.fleet.terminate(instance(number))
+        pass_state(system, state(number, NodeStatus.PROVISIONING))
+    release = Call("provider", "replace", (instance(3), "t"))
+    system.laws.before_call(release)
+    assert laws_broken(system) == set()
+    system.clock.advance(timedelta(minutes=5))
+    system.laws.before_call(release)
+    assert laws_broken(system) == {instances.TOO_MANY}
+
+
+def test_only_nodes_whose_last_instance_was_released_are_too_many() -> None:
+    system = system_of(4)
+    serve(system, 4)
+    system.checks.released += [f"i-old-{number}" for number in (1, 2, 3)]
+    for number in (1, 2, 3):
+        system.fleet.terminate(instance(number))
+        pass_state(system, state(number, NodeStatus.PROVISIONING, former_instances=(f"i-old-{number}",)))
+    assert laws_broken(system) == set()
+    system.checks.released += [instance(number) for number in (1, 2, 3)]
+    pass_state(system, state(3, NodeStatus.PROVISIONING))
+    assert laws_broken(system) == {instances.TOO_MANY}
+
+
 def test_a_group_that_owes_a_successor_releases_no_instance() -> None:
     system = system_of(3)
     serve(system, 3)
@@ -295,18 +334,23 @@ def page(system: SimulatedSystem, key: str) -> None:
     system.laws.after_call()
 
 
+def pass_an_hour_with_sweeps(system: SimulatedSystem) -> None:
+    for _ in range(4):
+        system.clock.advance(timedelta(minutes=16))
+        system.workers.swept_at = system.clock.now()
+        system.laws.swept()
+
+
 def test_the_growth_of_an_incident_is_reported() -> None:
     system = system_of(1)
     change_incident(system, "opened", 4)
     page(system, f"{REPAIRED}:incident:inc-1")
     change_incident(system, "grown", 8, doubled=True)
     page(system, f"{REPAIRED}:incident:inc-1")
-    system.clock.advance(timedelta(hours=1))
-    system.laws.swept()
+    pass_an_hour_with_sweeps(system)
     assert laws_broken(system) == set()
     change_incident(system, "grown", 16)
-    system.clock.advance(timedelta(hours=1))
-    system.laws.swept()
+    pass_an_hour_with_sweeps(system)
     assert laws_broken(system) == {urgent_pages.UNREPORTED}
 
 
@@ -316,12 +360,13 @@ def test_the_growth_of_an_incident_is_compared_with_the_number_of_nodes_on_its_p
     change_incident(system, "shrunk", 4)
     page(system, f"{REPAIRED}:incident:inc-1")
     change_incident(system, "grown", 8)
-    system.clock.advance(timedelta(hours=1))
-    system.laws.swept()
+    pass_an_hour_with_sweeps(system)
     assert laws_broken(system) == set()
     change_incident(system, "grown", 10)
     system.clock.advance(timedelta(hours=1))
-    system.laws.swept()
+    system.laws.swept()  # a sweep that failed
+    assert laws_broken(system) == set()
+    pass_an_hour_with_sweeps(system)
     assert laws_broken(system) == {urgent_pages.UNREPORTED}
 
 

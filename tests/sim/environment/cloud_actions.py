@@ -147,7 +147,8 @@ class CloudActions(Actions):
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        days = 1 + action.selector % 18
+        # Days in which repairs are repeated in vain cost as much time as many idle days.
+        days = 1 + action.selector % (2 if self.system.repeats_repairs else 18)
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))
 

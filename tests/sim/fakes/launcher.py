@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.record.ports import CallResult, LaunchedInstance, LaunchRequest, ProviderFailure
 from tests.sim.fakes.fleet import FailingFake, FakeFleet, as_launched_instance
 from tests.sim.fakes.seam import Seam
 
+LISTING_LAG = timedelta(hours=2)
+"""An instance that was launched longer ago is always listed."""
+
 
 class FakeLauncher(FailingFake):
     """Implements `Launcher` (fake) on a `FakeFleet`: each token launches at most one instance.
 
     `launch` returns failures set with `fail_next` before real answers. Instances of a type in `types_without_capacity`
-    cannot launch. Before `hidden_until`, `launched` returns no instance, as an eventually consistent API may.
+    cannot launch. Before `hidden_until`, `launched` returns no instance that was launched within `LISTING_LAG`, as an
+    eventually consistent API may.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -34,14 +38,14 @@ class FakeLauncher(FailingFake):
         """
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
-            if self.hidden_until is not None and now < self.hidden_until:
-                return ()
+            hides = self.hidden_until is not None and now < self.hidden_until
             found = [
                 as_launched_instance(one, now)
                 for one in self.fleet.instances.values()
                 if (one.case == launch_request.case or one.instance_id == launch_request.spare)
                 and one.alive
                 and one.instance_id != launch_request.instead_of
+                and not (hides and one.launched_at > now - LISTING_LAG)
             ]
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
 

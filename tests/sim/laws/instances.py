@@ -42,6 +42,7 @@ class InstanceLaw(Law):
         self._waiting: dict[str, datetime] = {}
         self._blocked: dict[str, datetime] = {}
         self._launches = 0
+        self._earlier: set[str] = set()
 
     def node_changed(self, state: NodeState) -> None:
         """Follow the instance of a node, and since when it waits."""
@@ -64,6 +65,8 @@ class InstanceLaw(Law):
         ):
             self._owed.pop(name, None)
         self._follow_waits(state)
+        if (case := state.live_case) is not None and case.status.value != "in_progress":
+            self._earlier |= {name for name, one in self.system.fleet.instances.items() if one.case == case.id}
 
     def _lacks_instance(self, state: NodeState) -> bool:
         instance = instance_of(state)
@@ -74,18 +77,28 @@ class InstanceLaw(Law):
         lacking = sorted(
             name
             for name, state in self._states.items()
-            if name in self._owed and self._lacks_instance(state) and released.intersection(_instances(state))
+            if name in self._owed and self._lacks_instance(state) and instance_of(state) in released
         )
-        limit = max(one.concurrent for one in self.system.checks.limits)
-        if len(lacking) > limit:
-            self.broken(TOO_MANY, f"{len(lacking)} nodes", f"{lacking}, at most {limit}")
+        if len(lacking) > self._limit:
+            self.broken(TOO_MANY, f"{len(lacking)} nodes", f"{lacking}, at most {self._limit}")
+
+    @property
+    def _limit(self) -> int:
+        return max(one.concurrent for one in self.system.checks.limits)
+
+    def _counts(self, name: str, since: datetime) -> bool:
+        """Return whether the product counts the node as one without an instance, which any tool may have terminated."""
+        return self._lacks_instance(self._states[name]) and self.now - since > REACTION
 
     def before_call(self, call: Call) -> None:
-        """Check that the group of a released instance owes no successor."""
+        """Check that few nodes have no instance, and that the group of the released instance owes no successor."""
         if call.name != "provider.replace":
             return
         instance = call.argument[0]
         found = self.system.fleet.instances.get(instance)
+        lacking = sorted(name for name, since in self._owed.items() if self._counts(name, since))
+        if found is not None and found.alive and len(lacking) >= self._limit:
+            self.broken(TOO_MANY, instance, f"is released while {lacking} have none, at most {self._limit}")
         if found is None or not found.alive or found.group in self.system.fleet.templates:
             return
         for name, since in self._owed.items():
@@ -95,14 +108,17 @@ class InstanceLaw(Law):
                 self.broken(OWING, instance, f"{name} has no instance since {since:%d %H:%M:%S}")
 
     def after_call(self) -> None:
-        """Check that no two unused instances of one case or spare run."""
+        """Check that no two unused instances of one attempt or spare run.
+
+        The next attempt may launch another instance while EC2 does not list that of an attempt that has ended.
+        """
         calls = len(self.system.ports.launcher.launch_calls)
         if calls == self._launches:
             return
         self._launches = calls
         unused: dict[str, str] = {}
         for name, one in self.system.fleet.instances.items():
-            if one.case is None or not one.alive or name in self._backed:
+            if one.case is None or not one.alive or name in self._backed or name in self._earlier:
                 continue
             if (other := unused.setdefault(one.case, name)) != name:
                 self.broken(LAUNCHED_TWICE, one.case, f"{other} and {name} run")
@@ -165,8 +181,3 @@ class InstanceLaw(Law):
             idle = state.live_case is None and state.due_at is None
             if state.key.cluster == CLUSTER and state.status == "provisioning" and idle:
                 yield GHOST, state.key.stream
-
-
-def _instances(state: NodeState) -> set[str]:
-    instance = instance_of(state)
-    return {*state.former_instances, *([instance] if instance else [])}

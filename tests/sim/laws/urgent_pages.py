@@ -16,8 +16,9 @@ UNREPORTED = "the growth of an incident is reported with the key of its page"
 
 INCIDENT = "Cluster Incident Change"
 EXPIRES_WITHIN = timedelta(minutes=10)
-REPORTED_WITHIN = timedelta(minutes=45)
-"""A growth is reported at most every 15 minutes; the rest is for delays of events and retries of the pager."""
+NOTICE_INTERVAL, REPORTED_WITHIN = timedelta(minutes=15), timedelta(minutes=30)
+"""A growth is reported at most every 15 minutes, by a sweep. The rest is for delays of events and retries of the pager.
+"""
 
 OPEN = frozenset({"open", "recovering"})
 
@@ -28,7 +29,8 @@ class PagedIncident:
 
     `announced` is the number of nodes of its last entry that requires a page. `reported` is the number of nodes
     that its last page contains: the incident may have become smaller since the entry of the page. `grown_since` is
-    the time at which the number of nodes had doubled.
+    the time at which the number of nodes had doubled. `swept_at` is the time of the first complete sweep after the
+    notice was due.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -37,6 +39,7 @@ class PagedIncident:
     announced: int = 0
     reported: int = 0
     grown_since: datetime | None = None
+    swept_at: datetime | None = None
     expired_at: datetime | None = None
     urgent: set[str] = field(default_factory=set)
 
@@ -93,8 +96,14 @@ class PageLaw(Law):
         return self.system.laws.out_of_service <= incident.nodes
 
     def swept(self) -> None:
-        """Check that growth was reported."""
+        """Check that growth was reported. Sweeps that fail report nothing."""
+        swept_at = self.system.workers.swept_at
         for name, one in self._incidents.items():
-            if one.is_open and one.grown_since is not None and self.now - one.grown_since > REPORTED_WITHIN:
+            if not one.is_open or one.grown_since is None or swept_at is None:
+                continue
+            due = one.grown_since + NOTICE_INTERVAL
+            if swept_at >= due and (one.swept_at is None or one.swept_at < due):
+                one.swept_at = swept_at
+            if one.swept_at is not None and one.swept_at >= due and self.now - one.swept_at > REPORTED_WITHIN:
                 text = f"from {one.reported} to {one.affected} nodes since {one.grown_since:%d %H:%M:%S}"
                 self.broken(UNREPORTED, name, text)

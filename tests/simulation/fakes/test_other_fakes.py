@@ -10,6 +10,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.record.ports import (
     ClusterNode,
     ExecutionStatus,
+    LaunchRequest,
     Presence,
     ProviderFailure,
     RecordQueueDepth,
@@ -19,6 +20,7 @@ from faultbridge.record.ports import (
 from tests.sim.fakes import (
     START,
     FakeFleet,
+    FakeLauncher,
     FakeOrchestrator,
     FakeProvider,
     FakeQueue,
@@ -29,6 +31,17 @@ from tests.sim.fakes import (
 
 LAUNCH_DELAY = timedelta(minutes=3)
 MEMBER = ClusterNode(ClusterConfig("train-a"), "n")
+
+
+def test_the_launcher_hides_only_instances_that_were_launched_shortly_before() -> None:
+    clock, request = ManualClock(), LaunchRequest(ClusterConfig("train-a"), "gpu", "c-1", "t", None)
+    launcher = FakeLauncher(FakeFleet(clock, launch_delay=LAUNCH_DELAY))
+    launcher.launch(request)
+    launcher.hidden_until = clock.now() + timedelta(days=1)
+    clock.advance(timedelta(hours=1))
+    assert launcher.launched(request) == ()
+    clock.advance(timedelta(hours=2))
+    assert len(launcher.launched(request)) == 1
 
 
 class TestFleet:
