@@ -165,6 +165,16 @@ def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgen
     assert limits == ["evictions available -> used_up", "evictions used_up -> available"]
 
 
+def test_no_limit_of_drains_applies_to_operators_orders() -> None:
+    world = World(nodes=32, orchestrated=True, limits=Limits(concurrent=32, per_hour=100))
+    for number in range(1, 7):
+        world.node_orders.replace(world.key(number), OperatorOrder("arn:aws:iam::1:role/op", "a recall of the maker"))
+    world.process_entries()
+    world.advance_minutes(30)
+    assert drains(world, 32) == 6
+    assert drain_limits(world) == []
+
+
 def test_the_limit_of_drains_is_recorded_once_and_so_is_its_end() -> None:
     world = World(nodes=32, orchestrated=True, limits=Limits(concurrent=32, per_hour=100))
     for number in range(1, 7):

@@ -16,7 +16,15 @@ from faultbridge.model.conditions import Condition, last_end
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.faults import Severity
-from faultbridge.model.isolation import in_service, is_joining, left_at, losses, needs_isolation, needs_permit
+from faultbridge.model.isolation import (
+    ORDERED,
+    in_service,
+    is_joining,
+    left_at,
+    losses,
+    needs_isolation,
+    needs_permit,
+)
 from faultbridge.model.nodes import Isolation, NodeState, is_faulty, is_repeated
 from faultbridge.model.storage import devices, items, jobs, keys
 from faultbridge.model.storage import incidents as stored_incidents
@@ -232,8 +240,13 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def first_loss(state: NodeState, case: Case) -> str | None:
-    """Return the fault code that ended the work of a lost node which no attempt has drained yet, else None."""
-    return next((one.code for one in losses(state)), None) if not case.attempts else None
+    """Return the fault code that ended the work of a lost node which no attempt has drained yet, else None.
+
+    It is None for a node that an operator ordered out of service: no limit of drains applies to an order.
+    """
+    if case.attempts or any(one.code.startswith(ORDERED) for one in state.active()):
+        return None
+    return next((one.code for one in losses(state)), None)
 
 
 def priority(case: Case) -> int:
