@@ -52,6 +52,7 @@ def _run_to_rest(system: SimulatedSystem) -> None:
     system.deliver_changes()
     system.queue.poll_soon()
     until, rounds = system.clock.now() + MAX_REST, 0
+    system.allow_calls(MAX_REST)
     system.sweeps.idle = 0
     while system.clock.now() < until and rounds < IDLE_SWEEPS_AT_REST:
         before = system.sweeps.idle

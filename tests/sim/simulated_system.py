@@ -297,10 +297,14 @@ class SimulatedSystem:
         """Return whether repairs or spares are tried again and again: without capacity, or with a bad image."""
         return self.lasting_shortage or self.health.bad_arrivals > 1
 
-    def pass_time(self, span: timedelta) -> None:
-        """Run every call that is scheduled within a time span, and advance the clock by this span."""
+    def allow_calls(self, span: timedelta) -> None:
+        """Raise the limit of calls by what an installation makes within a time span."""
         calls_per_day = MAX_CALLS_PER_BUSY_DAY if self.repeats_repairs else MAX_CALLS_PER_DAY
         self.seam.calls_left += round(calls_per_day * (span / timedelta(days=1)))
+
+    def pass_time(self, span: timedelta) -> None:
+        """Run every call that is scheduled within a time span, and advance the clock by this span."""
+        self.allow_calls(span)
         self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
         self.sweeps.max_pause = MAX_PAUSE
