@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.faults import Severity
 from faultbridge.node.agent.log_follower import MAX_LINES, can_wait
+from tests.loops import for_each
 
 PREFIX = "2026-02-03T12:00:00.000Z 3,17,99950000000,-;"
 XID = "NVRM: Xid (PCI:0000:c1:00): {code}, pid=1234, name=python, text"
@@ -47,7 +48,7 @@ def test_a_serious_or_unknown_line_never_waits_alone_or_among_mild_ones(line: st
     assert not can_wait("kernel-log", log(line, *MILD))
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@for_each("number", NUMBERS)
 def test_no_xid_that_is_worse_than_a_warning_or_opens_a_case_waits(number: int) -> None:
     row = load_catalog().row(f"xid.{number}")
     if row.severity.rank > Severity.WARNING.rank or row.action.opens_case:

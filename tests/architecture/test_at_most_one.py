@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.project import ROOT
+from tests.loops import for_each
 from tests.sim.invariants import commit_checks
 from tests.sim.invariants.catalog import INVARIANTS
 
@@ -16,7 +17,7 @@ NAMED = sorted(set(re.findall(r"`([a-z_/]+\.py)(?:::(\w+))?`", PAGE)))
 SAID = sorted(set(re.findall(r'"([^"]+)"', PAGE)))
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED)
+@for_each(("path", "name"), NAMED)
 def test_what_the_proof_rests_on_exists(path: str, name: str) -> None:
     file = ROOT / path if path.startswith("tests/") else ROOT / "src" / "faultbridge" / path
     source = file.read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ from botocore import xform_name
 from tests.architecture.builders import ROW, Grant, documented
 from tests.architecture.project import PACKAGE, ROOT, resources
 from tests.architecture.roles import actions, document_size, inline_size, managed_policies, statements
+from tests.loops import for_each
 
 # Rights that no call of the same name uses.
 CALLS = {
@@ -43,7 +44,7 @@ def named(part: Grant | str) -> str:
     return part if isinstance(part, str) else f"{part.role}/{part.sid}"
 
 
-@pytest.mark.parametrize(("grant", "by"), [(g, by) for g, by in documented().items() if by != "-"], ids=named)
+@for_each(("grant", "by"), [(g, by) for g, by in documented().items() if by != "-"], ids=named)
 def test_the_file_that_is_said_to_need_a_right_makes_the_call(grant: Grant, by: str) -> None:
     code = (PACKAGE / by).read_text(encoding="utf-8")
     for action in grant.actions:

@@ -22,6 +22,7 @@ from faultbridge.serve.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.serve.pager.rules import EVENT_TYPES, RULES, PageRule
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, managed_policies, statements
+from tests.loops import for_each
 from tests.sim.fakes.table import PROJECTED
 
 FUNCTION = "AWS::Serverless::Function"
@@ -501,7 +502,7 @@ def test_an_event_that_the_pager_cannot_process_is_delivered_again_for_a_day() -
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind} {rule.state.value}")
+@for_each("rule", RULES, ids=lambda rule: f"{rule.kind} {rule.state.value}")
 def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> None:
     complete = [one for one in page_patterns() if "truncated" not in one.get("detail", {}).get("metadata", {})]
     received = [one for one in complete if rule.event_type in one["detail-type"]]

@@ -14,6 +14,7 @@ from typer.main import get_command
 from faultbridge.cli.app import COMMANDS, application, run
 from faultbridge.cli.errors import failure_of
 from faultbridge.model.errors import Conflict, Misconfigured, Rejected, Transient
+from tests.loops import for_each
 
 
 class EndpointConnectionError(Exception):
@@ -100,7 +101,7 @@ def test_help_gives_examples_and_the_exit_codes(capsys: pytest.CaptureFixture[st
     assert "Run `faultbridge node VERB --help` for options and examples." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@for_each("name", sorted(COMMANDS))
 def test_every_example_has_the_required_options_and_quotes_its_host_lists(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,7 +133,7 @@ def command_paths(name: str) -> Iterator[list[str]]:
     yield from ([name, verb] for verb in verbs or ())
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@for_each("name", sorted(COMMANDS))
 def test_the_help_of_every_command_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for path in command_paths(name):
         run([*path, "--help"])

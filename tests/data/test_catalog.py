@@ -18,6 +18,7 @@ from faultbridge.decode.data import FOLDER, gpus_by_instance_type, load_catalog,
 from faultbridge.decode.frames.fault_codes import CODES, SETTINGS
 from faultbridge.model.catalog import Kind, Row, Scope
 from faultbridge.model.faults import Action, Severity
+from tests.loops import for_each
 
 ROWS = list(load_catalog().rows.values())
 ENDS = re.compile(r"reset_gpu|reboot_node|replace_node|verified|quiet:\d+|snapshot:[a-z0-9-]+")
@@ -83,7 +84,7 @@ BUCKETS = {
 }
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.code.startswith("xid.")], ids=code)
+@for_each("row", [row for row in ROWS if row.code.startswith("xid.")], ids=code)
 def test_a_row_that_differs_from_nvidias_action_has_a_reason(row: Row) -> None:
     says = {one.source: one.says for one in row.recommendations}
     bucket = BUCKETS.get(says.get("NVIDIA", "").partition(" ")[0])
@@ -126,7 +127,7 @@ def test_a_reboot_does_not_end_a_fault_of_the_board(one: str) -> None:
     assert "reboot_node" not in load_catalog().row(one).ends_on
 
 
-@pytest.mark.parametrize("row", ROWS, ids=code)
+@for_each("row", ROWS, ids=code)
 def test_a_row_is_complete(row: Row) -> None:
     assert row.name
     assert row.ends_on

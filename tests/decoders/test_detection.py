@@ -14,6 +14,7 @@ from faultbridge.model.faults import Fault, faults_of
 from tests.decoders.builders import FABRIC, HEALTH, awslogs
 from tests.decoders.captures import HERE, SAMPLES, Capture, expected
 from tests.decoders.wrapping import WRAPPERS
+from tests.loops import for_each
 
 PLATFORM = HERE / "samples_platform"
 SHARED = HERE.parents[2] / "shared" / "samples"
@@ -32,7 +33,7 @@ def recognized(body: bytes) -> str:
         return f"{error.reason} {error.detail}"
 
 
-@pytest.mark.parametrize(("folder", "capture"), ALL, ids=[capture.file for _, capture in ALL])
+@for_each(("folder", "capture"), ALL, ids=[capture.file for _, capture in ALL])
 def test_a_sample_is_recognized_as_its_source_or_not_at_all(folder: Path, capture: Capture) -> None:
     if not folder.is_dir():
         pytest.skip("the captures are not beside this checkout")

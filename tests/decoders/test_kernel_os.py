@@ -10,6 +10,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.kernel.kernel_log import DumpSplitter
 from faultbridge.model.faults import Action, Clear, Fault, Severity
+from tests.loops import for_each
 
 
 def read(*lines: str) -> list[Fault | Clear]:
@@ -74,8 +75,8 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize(("line", "code"), LINES.items())
-@pytest.mark.parametrize("prefix", ["[ 8123.617543] ", "Feb  3 04:05:06 h kernel: ", ""])
+@for_each(("line", "code"), LINES.items())
+@for_each("prefix", ["[ 8123.617543] ", "Feb  3 04:05:06 h kernel: ", ""])
 def test_a_message_is_read_behind_a_prefix_and_after_harmless_lines(prefix: str, line: str, code: str) -> None:
     harmless = [f"[{n:12.6f}] nfs: audit of {n}" for n in range(600)] if prefix.startswith("[") else []
     assert codes(*harmless, *harmless, prefix + line) == [code]

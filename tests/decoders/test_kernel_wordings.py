@@ -14,6 +14,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.faults import Action, Clear, Fault, Severity
+from tests.loops import for_each
 
 
 def read(*lines: str) -> list[Fault | Clear]:
@@ -103,8 +104,8 @@ LINES = {
 CASES = [(line, code) for code, lines in LINES.items() for line in lines]
 
 
-@pytest.mark.parametrize(("line", "code"), CASES)
-@pytest.mark.parametrize("prefix", ["[ 8123.617543] ", "Feb  3 04:05:06 h kernel: ", ""])
+@for_each(("line", "code"), CASES)
+@for_each("prefix", ["[ 8123.617543] ", "Feb  3 04:05:06 h kernel: ", ""])
 def test_a_wording_is_read_behind_a_prefix_and_after_harmless_lines(prefix: str, line: str, code: str) -> None:
     quiet = ("nvme: audit of {}", "nvme0n1: p{}", "lockd: grace {}", "NFS: mount {}")
     harmless = [f"[{n:12.6f}] {quiet[n % 4].format(n)}" for n in range(1200)] if prefix.startswith("[") else []

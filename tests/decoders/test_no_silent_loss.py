@@ -15,6 +15,7 @@ from faultbridge.decode.kernel.kernel_log import MAX_PARTS
 from faultbridge.model.faults import Action, Fault, Severity, faults_of
 from tests.decoders.builders import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
+from tests.loops import for_each
 
 SLICE = 2000
 IN_A_LOG = 50_000
@@ -61,9 +62,9 @@ def test_a_record_survives_50_000_combinations_in_a_log_of_every_kind(code: str)
     assert [one for one, log in bodies if codes_in(one, log) != [code]] == []
 
 
-@pytest.mark.parametrize("padding", [text for text in PADDINGS if text.startswith("[")], ids=len)
-@pytest.mark.parametrize("joint", ["", "#012", "\r"])
-@pytest.mark.parametrize("code", RECORDS)
+@for_each("padding", [text for text in PADDINGS if text.startswith("[")], ids=len)
+@for_each("joint", ["", "#012", "\r"])
+@for_each("code", RECORDS)
 def test_a_record_glued_to_a_harmless_line_of_a_large_log_is_found(code: str, joint: str, padding: str) -> None:
     one = Combination(code, "plain", "[ 8123.617543] ", f"[ 8100.000002] audit: type=1400 aud{joint}", "")
     assert codes_in(one, padding) == [code]

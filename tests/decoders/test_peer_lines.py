@@ -17,6 +17,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Action, Fault, Severity
 from tests.decoders.builders import DEPARTURES_FROM_NVIDIA, MIN_AGREEMENT, rows
 from tests.decoders.captures import HERE
+from tests.loops import for_each
 
 NOTHING, PEER_ONLY, OURS_ONLY = "-", "peer-only: ", "ours-only: "
 PEER_WARNS, OURS_WARNS = "peer-warns: ", "ours-warns: "
@@ -56,7 +57,7 @@ def codes(line: PeerLine, prefix: str = "") -> list[str]:
     return [one.code for one in found if isinstance(one, Fault)]
 
 
-@pytest.mark.parametrize("line", AGREED, ids=lambda line: line.text)
+@for_each("line", AGREED, ids=lambda line: line.text)
 def test_a_line_is_reported_exactly_if_the_peer_reports_it(line: PeerLine) -> None:
     assert codes(line) == ([] if line.verdict == NOTHING else [line.verdict])
 

@@ -15,6 +15,7 @@ from faultbridge.decode.frames.decoder import truncate
 from faultbridge.model.errors import Rejected
 from tests.decoders.builders import WORDS, fuzz, outcome
 from tests.decoders.captures import SAMPLES, expected
+from tests.loops import for_each
 
 PLAIN_REASONS = {"empty": b" \n\t", "binary": b"\x1f\x8b\0\0", "unknown_format": b"just some words"}
 
@@ -83,7 +84,7 @@ def test_a_truncated_text_fits_the_limit_and_stays_valid(text: str, most: int) -
 PAGES = Path(__file__).parents[2] / "docs" / "sources"
 
 
-@pytest.mark.parametrize("source", registry.names())
+@for_each("source", registry.names())
 def test_each_source_has_a_page_about_its_input_and_its_faults(source: str) -> None:
     page = (PAGES / f"{source}.md").read_text("utf-8")
     assert page.startswith(f"# `{source}`\n")
@@ -91,7 +92,7 @@ def test_each_source_has_a_page_about_its_input_and_its_faults(source: str) -> N
     assert headings[:3] == ["## How to send data", "## What it detects", "## What it does not detect"]
 
 
-@pytest.mark.parametrize("source", registry.names())
+@for_each("source", registry.names())
 def test_the_example_of_each_source_is_recognized_and_yields_observations(source: str) -> None:
     decoder = registry.get(source)
     assert registry.recognize(decoder.example.encode()) == source

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from faultbridge.decode import registry
 from faultbridge.decode.frames.documents import documents
 from tests.decoders.captures import PLATFORM_SAMPLES, SAMPLES, Capture, expected, held
 from tests.decoders.wrapping import WRAPPERS
+from tests.loops import for_each
 
 CAPTURES = [
     (folder / one.file, one)
@@ -35,8 +34,8 @@ COLLECTORS: dict[str, Callable[[str], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("wrap", COLLECTORS.values(), ids=COLLECTORS)
-@pytest.mark.parametrize(("file", "capture"), CAPTURES, ids=[file.name for file, _ in CAPTURES])
+@for_each("wrap", COLLECTORS.values(), ids=COLLECTORS)
+@for_each(("file", "capture"), CAPTURES, ids=[file.name for file, _ in CAPTURES])
 def test_a_spread_document_of_any_source_is_read_like_the_bare_one(
     wrap: Callable[[str], bytes], file: Path, capture: Capture
 ) -> None:

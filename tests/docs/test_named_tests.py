@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
@@ -22,7 +22,7 @@ def functions_of(path: str) -> frozenset[str]:
     return frozenset(one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef))
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED)
+@for_each(("path", "name"), NAMED)
 def test_a_named_test_exists(path: str, name: str) -> None:
     assert name.startswith("test_")
     assert name in functions_of(path)

@@ -16,6 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from infra import docs_versions as versions
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -44,7 +45,7 @@ def test_the_site_is_built_strictly_and_without_fonts_of_another_host() -> None:
     assert "offline" not in SITE["plugins"]  # it loads a script of another host
 
 
-@pytest.mark.parametrize("page", [*PAGES, *(f"../{path.name}" for path in sorted(ROOT.glob("*.md")))])
+@for_each("page", [*PAGES, *(f"../{path.name}" for path in sorted(ROOT.glob("*.md")))])
 def test_a_link_within_the_repository_leads_to_a_file(page: str) -> None:
     text = FENCED.sub("", (DOCS / page).read_text(encoding="utf-8"))
     targets = [target.partition("#")[0] for target in LINK.findall(text) if "://" not in target]

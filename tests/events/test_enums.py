@@ -20,6 +20,7 @@ from faultbridge.model.events.registry import EVENT_NAMES, event_name, model_of
 from faultbridge.record.ports import ProviderFailure
 from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
+from tests.loops import for_each
 
 PAIRS: list[tuple[type[OpenEnum], type[StrEnum]]] = [
     (enums.Severity, faults.Severity),
@@ -49,7 +50,7 @@ def test_a_published_enumeration_has_the_values_of_the_domain(published: type[Op
     assert published.known() == [member.value for member in ours]
 
 
-@pytest.mark.parametrize("enum", ENUMS, ids=lambda one: one.__name__)
+@for_each("enum", ENUMS, ids=lambda one: one.__name__)
 def test_an_enumeration_documents_how_to_treat_an_unknown_value(enum: type[OpenEnum]) -> None:
     assert "Treat an unknown value as" in " ".join((enum.__doc__ or "").split())
     assert enum("unknown value") is enum["UNKNOWN"]

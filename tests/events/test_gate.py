@@ -14,13 +14,14 @@ from faultbridge.model.events.json_schema import EVENT_MODELS, problems
 from infra.schemas import SchemaFolder, gate, load, main, render
 from tests.events.samples import FILES, SCHEMAS, label
 from tests.events.validate import assert_valid_event
+from tests.loops import for_each
 
 
 def test_the_committed_schemas_pass_the_gate() -> None:
     assert gate(SCHEMAS) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_a_sample_is_valid_for_producers(path: Path) -> None:
     assert_valid_event(load(path))
 

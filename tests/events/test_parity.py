@@ -12,6 +12,7 @@ import pytest
 from faultbridge.model.events.json_schema import EVENT_MODELS, validator
 from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
+from tests.loops import for_each
 
 MAX_MUTANTS = 300
 
@@ -38,7 +39,7 @@ def some_mutants(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(str(mutation), mutation.of(event)) for mutation in picked]
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
     name = name_of(path)
     schema = validator(name, closed=False)
@@ -50,7 +51,7 @@ def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
     assert differing == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_the_closed_form_accepts_nothing_that_the_open_form_refuses(path: Path) -> None:
     name = name_of(path)
     closed, opened = validator(name, closed=True), validator(name, closed=False)

@@ -21,6 +21,7 @@ from faultbridge.model.events.enums import CaseStatus, Resolution
 from faultbridge.model.events.envelope import is_stub
 from faultbridge.model.events.reading import Detail, upcast
 from tests.events.samples import FILES, label, sample
+from tests.loops import for_each
 
 
 def test_an_event_is_read_as_its_type() -> None:
@@ -32,7 +33,7 @@ def test_an_event_is_read_as_its_type() -> None:
     assert event.metadata.occurred_at == datetime(2026, 2, 3, 5, 2, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_an_event_that_is_read_can_be_written_without_loss(path: Any) -> None:
     detail = json.loads(path.read_text(encoding="utf-8"))
     written = json.loads(read(detail).model_dump_json(by_alias=True, exclude_unset=True))
@@ -122,7 +123,7 @@ def test_an_upcaster_that_does_not_raise_the_version_is_refused() -> None:
         upcast(versioned("1.0"), {("T", "1.0"): lambda detail: detail})
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_the_current_version_needs_no_upcaster(path: Any) -> None:
     detail = json.loads(path.read_text(encoding="utf-8"))
     assert upcast(detail) == detail

@@ -13,6 +13,7 @@ from faultbridge.cli.app import run
 from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, SCHEMAS, label, sample
+from tests.loops import for_each
 
 CAPTURE = pytest.CaptureFixture[str]
 
@@ -63,7 +64,7 @@ def test_an_unknown_event_is_wrong_usage(event: str, capsys: CAPTURE) -> None:
     one_line(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@for_each("path", FILES, ids=label)
 def test_every_sample_is_valid_as_detail_and_as_envelope(path: Path) -> None:
     assert run(["schema", "validate", str(path), "--closed"]) == 0
     if label(path) != "event-stub-ordinary":

@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from faultbridge.explain.verdict.doubts import Point
 from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
+from tests.loops import for_each
 
 BLIND = (*cases("blind.yaml"), *cases("unseen.yaml"))
 INFORMED = (*cases("informed.yaml"), *cases("corrected.yaml"))
@@ -91,7 +90,7 @@ def _points(verdict: Verdict) -> tuple[Point, ...]:
     return verdict.cause.points if verdict.cause else ()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@for_each("case", CASES, ids=lambda case: case.name)
 def test_a_forged_kernel_line_in_the_job_log_changes_no_verdict(case: Case) -> None:
     log = case.files.get(JOB_FILE, "")
     forged = replace(case, files={**case.files, JOB_FILE: FORGED + log + FORGED})
@@ -100,7 +99,7 @@ def test_a_forged_kernel_line_in_the_job_log_changes_no_verdict(case: Case) -> N
     assert len(after.line.claims) > 0
 
 
-@pytest.mark.parametrize("case", [one for one in CASES if one.label["verdict"] != "STOP"], ids=lambda case: case.name)
+@for_each("case", [one for one in CASES if one.label["verdict"] != "STOP"], ids=lambda case: case.name)
 def test_a_job_that_may_restart_is_not_stopped_without_the_logs_of_the_nodes(case: Case) -> None:
     alone = replace(case, files={name: body for name, body in case.files.items() if name == JOB_FILE})
     assert verdict_on(alone).outlook is not Outlook.STOP

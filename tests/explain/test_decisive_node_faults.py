@@ -15,6 +15,7 @@ from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, packaged_
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import Case, files_of
 from tests.explain.corpus_cases import verdict_on as corpus_verdict
+from tests.loops import for_each
 
 BOOK = packaged_book()
 PRINTED = sorted({one.name for one in BOOK.patterns})
@@ -51,8 +52,8 @@ def test_the_law_covers_every_domain_of_printed_errors_and_most_faults_of_nodes(
     assert not [one.name for one in FAULTS.values() if one.outlook is Outlook.STOP]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("seconds", [-50, 10])
+@for_each("fault", FAULTS)
+@for_each("seconds", [-50, 10])
 def test_no_printed_line_turns_a_decisive_fault_of_a_node_into_stop(fault: str, seconds: int) -> None:
     for printed in PRINTED:
         found = verdict(f"+100 job - {printed}", f"+{100 + seconds} node n-1 {fault}", "+120 job - python.exception")

@@ -7,6 +7,7 @@ import pytest
 from faultbridge.explain.signals.patterns import LogPattern
 from faultbridge.explain.verdict.mechanisms import Outlook
 from tests.explain.verdicts import BOOK, verdict
+from tests.loops import for_each
 
 HANG = "[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout\n"
 STOPS = {name for one in BOOK.mechanisms if one.outlook is Outlook.STOP for name in one.initiators}
@@ -26,7 +27,7 @@ def steps(first: int, last: int, at: str = "") -> str:
     return "".join(f"{at}step {number} loss=2.1 lr=3e-4\n" for number in range(first, last))
 
 
-@pytest.mark.parametrize(("pattern", "line"), LINES, ids=lambda one: one.name if isinstance(one, LogPattern) else "")
+@for_each(("pattern", "line"), LINES, ids=lambda one: one.name if isinstance(one, LogPattern) else "")
 def test_no_error_after_which_the_job_made_steps_stops_it(pattern: LogPattern, line: str) -> None:
     assert verdict(f"{steps(1, 5)}{line}\n{steps(5, 8)}{HANG}").outlook is Outlook.RESTART
 

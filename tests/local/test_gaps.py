@@ -20,6 +20,7 @@ from faultbridge.local.gaps import dynamodb_queries, patching, streams
 from faultbridge.local.gaps.lambda_errors import error_name
 from faultbridge.local.stack import lifecycle
 from faultbridge.local.stack.files import StackFolder
+from tests.loops import for_each
 
 MODULES = (*patching.EVENT_PLANE, *patching.COMPUTE_PLANE)
 GAPS = [(module, gap.name) for module in MODULES for gap in patching.gaps_of((module,))]
@@ -83,7 +84,7 @@ def test_every_gap_module_is_applied_to_exactly_one_plane() -> None:
     assert len({name for _, name in GAPS}) == len(GAPS)
 
 
-@pytest.mark.parametrize(("module", "name"), GAPS)
+@for_each(("module", "name"), GAPS)
 def test_a_gap_states_what_aws_does_what_the_emulator_does_and_what_the_patch_does(module: str, name: str) -> None:
     text = (Path(patching.__file__).parent / f"{module}.py").read_text().split('"""')[1]
     paragraph = text.partition(f"\n`{name}`\n")[2].partition("\n\n")[0]
@@ -92,7 +93,7 @@ def test_a_gap_states_what_aws_does_what_the_emulator_does_and_what_the_patch_do
         assert label in paragraph
 
 
-@pytest.mark.parametrize("name", [name for _, name in GAPS])
+@for_each("name", [name for _, name in GAPS])
 def test_a_gap_is_listed_in_the_documentation(name: str) -> None:
     assert f"| `{name}` |" in (Path(__file__).parents[2] / "docs" / "embedded-stack.md").read_text()
 

@@ -16,6 +16,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from faultbridge.decide.normalize.mask_secrets import MASKED, SecretPattern, mask, secret_patterns
+from tests.loops import for_each
 
 CASES = tomllib.loads((Path(__file__).parent / "secret_cases.toml").read_text(encoding="utf-8"))
 SECRETS: dict[str, str] = CASES["masked"]
@@ -47,7 +48,7 @@ def filled(template: str, random: Random) -> tuple[bytes, list[bytes]]:
     return PLACEHOLDER.sub(secret, template).encode(), secrets
 
 
-@pytest.mark.parametrize("case", SECRETS)
+@for_each("case", SECRETS)
 def test_a_secret_is_removed_and_the_text_around_it_stays(case: str) -> None:
     before, after = (SECRETS[case].split("<", 1)[0], SECRETS[case].rsplit(">", 1)[1])
     for seed in range(20):
@@ -118,7 +119,7 @@ def repetitions(parsed: Any, *, is_last: bool = True) -> Iterator[tuple[str, int
             yield from repetitions(value[1], is_last=False)
 
 
-@pytest.mark.parametrize("pattern", secret_patterns(), ids=lambda pattern: pattern.name)
+@for_each("pattern", secret_patterns(), ids=lambda pattern: pattern.name)
 def test_no_pattern_can_scan_much_text_and_then_fail(pattern: SecretPattern) -> None:
     parsed = re._parser.parse(pattern.pattern.encode(), re.DOTALL)  # type: ignore[attr-defined]  # no public parser
     for kind, minimum, maximum, is_last in repetitions(parsed):
@@ -133,7 +134,7 @@ STARTS_AT_A_BOUNDARY = {"JSON web token, or a token in base64 JSON"}
 """Patterns whose lookbehind refuses a start within a run of the characters that they repeat."""
 
 
-@pytest.mark.parametrize("pattern", secret_patterns()[1:], ids=lambda pattern: pattern.name)
+@for_each("pattern", secret_patterns()[1:], ids=lambda pattern: pattern.name)
 def test_a_pattern_starts_with_literal_text_and_one_of_its_hints_always_occurs(pattern: SecretPattern) -> None:
     start = re.match(r"(?:\\?[^\\\[({?*+.]){1,}", pattern.pattern)
     assert start is not None

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from faultbridge.decide.policyfile.parser import InvalidPolicy, field_guide, part_title, policy_schema, read_policy
 from faultbridge.decode.data import policies
+from tests.loops import for_each
 from tests.policyfile.builders import GOOD, NESTED
 
 SAMPLES = sorted((Path(__file__).resolve().parents[2] / "schemas/policy/samples/1.0").glob("*.json"))
@@ -39,7 +40,7 @@ def file_with(field: str, example: str) -> str:
     return PLACES[part].format(field=entry)
 
 
-@pytest.mark.parametrize("field", field_guide())
+@for_each("field", field_guide())
 def test_the_example_of_each_field_is_valid_for_parser_and_schema(field: str) -> None:
     text = file_with(field, field_guide()[field]["example"])
     read_policy(text)
