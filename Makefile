@@ -94,12 +94,17 @@ architecture: setup ## run the architecture tests: layers, sizes, permissions, d
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## run all tests except the nightly ones, in three processes (tests on a stack mostly wait)
-	@$(BIN)/pytest -n 3 --no-loadscope-reorder
+test: setup machines ## run the tests of a merge in three processes, because those on a stack mostly wait (6 minutes)
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: setup machines ## run the fast tests: no embedded stack, browser, servers, scenarios or simulated histories
-	@$(BIN)/pytest -n 3 --no-loadscope-reorder -m "not (nightly or embedded or slow)"
+test-fast: setup machines ## run the fast tests: no embedded stack, scenarios or simulated histories
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not (nightly or servers or embedded or slow)" \
+	  --ignore=tests/scenarios --ignore=tests/simulation
+
+.PHONY: servers
+servers: setup machines ## run the tests with a real Slurm, Alertmanager and Chromium, where these are installed
+	@$(BIN)/pytest -n 2 --dist loadfile -m "servers and not nightly"
 
 # In this order two at a time, because the first two take most of the time and one core each.
 STATIC = types scan template-lint lint format-check layer-wheels
@@ -163,13 +168,21 @@ orders: setup machines ## run all orderings of two faults or operator orders, or
 fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observations or reject the input
 	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000
 
+# The tests of permissions compare the roles with the calls of all tests on the stack, so all of these run.
+.PHONY: nightly-tests
+nightly-tests: setup machines
+	@$(BIN)/pytest -m "nightly or embedded"
+
+NIGHTLY = laws nightly-tests fuzz
+
 .PHONY: nightly
-nightly: setup machines laws ## run the tests that take minutes, and the search for counterexamples
-	@$(BIN)/pytest -m nightly
+nightly: setup machines ## run the tests that take minutes, and searches for counterexamples
+	@for part in $(NIGHTLY); do $(MAKE) --no-print-directory $$part || broken="$$broken $$part"; done; \
+	  [ -z "$$broken" ] || { echo "failed; repeat:$$broken (make NAME)" >&2; exit 1; }
 
 .PHONY: laws
 laws: setup machines ## search for counterexamples of the property tests with new random inputs, ten times as many
-	@$(BIN)/pytest -n 2 -m "hypothesis and not nightly" --hypothesis-profile=search
+	@$(BIN)/pytest -n 2 -m "hypothesis and not (nightly or servers)" --hypothesis-profile=search
 
 # The site's packages have a virtual environment of their own; the stamp's name holds a checksum of their lock.
 DOCS := $(VENV)/docs
@@ -202,7 +215,7 @@ docs-version: setup $(DOCS_STAMP) ## build the documentation of one version into
 docs-check: docs machines ## build strictly, check links, and run the commands of the tutorial and how-to pages
 	@$(MAKE) --no-print-directory docs-version VERSION=dev
 	@$(BIN)/python -m infra.docs.generate --check
-	@$(BIN)/pytest -q -m "nightly or not nightly" tests/docs
+	@$(BIN)/pytest -q -m "" tests/docs
 
 .PHONY: screenshots
 screenshots: setup ## write the screenshots of the README into docs/assets (needs chromium and chromedriver)

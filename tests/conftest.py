@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from faultbridge.model.log import LOGGER
 from tests.embedded import embedded_stack, recording_proxy, stop_shared_stacks, tiny_stack
-from tests.scheduling import IS_XDIST_PROCESS, Priority, ScopeByFile, is_slow, needs_stack, start_order
+from tests.scheduling import IS_XDIST_PROCESS, Priority, StacksTogether, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
@@ -26,7 +27,9 @@ PRIORITY = Priority()
 # The time of an example depends on the host's load, so none is limited. The check of a merge gives one result for one
 # state of the code, so its examples are always the same; `make laws` searches with others, ten times as many.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("search", settings.get_profile("same"), derandomize=False, max_examples=1000, database=None)
+settings.register_profile(
+    "search", settings.get_profile("same"), derandomize=False, max_examples=1000, database=None, print_blob=True
+)
 settings.load_profile("same")
 
 
@@ -43,16 +46,14 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slowest tests first, and give those on a stack the time that a busy host needs."""
-    items.sort(key=lambda item: start_order(item.nodeid))
+    items.sort(key=start_order)
     for item in items:
-        if is_slow(item.nodeid):
-            item.add_marker(pytest.mark.slow)
         if needs_stack(item.nodeid) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(STACK_TIMEOUT))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave the processors first to embedded stacks and to tests that wait."""
+    """Leave the processors first to embedded stacks."""
     PRIORITY.lower(item.nodeid)
 
 
@@ -60,7 +61,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Stop the shared stacks of a process of xdist after the last of its tests that needs one.
 
-    `ScopeByFile` runs tests on a shared stack in a row. Without xdist, options such as `--ff` may order them otherwise.
+    `StacksTogether` runs tests on a shared stack in a row. Without xdist, options such as `--ff` may order them
+    otherwise.
     """
     if IS_XDIST_PROCESS and nextitem is not None and not needs_stack(nextitem.nodeid):
         stop_shared_stacks()
@@ -71,10 +73,17 @@ def pytest_sessionfinish() -> None:
     stop_shared_stacks()
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print a line for each failure that repeats it alone, whatever its markers are."""
+    failed = {one.nodeid for kind in ("failed", "error") for one in terminalreporter.stats.get(kind, ())}
+    for nodeid in sorted(failed):
+        terminalreporter.write_line(f"repeat: .venv/bin/pytest -n 0 -m '' {shlex.quote(nodeid)}")
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScopeByFile:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StacksTogether:
     """Run the tests that share a stack in one process."""
-    return ScopeByFile(config, log)
+    return StacksTogether(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

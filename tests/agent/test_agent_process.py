@@ -150,6 +150,7 @@ def test_a_file_in_the_drop_folder_is_sent_and_deleted(node, queue):
     node.stop()
 
 
+@pytest.mark.nightly
 def test_a_short_storm_stays_within_the_resource_limits(node, queue, record_property):
     used = storm(node, queue, lines=2_500, seconds=15)
     record_property("storm", used)

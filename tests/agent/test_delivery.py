@@ -298,6 +298,7 @@ class SenderSetup:
             self.clock.advance(1)
 
 
+@pytest.mark.slow
 def test_half_an_hour_without_network_loses_no_record_and_limits_the_calls(tmp_path):
     setup = SenderSetup(tmp_path)
     setup.transport.down = True

@@ -48,6 +48,7 @@ def test_every_route_is_described_once() -> None:
     assert len(names) == len(ROUTES)
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("default")
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

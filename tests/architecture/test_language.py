@@ -14,6 +14,7 @@ def words(found: object) -> list[str]:
     return [hit.word for hit in found]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_no_file_uses_a_retired_word() -> None:
     found = list(hits(tracked()))
     shown = [f"{hit.path}:{hit.line}: {hit.word} -> {hit.instead}" for hit in found[:50]]
@@ -99,6 +100,7 @@ def test_every_allowed_phrase_holds_a_retired_word_and_says_why() -> None:
         assert found, row
 
 
+@pytest.mark.slow
 def test_the_sample_of_docstrings_covers_modules_classes_and_functions() -> None:
     found = list(docstrings())
     assert found[0].title == "(module)"

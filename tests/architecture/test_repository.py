@@ -52,7 +52,7 @@ def test_nothing_that_is_built_is_tracked() -> None:
 def test_the_whole_check_is_one_program() -> None:
     run = ROOT / ".ci" / "run"
     assert run.stat().st_mode & 0o111
-    assert "make check" in run.read_text(encoding="utf-8")
+    assert re.search(r"^make check\nexec make servers$", run.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_no_test_module_imports_another_one() -> None:

@@ -104,6 +104,7 @@ REMOVED_BY_3_13 = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_source_imports_nothing_that_a_later_runtime_removed() -> None:
     imported = {
         name.split(".")[0]
@@ -128,6 +129,7 @@ def interpreter(name: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", [one for one in RUNTIME["AllowedValues"] if one != RUNTIME["Default"]])
 def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: str) -> None:
     python = interpreter(runtime)

@@ -15,6 +15,8 @@ from faultbridge.model.storage import items, keys
 from tests.backtest.histories import demo, recorded, replayed, simulated, simulated_fleet
 from tests.scenarios.world import CLUSTER, World
 
+pytestmark = pytest.mark.slow
+
 CODES = ("xid.48", "xid.79")
 
 

@@ -92,6 +92,7 @@ def test_settings_outside_the_outputs_come_from_the_environment(monkeypatch: pyt
     assert locate.settings_from("prod", OUTPUTS).clock_offset_seconds == 60
 
 
+@pytest.mark.slow
 def test_an_unreachable_stack_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")

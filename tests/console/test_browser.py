@@ -21,9 +21,9 @@ from tests.waiting import BUSY_FACTOR
 
 browser = pytest.importorskip("tests.console.browser")
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromedriver are not installed"),
     pytest.mark.filterwarnings("default"),
+    pytest.mark.servers,
 ]
 
 _CONTROLS = """

@@ -14,6 +14,8 @@ from faultbridge.serve.console import facts
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 
+pytestmark = pytest.mark.slow
+
 TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 SELECTORS = frozenset({"event_type", "waiting_for", "to", "from", "status", "state", "resolution", "change", "outcome"})
 """Fields that select what a page shows. They are made hostile too, in a run of their own: less is shown then."""

@@ -20,6 +20,8 @@ from tests.presentation.histories import facts_of as facts_of_world
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, world_of
 from tests.sim.fakes import ManualClock
 
+pytestmark = pytest.mark.slow
+
 NODES, SHARDS = 4, 2
 MAX_REQUESTS = {"fleet": 12, "cluster": 12, "node": 6, "case": 6, "job": 6, "incident": 25}
 """Of a warm function, with eight shards of nodes."""

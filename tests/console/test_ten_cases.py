@@ -7,6 +7,8 @@ import pytest
 from faultbridge.serve.presentation.case_page import case_page
 from tests.console.ten_cases import HISTORIES, TenCases, ten_cases
 
+pytestmark = pytest.mark.slow
+
 CAUSE, DONE, REFUSED, DELAYED = (
     "What happened?", "What was done?", "Why was this not repaired?", "What delayed the repair?"
 )  # fmt: skip

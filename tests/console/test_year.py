@@ -21,7 +21,7 @@ def test_every_view_of_the_whole_year_is_fast_accessible_and_without_errors() ->
     assert wrong == []
 
 
-@pytest.mark.slow
+@pytest.mark.servers
 def test_every_view_of_a_smaller_year_renders_without_errors() -> None:
     from tests.console.year import Year
 

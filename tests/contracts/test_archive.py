@@ -49,6 +49,7 @@ class TestArchive:
         assert list(archive.list("b/")) == ["b/1", "b/10", "b/2"]
         assert list(archive.list("c")) == []
 
+    @pytest.mark.slow
     def test_more_keys_than_one_response_holds_are_listed(self, archive: Archive) -> None:
         for number in range(1_003):
             archive.put(f"k/{number:04d}", b"")

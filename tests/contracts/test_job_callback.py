@@ -23,6 +23,7 @@ from tests.job_inbox import SECRET, Inbox
 from tests.sim.fakes import START, FakeJobCallback, ManualClock
 
 CONFIG = ClusterConfig("train-a", slurm_head_node="i-0123456789abcdef0")
+ON_SLURM = pytest.param("slurm-requeue", marks=pytest.mark.servers)
 
 
 @dataclass
@@ -117,7 +118,7 @@ def eks_cluster(clients: Clients) -> Iterator[OnEks]:
         yield eks
 
 
-@pytest.fixture(params=["fake", "webhook", "slurm-requeue", "sns", "kubernetes-annotation"])
+@pytest.fixture(params=["fake", "webhook", ON_SLURM, "sns", "kubernetes-annotation"])
 def receiver(request: pytest.FixtureRequest) -> Receiver:
     if request.param == "fake":
         fake = FakeJobCallback()
@@ -201,6 +202,7 @@ class TestWebhook:
         assert "secret" in result.reason
 
 
+@pytest.mark.servers
 class TestSlurmRequeue:
     @pytest.fixture
     def real(self, slurm: RealSlurm) -> RealSlurm:

@@ -18,6 +18,7 @@ from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 from tests.sim.fakes import START, FakeOrchestrator
 
 DEADLINE = START + timedelta(minutes=10)
+REAL_SLURMS = [pytest.param(name, marks=pytest.mark.servers) for name in ("slurm", "slurmrestd")]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def slurmrestd() -> Iterator[RealSlurm]:
         yield started
 
 
-@pytest.fixture(params=["fake", "eks", "slurm", "slurmrestd"])
+@pytest.fixture(params=["fake", "eks", *REAL_SLURMS])
 def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Scheduler]:
     if request.param == "fake":
         yield InMemory()
@@ -182,7 +183,7 @@ class TestWithoutAnOrchestrator:
 
 
 class TestOnARealSlurm:
-    @pytest.fixture(params=["slurm", "slurmrestd"])
+    @pytest.fixture(params=REAL_SLURMS)
     def world(self, request: pytest.FixtureRequest) -> OnSlurm:
         slurm = request.getfixturevalue(request.param)
         slurm.clean()

@@ -9,6 +9,8 @@ import pytest
 
 from tests.contracts.real_slurm import RealSlurm, real_slurm
 
+pytestmark = pytest.mark.servers
+
 SCRIPT = Path(__file__).resolve().parents[2] / "infra" / "agent" / "slurm-health-check.sh"
 AGENT = """#!/bin/sh
 echo "$@ job=${{SLURM_JOB_ID:-}}" >> {folder}/runs

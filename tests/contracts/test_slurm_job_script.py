@@ -12,6 +12,8 @@ import pytest
 from tests.contracts import real_slurm
 from tests.contracts.real_slurm import RealSlurm
 
+pytestmark = pytest.mark.servers
+
 SCRIPT = Path(__file__).parents[2] / "infra/agent/slurm-job.sh"
 RECORDER = """#!/bin/sh
 for each in "$@"; do printf '%s\\037' "$each"; done >>{folder}/reports

@@ -15,6 +15,8 @@ from tests.contracts.real_slurm import NEWER, RealSlurm, real_slurm
 from tests.contracts.schedulers import operations, rest_client
 from tests.sim.fakes import START, ManualClock
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture(scope="module")
 def old() -> Iterator[RealSlurm]:

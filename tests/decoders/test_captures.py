@@ -71,6 +71,7 @@ def test_every_sample_file_has_expectations(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} - {"expectations.toml"} == set(of_folder(folder))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("file", of_folder(PLATFORM_SAMPLES))
 @fuzz
 @given(data=st.data())

@@ -33,6 +33,7 @@ def recognized(body: bytes) -> str:
         return f"{error.reason} {error.detail}"
 
 
+@pytest.mark.slow
 @for_each(("folder", "capture"), ALL, ids=[capture.file for _, capture in ALL])
 def test_a_sample_is_recognized_as_its_source_or_not_at_all(folder: Path, capture: Capture) -> None:
     if not folder.is_dir():
@@ -99,6 +100,7 @@ BY_KERNEL = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [199, 200, 201, 700, 5000])
 @pytest.mark.parametrize("line", BY_KERNEL)
 def test_a_kernel_log_after_a_head_of_no_format_is_found_at_any_place(line: str, lines: int) -> None:

@@ -18,6 +18,8 @@ from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
 from tests.decoders.nonsense import sized
 
+pytestmark = pytest.mark.nightly
+
 SIZE = 64 * 1024
 MAX_MULTIPLE = 2
 MAX_MEMORY = 20

@@ -40,6 +40,7 @@ def piece(messages: list[str], prefix: str) -> bytes:
     return "".join(prefix.format(float(number)) + text + "\n" for number, text in enumerate(messages)).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 @given(
     pieces=st.lists(

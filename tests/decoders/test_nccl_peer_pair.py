@@ -19,6 +19,8 @@ from faultbridge.decode.verification import DeepResult, PeerChecks
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_LOG, NCCL_PASSED, SERVER, Pair, all_reduce, both, row
 
+pytestmark = pytest.mark.slow
+
 MISSING = "nccl-peer-pair not verified: its tool did not start"
 OLDER_LOG = NCCL_LOG.replace("network Libfabric", "network AWS Libfabric").replace("Selected p", "Selected P")
 SOCKET_LOG = """ip-10-0-0-8:8715:9546 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)

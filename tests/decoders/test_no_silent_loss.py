@@ -36,6 +36,7 @@ def lost(some: list[Combination], source: random.Random) -> list[Combination]:
     return [one for one in some if codes_in(one, source.choice(PADDINGS)) != [one.code]]
 
 
+@pytest.mark.nightly
 def test_a_record_survives_a_seeded_slice_of_all_combinations() -> None:
     source = random.Random(os.environ.get("FAULTBRIDGE_SEED", "21"))
     assert lost(source.sample(all_combinations(), SLICE), source) == []

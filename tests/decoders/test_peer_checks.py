@@ -15,6 +15,8 @@ from faultbridge.decode.verification import DeepResult, PeerChecks
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
 
+pytestmark = pytest.mark.slow
+
 MAX_EFA_DEVICES = 32  # of a p5.48xlarge
 
 

@@ -20,6 +20,7 @@ from tests.loops import for_each
 PLAIN_REASONS = {"empty": b" \n\t", "binary": b"\x1f\x8b\0\0", "unknown_format": b"just some words"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", registry.names())
 @fuzz
 @given(body=st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
@@ -27,6 +28,7 @@ def test_any_text_is_decoded_or_rejected(source: str, body: str) -> None:
     assert outcome(source, body.encode()).islower()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", registry.names())
 @fuzz
 @given(body=st.binary(max_size=300))
@@ -34,6 +36,7 @@ def test_any_bytes_are_decoded_or_rejected(source: str, body: bytes) -> None:
     assert outcome(source, body).islower()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("file", [capture.file for capture in expected(SAMPLES / "expectations.toml")])
 @fuzz
 @given(data=st.data())

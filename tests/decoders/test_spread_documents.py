@@ -132,6 +132,7 @@ OPEN_DOCUMENTS: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", OPEN_DOCUMENTS.values(), ids=OPEN_DOCUMENTS)
 def test_lines_of_open_documents_are_kept_up_to_a_limit_of_all_together(line: Callable[[int], str]) -> None:
     sizes: list[int] = []

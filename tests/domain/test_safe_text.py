@@ -26,6 +26,7 @@ def test_no_control_or_format_character_is_left_but_tab_and_newline(text: str) -
 BIDIRECTIONAL = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
+@pytest.mark.slow
 @given(st.recursive(ANY_TEXT | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner)))
 def test_json_keeps_its_meaning(value: object) -> None:
     assert json.loads(visible(json.dumps(value, ensure_ascii=False))) == value

@@ -15,7 +15,7 @@ from tests.e2e.harness.records import UNKNOWN_NODE
 from tests.e2e.scenarios.inputs import MISSING_BODY, BadBatch
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 UNDECODABLE = [bad for bad in BAD_RECORDS if bad.exit_code]
 

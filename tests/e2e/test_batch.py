@@ -15,7 +15,7 @@ from tests.e2e.scenarios.batch import NODES, RECORDS, ProcessedBatch, ReplayedBa
 from tests.events.validate import assert_valid_event
 from tests.sim.invariants.arithmetic import repairs_over_budget
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 MAX_CONCURRENT, MAX_PER_HOUR = 2, 20
 """The limits of repairs in the packaged policy."""

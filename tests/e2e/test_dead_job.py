@@ -10,7 +10,7 @@ from faultbridge.model.edges import CaseStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.dead_job import DIED_OF_PYTHON, LOST_BY_GPU, DeadJobs
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def test_explain_names_the_device_the_case_and_the_repair(installation: Installation, dead_jobs: DeadJobs) -> None:

@@ -60,6 +60,7 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(
     assert any(one["relation"] == "event" for one in others)
 
 
+@pytest.mark.servers
 @in_chromium
 @pytest.mark.filterwarnings("default")
 def test_every_view_of_the_console_opens_after_the_demo(installation: Installation, demo: dict[str, Any]) -> None:
@@ -73,6 +74,7 @@ def test_every_view_of_the_console_opens_after_the_demo(installation: Installati
             assert browser.faults_of_view(driver, console, path) == []
 
 
+@pytest.mark.servers
 @in_chromium
 @pytest.mark.filterwarnings("default")
 def test_a_report_of_the_demo_is_small_and_opens_from_disk_without_a_network(

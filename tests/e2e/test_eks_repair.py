@@ -12,7 +12,7 @@ from faultbridge.model.edges import NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.eks_repair import NODE, EksRepair, nodes_by_instance
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def test_a_node_is_drained_replaced_verified_and_returned_to_service(

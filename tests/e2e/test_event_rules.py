@@ -16,7 +16,7 @@ from tests.events.patterns import PATTERNS, envelope
 from tests.events.samples import FILES, ROOT, label
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 RULES = [read_rule(path) for path in sorted((ROOT / "rules").glob("*.yaml"))]
 BUS = "customer-rules"

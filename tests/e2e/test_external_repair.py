@@ -9,7 +9,7 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.external_repair import NODE
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 REPAIR_CALLS = {"TerminateInstanceInAutoScalingGroup", "RunInstances", "RebootInstances"}
 

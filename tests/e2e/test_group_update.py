@@ -21,7 +21,7 @@ from tests.e2e.harness.records import GPU_LOST
 from tests.e2e.scenarios.repairs import TERMINATE
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 FAULTY = "node-000"
 POLICY = """

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.failures import CRASHED_NODES, GPUS, CrashedWorkers
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def test_four_workers_were_killed_during_a_call(crashed_workers: CrashedWorkers) -> None:

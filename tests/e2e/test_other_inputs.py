@@ -13,7 +13,7 @@ from faultbridge.record.archive.seal import sealed_head
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.inputs import OtherInputs
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def test_a_log_event_of_cloudwatch_is_assigned_to_the_node_of_its_instance(other_inputs: OtherInputs) -> None:

@@ -20,7 +20,7 @@ from tests.e2e.scenarios.rack_incident import EightRacks, RackIncident
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
 
 # Run alone, this module sets up all scenarios.
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 UNUSED_ROW = re.compile(r"^\| (\w+) \| (\w+) \| ([`\w: ]+) \| [^|]+ \|$", re.MULTILINE)
 

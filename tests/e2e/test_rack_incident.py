@@ -12,7 +12,7 @@ from faultbridge.model.policy import Limits
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.rack_incident import OWN_FAULT, RACK, EightRacks, RackIncident
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def test_one_incident_sends_one_urgent_page_and_holds_every_case(rack_incident: RackIncident) -> None:

@@ -10,7 +10,7 @@ from faultbridge.serve.ingest.canary import CLUSTER
 from tests.e2e.harness.installation import Installation
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 
 def waiting(installation: Installation) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from infra.smoke.steps import STEPS
 from tests.local.stack import PrivateStack
 from tests.waiting import BUSY_FACTOR
 
-pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,6 +16,8 @@ from tests.events.samples import FILES, SCHEMAS, label
 from tests.events.validate import assert_valid_event
 from tests.loops import for_each
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_committed_schemas_pass_the_gate() -> None:
     assert gate(SCHEMAS) == []

@@ -14,6 +14,8 @@ from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
 from tests.loops import for_each
 
+pytestmark = pytest.mark.slow
+
 MAX_MUTANTS = 300
 
 

@@ -7,11 +7,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from faultbridge.explain.verdict.doubts import Point
 from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
 from tests.loops import for_each
+
+pytestmark = pytest.mark.slow
 
 BLIND = (*cases("blind.yaml"), *cases("unseen.yaml"))
 INFORMED = (*cases("informed.yaml"), *cases("corrected.yaml"))

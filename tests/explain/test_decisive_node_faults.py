@@ -52,6 +52,7 @@ def test_the_law_covers_every_domain_of_printed_errors_and_most_faults_of_nodes(
     assert not [one.name for one in FAULTS.values() if one.outlook is Outlook.STOP]
 
 
+@pytest.mark.slow
 @for_each("fault", FAULTS)
 @for_each("seconds", [-50, 10])
 def test_no_printed_line_turns_a_decisive_fault_of_a_node_into_stop(fault: str, seconds: int) -> None:
@@ -88,6 +89,7 @@ def test_no_set_of_printed_lines_does_so_whatever_else_happened_to_the_nodes(
     assert verdict(*rows, f"+{5000 + first - before} node n-1 {fault}").outlook is not Outlook.STOP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("printed", STOPS)
 def test_a_fault_after_which_the_job_made_no_progress_comes_first_however_long_the_job_then_hangs(printed: str) -> None:
     found = verdict_after_progress(8980, printed)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from faultbridge.explain.verdict.mechanisms import Outlook
 from tests.explain.labeled_jobs import judged
 
 FOLDER = Path(__file__).parent / "held_out"
 
 
+@pytest.mark.slow
 def test_stop_is_given_exactly_where_it_is_the_label() -> None:
     stops = [(row["case"], row["verdict"] == "STOP", one.outlook is Outlook.STOP) for row, one in judged(FOLDER)]
     assert len(stops) == 60

@@ -65,6 +65,7 @@ def test_a_string_longer_than_the_file_is_rejected() -> None:
         load_plain(b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"x.")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("start", "repeated", "times", "end"),
     [

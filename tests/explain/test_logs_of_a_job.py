@@ -18,6 +18,8 @@ from faultbridge.model.errors import Rejected
 from tests.explain.corpus_cases import RECEIVED
 from tests.explain.verdicts import evidence_in, text_file
 
+pytestmark = pytest.mark.slow
+
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus."
 MEBIBYTE = 1024 * 1024
 
@@ -156,6 +158,7 @@ def peak(file: InputFile) -> int:
     return found
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_log() -> None:
     assert peak(progress(40)) < peak(progress(10)) + MEBIBYTE
 
@@ -165,6 +168,7 @@ def test_a_log_of_a_gigabyte_takes_the_memory_of_a_short_one() -> None:
     assert peak(progress(1024)) < peak(progress(10)) + MEBIBYTE
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "head",
     [
@@ -195,6 +199,7 @@ def test_a_log_of_distinct_errors_keeps_the_newest() -> None:
     assert (len(found), found[-1].rank) == (MAX_SIGNALS, MAX_SIGNALS + 99)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "trap",
     [

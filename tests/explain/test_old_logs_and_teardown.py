@@ -76,6 +76,7 @@ def test_a_record_of_a_program_in_kmsg_blames_no_hardware(text: str, priority: i
     assert (forged.hardware.state, [one.line for one in forged.line.claims]) == ("not_shown", [91])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", [export, verbose])
 def test_a_journal_larger_than_a_slab_states_for_each_entry_who_wrote_it(entry: Callable[[str, str], str]) -> None:
     quiet = entry("eth0: link becomes ready", "kernel")

@@ -35,6 +35,7 @@ def fleet(desk: Desk) -> Fleet:
     return Fleet(desk.world)
 
 
+@pytest.mark.slow
 def test_a_node_far_above_its_peers_for_hours_is_found_and_nothing_else_happens(fleet: Fleet, desk: Desk) -> None:
     fleet.pass_hours(4)
     assert fleet.findings() == []

@@ -72,6 +72,7 @@ def gateway() -> Iterator[Gateway]:
     server.close()
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(ALERTMANAGER is None, reason="Alertmanager is not installed")
 @pytest.mark.parametrize("proof", ["bearer", "basic"])
 def test_a_real_alertmanager_with_the_configuration_of_the_guide_delivers_an_alert(

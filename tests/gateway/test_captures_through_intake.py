@@ -21,6 +21,8 @@ from tests.agent.fakes import FakeTransport as AgentQueue
 from tests.decoders.captures import HERE, Capture, expected, held
 from tests.sim.fakes import FakeObjects, FakeQueue, FakeReceipts
 
+pytestmark = pytest.mark.slow
+
 CAPTURES = [one for listing in sorted(HERE.glob("expectations*.toml")) for one in expected(listing)]
 EVENTS = frozenset(source for source, _ in SOURCES.values())
 

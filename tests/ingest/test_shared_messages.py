@@ -24,6 +24,8 @@ from tests.ingest.builders import break_decoding
 from tests.sim.fakes import raise_once
 from tests.world import XID_31, XID_79, World
 
+pytestmark = pytest.mark.slow
+
 XID_63 = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, name=python, Row Remapper: New row marked for remapping"
 HEALTHY = '{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}'
 KINDS = {

@@ -10,6 +10,8 @@ import pytest
 from tests.lab.command import run
 from tests.lab.traces import sample_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> str:

@@ -22,6 +22,8 @@ from tests.builders import NOON
 from tests.lab.product import repair_queue
 from tests.lab.product.repair_queue import SMALL, RepairQueue
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
 
 MAX_REFUSALS = 20

@@ -18,6 +18,8 @@ from tests.lab.traces import scenario
 from tests.lab.whole_product import Line, WholeProduct
 from tests.scenarios.world import entry_text
 
+pytestmark = pytest.mark.slow
+
 NETWORK = Rule("network", Match(codes=("net.*", "host.*")), wait_seconds=300, isolate=False)
 REBOOT_FIRST = Rule("reboot-first", repair_actions=(RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE))
 BREAKER = BreakerLimit(nodes=2, percent=10)

@@ -64,6 +64,7 @@ def folder(tmp_path: Path) -> StackFolder:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plane", ["event-plane", "compute-plane"])
 def test_every_gap_is_still_open_and_every_replaced_name_exists(folder: StackFolder, plane: str) -> None:
     environment, modules = {

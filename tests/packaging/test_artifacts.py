@@ -13,6 +13,8 @@ from faultbridge.local.environment import host_architecture, host_python
 from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, lambda_files, not_in_lambda, template
 from tests.packaging.runtime import link_runtime
 
+pytestmark = pytest.mark.slow
+
 # Bit 0: validated by hash instead of time. Bit 1: the hash is compared at import.
 UNCHECKED_HASH = 0b01
 

@@ -146,6 +146,7 @@ def observation(random: Random) -> Observation:
     return Snapshot(source, covers, tuple(replace(one, source=source) for one in present), devices=devices)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=5, deadline=None, phases=[Phase.generate])
 def test_no_reachable_node_has_more_than_200_kb_and_no_commit_more_than_90_writes(seed: int) -> None:

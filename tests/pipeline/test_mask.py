@@ -152,6 +152,7 @@ UNITS = (
 )  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", UNITS)
 def test_crafted_text_takes_a_bounded_multiple_of_the_time_of_ordinary_text(unit: str) -> None:
     # All hints occur, so that every pattern is searched.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_every_bar_has_its_name_and_its_total(bars) -> None:
         assert {bar.name, f"{bar.total:,.0f}"} <= set(shown)
 
 
+@pytest.mark.slow
 @given(st.lists(st.builds(Point, NAMES, VALUES, VALUES, st.tuples(VALUES, VALUES), st.booleans()), min_size=1))
 def test_every_point_has_its_name(found) -> None:
     shown = texts(points("title", ("x", "y"), found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def test_a_node_page_shows_both_instances_and_the_status_over_time() -> None:
     assert (page.status.text, page.live, page.conditions) == ("healthy", False, ())
 
 
+@pytest.mark.slow
 def test_no_step_of_an_attempt_begins_in_an_earlier_case() -> None:
     world = replaced()
     world.advance_minutes(60 * 30)

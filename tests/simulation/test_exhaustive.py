@@ -21,7 +21,7 @@ def play(scenario: Scenario, points: int, faults: int) -> Counter[int]:
     return sum((one.runs for one in found), Counter())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_watched_fault_survives_every_ordering_of_two_faults() -> None:
     runs = play(WATCHED_FAULT, points=12, faults=2)
     assert runs[0] == 1
@@ -39,11 +39,13 @@ def test_a_watched_fault_survives_every_ordering_of_three_faults() -> None:
     assert runs[3] > 10_000
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", [ESCALATION, REPAIR, ISOLATION], ids=lambda scenario: scenario.name)
 def test_a_case_survives_any_single_fault(scenario: Scenario) -> None:
     assert play(scenario, points=25, faults=1)[1] == 100
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", [ORDERED_REPAIR, APPROVAL], ids=lambda scenario: scenario.name)
 def test_an_operator_may_interfere_at_the_start_of_a_repair(scenario: Scenario) -> None:
     assert play(scenario, points=12, faults=1)[1] == 12 * len((*KINDS, *Order))

@@ -8,9 +8,9 @@ import pytest
 
 from tests.simulation.parallel import parallel_map, violations_of
 
-SEEDS = range(40)
+SEEDS = range(10)
 """The seeds of each test run, about a second of a core each; `make seeds` runs any number of fresh ones."""
-NIGHTLY_SEEDS = range(40, 20_300)
+NIGHTLY_SEEDS = range(10, 20_300)
 
 
 @pytest.mark.slow

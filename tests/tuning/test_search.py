@@ -21,6 +21,8 @@ from tests.lab.traces import sample_text, scenario
 from tests.lab.tuning.search import Tried, best_tradeoffs, chosen, search
 from tests.lab.tuning.search_space import ACTIONS, Numbers
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = st.builds(
     Numbers,
     st.integers(0, 60),

@@ -32,6 +32,8 @@ from tests.pipeline.correlate.life_cycle import (
     snapshot,
 )
 
+pytestmark = pytest.mark.slow
+
 MAX_AGE = LIMITS.max_age // timedelta(minutes=1)
 HOURS = 6
 

@@ -21,6 +21,8 @@ from tests.contracts.schedulers import operations
 from tests.scenarios.world import CLUSTER, GROUP, World
 from tests.sim.fakes import fleet
 
+pytestmark = pytest.mark.servers
+
 HEAD = "i-0123456789abcdef0"
 
 
