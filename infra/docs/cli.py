@@ -16,7 +16,9 @@ from infra.docs.markdown import page, table
 
 FOLDER = "cli/"
 INTRODUCTION = """\
-Every command has `--help` with examples. `--json` prints one JSON document, `--jsonl` prints one JSON object per line.
+Every command has `--help` (`-h`) with examples. `--json` prints one JSON document, `--jsonl` prints one JSON object per
+line. Tables fit the terminal, and `--wide` prints all columns. `--install-completion` completes commands in your shell.
+
 Commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`, `--profile` or
 `--endpoint-url` is given, or if `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` or `AWS_ENDPOINT_URL` is set to values other than
 those of `faultbridge env`; else the embedded stack, if it is running; else on AWS, with the default credentials.
