@@ -53,20 +53,14 @@ class ReadyCase:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedBatch:
-    """The nodes of one batch whose cases were admitted to repair.
-
-    `full` is True if the other cases of the batch may not start now, for example because no repair slot is left.
-    """
+    """The nodes of one batch that were admitted; `full` if the other cases may not start now."""
 
     admitted: Sequence[NodeState] = ()
     full: bool = False
 
 
 def admit_case(ready: ReadyCase, now: datetime) -> Transition:
-    """Return the transition that starts the next repair attempt of a case.
-
-    No other code starts an attempt of a queued case.
-    """
+    """Return the transition that starts a case's next attempt; no other code starts one."""
     number = ready.case.attempts + 1
     case = replace(
         ready.case,
@@ -84,10 +78,7 @@ def admit_case(ready: ReadyCase, now: datetime) -> Transition:
 
 
 def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> Update:
-    """Return the write that takes repair slots of the cluster for admitted cases.
-
-    The write fails if another writer changed the cluster's controls since they were read.
-    """
+    """Return the write that takes repair slots of the cluster for admitted cases."""
     holding = [one for one in ready if one.repair_action.needs_slot]
     taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
     if holding:
@@ -110,23 +101,14 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return, for each group without EC2 capacity (dry group), until when its replacements are postponed.
-
-    `holding` are the cases that are being admitted and take slots. If one of them is a replacement in a dry group, its
-    attempt checks the capacity again, so further replacements in this group wait for `CAPACITY_CHECK_TIME`. A group
-    whose postponement ended more than `FORGET_DRY_AFTER` ago is left out.
-    """
+    """Return until when each group without capacity waits; one that is checked now waits longer."""
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
     return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
 
 
 def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
-    """Record what a queued case waits for, if that changed.
-
-    If the case waits for an approval that is not requested yet, also request it from an operator. `rule` is the policy
-    rule that `refusal` names; it sets the deadline for the operator's answer.
-    """
+    """Record what a queued case waits for, if that changed, and request an approval that it needs."""
     case = state.live_case
     if case is None or not _is_queued(case, refusal.queued.case):
         return Transition(state)
@@ -204,10 +186,7 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
 def resolve_dry_run(
     state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
 ) -> Transition:
-    """Resolve a queued case of a dry run, with a note that names the suppressed repair action.
-
-    If `repair_action` is None, the note states that the case would have been escalated to an operator.
-    """
+    """Resolve a queued case of a dry run, with a note about the repair action that was not started."""
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)

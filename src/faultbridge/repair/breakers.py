@@ -37,10 +37,7 @@ EVICTIONS = "evictions"
 
 @dataclass(frozen=True, slots=True)
 class Breakers:
-    """Updates a cluster's circuit breakers from its unhealthy nodes, and its hourly budget of repairs.
-
-    The budget limits how many repairs start within an hour.
-    """
+    """Updates circuit breakers, the hourly budget of repairs and the damped sources of a cluster."""
 
     table: Table
     rulebook: Rulebook
@@ -81,10 +78,7 @@ class Breakers:
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
     def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
-        """Return the number of nodes in the cluster (key None) and, if needed, in each failure domain.
-
-        The domains are counted only if a breaker of a domain could change, because counting them reads all nodes.
-        """
+        """Return the nodes of the cluster (None) and, if a breaker may change, of each failure domain."""
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
         most_failing = max(Counter(one.domain for one in failing if one.domain).values(), default=0)

@@ -25,11 +25,7 @@ from faultbridge.record.rulebook import Rulebook, rules_of
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """End the conditions that operator orders opened on a node, and add their entries to the transition.
-
-    A transition is the next state of a node with the entries that record it. The status of the node does not change
-    here; the next sweep updates it.
-    """
+    """End the conditions that operator orders opened on a node, and add their entries."""
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))
@@ -56,11 +52,7 @@ class OperatorOrder:
         facts: Mapping[str, object] | None = None,
         stage: str | None = None,
     ) -> Draft:
-        """Return the note that records the order.
-
-        `verb` names the order, such as `ignore`. `facts` are recorded with the order. `stage` is `over` if the order
-        answers a request for approval, which ends this request. For every other order, `stage` is None.
-        """
+        """Return the note that records the order; the stage `over` answers a request for approval."""
         return entry_builder.note(
             kind="approval" if stage else "operator",
             text=f"{verb}{': ' if self.reason else ''}{self.reason}",
@@ -74,10 +66,7 @@ class OperatorOrder:
 
 @dataclass(frozen=True, slots=True)
 class CaseOrders:
-    """Accepts operator orders about cases.
-
-    Each order raises Rejected `unknown_case` for an unknown case id, and `case_over` if the case has ended.
-    """
+    """Accepts operator orders about cases; they raise `unknown_case`, or `case_over` after the end."""
 
     table: Table
     append: Append
@@ -112,11 +101,7 @@ class CaseOrders:
     def deny(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
     ) -> NodeState:
-        """Deny the repair that waits for approval, and escalate its case; returns the state of its node.
-
-        With `attempt` or `action`, only a request for this attempt or this repair action is denied. Raises Rejected for
-        the same reasons as `approve`; here, `answered` means that the request was already approved.
-        """
+        """Deny the repair that waits for approval, and escalate its case; raises like `approve`."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             if _already_answered(case, attempt, action, granted=False):

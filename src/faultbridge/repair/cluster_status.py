@@ -55,12 +55,7 @@ class ClusterRollup:
         return append_to_cluster(lambda: self._once(config, cause))
 
     def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
-        """Record what the provider reports about a cluster, and return the cluster's state.
-
-        `revise` gets a state of the cluster, and returns it with the report. Nothing is written if the stored state
-        already has the report. The cause of the entry is the last entry of the cluster, else the last status change of
-        one of the nodes.
-        """
+        """Record the provider's report, which `revise` adds to the state; unchanged, nothing is written."""
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if revise(before) == before:
             return before
@@ -89,29 +84,20 @@ class ClusterRollup:
         return after
 
     def _first_registration(self, config: ClusterConfig) -> str | None:
-        """Return the event id of the last status change of one node, or None if the cluster has no nodes.
-
-        This event is the cause of the first entry of the cluster.
-        """
+        """Return the status event of one node, the cause of the cluster's first entry, or None."""
         row = next(shard_rows(self.table, config, keys.NODE_ROW), None)
         key = NodeKey(config.cluster, str(row["node"])) if row else None
         return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None
 
 
 def latest_event(rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the event id of the latest status change of an unhealthy node, or None if there is none.
-
-    `rows` are the index rows of unhealthy nodes.
-    """
+    """Return the event id of the latest status change in rows of unhealthy nodes, or None."""
     last = max((row for row in rows if row.get("event")), key=lambda row: str(row["updated_at"]), default=None)
     return str(last["event"]) if last else None
 
 
 def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
-    """Return the highest severity of the unhealthy nodes, or None if there is none.
-
-    `rows` are the index rows of unhealthy nodes.
-    """
+    """Return the highest severity in rows of unhealthy nodes, or None."""
     severities = [Severity(str(row["severity"])) for row in rows if row.get("severity")]
     return max(severities, key=lambda severity: severity.rank, default=None)
 
@@ -164,19 +150,13 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
 
 
 def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Return the nodes that count as in service although the provider currently keeps work off them.
-
-    The result maps the name of each of these nodes to True if Faultbridge never verified the node.
-    """
+    """Return the nodes in service that the provider occupies, and whether each was never verified."""
     out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
 
 
 def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many nodes in service were never verified by Faultbridge.
-
-    These are all nodes that were never verified, without those that `rows` lists as out of service.
-    """
+    """Return how many nodes in service were never verified by Faultbridge."""
     out = (row for row in rows if not NodeStatus(row["status"]).in_service)
     return control.unverified - sum(bool(row.get("unverified")) for row in out)
 

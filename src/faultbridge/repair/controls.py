@@ -61,11 +61,7 @@ class Controls:
         return items.read_control(cluster, found)
 
     def change(self, cluster: str, revise: Callable[[Control, datetime], ControlChange], actor: Actor) -> Control:
-        """Compute and commit a change of a cluster's controls, and return the new controls.
-
-        `revise` computes the change from the current controls and time. If the change has no entries, nothing is
-        written. Raises Conflict after 20 conflicts with other writers, and Rejected `unknown_cluster`.
-        """
+        """Commit the change that `revise` computes from the current controls, if it has entries."""
 
         def once() -> Control:
             before, now = self.read(cluster), truncate(self.clock.now())
@@ -78,10 +74,7 @@ class Controls:
         return append_to_cluster(once)
 
     def pause(self, cluster: str, *, paused: bool, operator: str | None = None) -> Control:
-        """Pause or resume new repairs in a cluster.
-
-        Repairs that have passed their point of no return, the intent, continue.
-        """
+        """Pause or resume new repairs; repairs that have passed their intent continue."""
 
         def revise(control: Control, now: datetime) -> ControlChange:
             if control.paused is paused:
@@ -132,11 +125,7 @@ class Controls:
 def breaker_draft(
     name: str, before: BreakerState | None, breaker: Breaker, reason: str, operator: str | None = None
 ) -> Draft:
-    """Draft the entry for a breaker that changed its state.
-
-    `breaker` is the breaker after the change. `before` is its earlier state, None for a new breaker. `operator` is None
-    if no operator ordered the change.
-    """
+    """Draft the entry for a breaker that changed; `before` is None for a new breaker."""
     return control_draft(
         "breaker",
         before.value if before else None,

@@ -150,10 +150,7 @@ class QueuedCases:
         self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
-        """Record what each case waits for, if that changed; at most `limit` cases in one call.
-
-        A later call records the others. An error with one case does not stop the others of its group (`GROUP`).
-        """
+        """Record what each case waits for, if that changed; a later call records those beyond `limit`."""
         changed = list(islice((one for one in refusals if not one.recorded), limit))
         for start in range(0, len(changed), GROUP):
             self._record_group(changed[start : start + GROUP], rules)
@@ -183,10 +180,7 @@ class QueuedCases:
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
     def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Resolve, keep or escalate the queued cases of a dry run, by the rules of `apply_dry_run`.
-
-        Returns the ids of the cases that are no longer queued.
-        """
+        """Apply a dry run to queued cases, and return the ids of those that are no longer queued."""
         ended: set[str] = set()
         for queued in cases:
 
@@ -242,10 +236,7 @@ class Dispatch:
         return IsolationPermits(self.table)
 
     def admit_cases(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
-        """Admit the cases that may start until the time `limit` has passed, and start their executions.
-
-        Raises Misconfigured if the cluster is unknown, or if it has queued cases but no stored controls.
-        """
+        """Admit the cases that may start within `limit`, and start their executions."""
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.opens_cases or not (queued := self._queued(rules)):
             return DispatchResult()

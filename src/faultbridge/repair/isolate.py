@@ -76,19 +76,12 @@ class Isolate:
     permits: IsolationPermits
 
     def isolate(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
-        """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
-
-        With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
-        then. In a cluster that Faultbridge repairs, the isolation budget may keep the node in service.
-        """
+        """Isolate one node, or uncordon it; with `ordered`, because its repair starts."""
         state = self.append.read(key)
         return self.isolate_as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
     def isolate_as_read(self, state: NodeState, rules: Rules, *, ordered: bool = False) -> IsolationResult:
-        """Isolate one node whose state the caller has just read; uncordon it if it no longer needs isolation.
-
-        `ordered` is True if the node is isolated because its repair starts.
-        """
+        """Isolate a node whose state was just read; uncordon it if it needs no isolation."""
         config = rules.config
         free = in_service(state) and not needs_isolation(state, ordered=True)
         if config.repairs and free and _is_kept_from_work(state):  # also while the node is ignored
@@ -112,10 +105,7 @@ class Isolate:
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
     def take_out(self, state: NodeState, rules: Rules) -> tuple[NodeState, str | None]:
-        """Take a cordoned node whose case rests on claims out of service, if no work runs there.
-
-        Returns the node, and None or the reason why it stays in service.
-        """
+        """Take a cordoned node whose case rests on claims out of service, or return why work keeps it."""
         try:
             answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
         except Transient as error:
@@ -130,10 +120,7 @@ class Isolate:
         return self.append(state.key, revise, actor=Actor.ISOLATE).state, None
 
     def permitted(self, revise: Revise, rules: Rules) -> Revise:
-        """Return a change that also takes a permit of the isolation budget, if it isolates a node that needs one.
-
-        If the budget gives no permit, the change leaves the node as it is.
-        """
+        """Return a change that also takes the permit that it needs, and does nothing without one."""
 
         def with_permit(now: NodeState, at: datetime) -> Transition:
             changed = revise(now, at)
@@ -207,10 +194,7 @@ class Isolate:
         return self._proceed_without(after, rules, ordered=ordered)
 
     def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
-        """Quarantine a node without a confirmed isolation, if its instance is dead and the policy permits it.
-
-        The drain step calls the orchestrator again later.
-        """
+        """Quarantine a dead node without a confirmed isolation, if the policy permits it; drain calls again."""
         if reason_to_proceed(state, rules.policy, self.append.clock.now()) is None:
             return IsolationResult.FAILED
 

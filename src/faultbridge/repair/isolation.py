@@ -23,11 +23,7 @@ _OUT_OF_SERVICE = frozenset({NodeStatus.VALIDATING, NodeStatus.QUARANTINED, Node
 
 
 def waits_out_of_service(state: NodeState) -> bool:
-    """Return whether a node out of service waits for its case while nothing confirms that it is cordoned.
-
-    For example, a node with a new instance waits until its verification is admitted. A node in a repair attempt does
-    not count, because the attempt itself cordons the node.
-    """
+    """Return whether a node waits out of service, outside an attempt, without a confirmed cordon."""
     case = state.live_case
     waits = case is not None and case.status is not CaseStatus.IN_PROGRESS
     return waits and state.status in _OUT_OF_SERVICE and state.isolation is Isolation.REQUESTED
@@ -87,19 +83,13 @@ def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
 
 
 def page_overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Transition:
-    """Page an operator because the orchestrator has not isolated the node for too long.
-
-    `text` is the text of the note that triggers the page, and `failure` the failure code in the note.
-    """
+    """Page an operator because the orchestrator has not isolated the node for too long."""
     draft = isolation_note(state, text, at, failure, stage="overdue")
     return Transition(replace(state, isolation_overdue=True), (draft,))
 
 
 def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the node without the fields of the backoff, because the orchestrator answers again.
-
-    If an operator was paged, a note that resolves the page is returned too.
-    """
+    """Return the node without its backoff, and the note that resolves the page, if there was one."""
     cleared = replace(
         state,
         isolation_since=None,
@@ -115,11 +105,7 @@ def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft,
 
 
 def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    """Draft a note about a node's isolation.
-
-    The stage `overdue` triggers a page, and `over` resolves the page. With None, the note affects no page. `failure` is
-    the code of the failed orchestrator call, or "" if the note is about no failed call.
-    """
+    """Draft a note about a node's isolation; `overdue` triggers a page, and `over` resolves it."""
     case = state.live_case
     facts = {"failure": failure} if failure else {}
     case_id = case.id if case else None

@@ -29,18 +29,12 @@ from faultbridge.record.queries import nodes_in_use, shard_rows
 
 @dataclass(frozen=True, slots=True)
 class IsolationPermits:
-    """Measures the isolation budget of clusters, and gives permits.
-
-    A permit requires a `table` that does not cache its reads.
-    """
+    """Measures the isolation budget and gives permits; its `table` must not cache reads."""
 
     table: Table
 
     def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool) -> IsolationUse:
-        """Read the use of a cluster's isolation budget; `control` are its controls, which were read before.
-
-        The failure domains below the cluster are measured only if `placed` is True, because that reads all nodes.
-        """
+        """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""
         config = rules.config
         occupied = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster))).occupied
         rows = shard_rows(self.table, config, UNHEALTHY)
@@ -76,11 +70,7 @@ def isolation_use(
     roster: Iterable[Mapping[str, Any]],
     now: datetime,
 ) -> IsolationUse:
-    """Return the use of a cluster's isolation budget.
-
-    `rows` are the rows of its unhealthy nodes. `roster` has those of all its nodes, or is empty if only the budget of
-    the cluster is needed. The provider keeps work off the nodes in `occupied`.
-    """
+    """Return the use of the isolation budget; without `roster`, only that of the cluster is known."""
     config, away = rules.config, frozenset(occupied) | control.permits.keys()
     nodes = {str(row["node"]): _node(config, row, away, control, now) for row in rows}
     members = {str(row["node"]): domains_of(config, row) for row in roster}

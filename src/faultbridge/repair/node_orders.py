@@ -44,11 +44,7 @@ WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, Nod
 
 @dataclass(frozen=True, slots=True)
 class NodeOrders:
-    """Accepts operator orders about nodes.
-
-    An order raises Rejected `unknown_cluster` or `unknown_node` for an unknown name, and `not_acting` if Faultbridge
-    does not decide on repairs in the cluster (`ClusterConfig.acts`).
-    """
+    """Accepts operator orders about nodes; they raise `unknown_cluster`, `unknown_node`, `not_acting`."""
 
     append: Append
     rulebook: Rulebook
@@ -123,11 +119,7 @@ class NodeOrders:
         return self._order(key, revise, also_where_provider_repairs=True)
 
     def ignore(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
-        """Exclude a node from repairs until a time, or without an end if `until` is None.
-
-        No case opens for the node, it is not isolated, and no repair starts. This order and `end_ignore` are
-        accepted in every mode of a cluster.
-        """
+        """Exclude a node from repairs until a time, or without an end; accepted in every mode."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             ignored = Ignored(order.operator or "", now, until, order.reason)
@@ -136,10 +128,7 @@ class NodeOrders:
         return self._append_order(key, revise)
 
     def end_ignore(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """End the exclusion of a node from repairs, even if a label or a tag excluded the node.
-
-        If the label or tag still exists, the next sync of the inventory excludes the node again.
-        """
+        """End the exclusion of a node; a remaining label or tag excludes it again."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if state.ignored is None:
@@ -179,10 +168,7 @@ class NodeOrders:
 
 
 def _resumed(state: NodeState) -> NodeState:
-    """Return the node with the cancellation of its case revoked.
-
-    An operator canceled the case and then ordered the replacement of the instance, so the case continues.
-    """
+    """Return the node with its case's cancellation revoked by a later order to replace it."""
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
 
@@ -196,10 +182,7 @@ def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
 
 
 def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
-    """Escalate the case of a node that an operator takes out of service.
-
-    Until an operator returns or replaces the node, the case starts no repair and waits for no incident.
-    """
+    """Escalate the case of a node that stays out of service until an operator acts."""
     case = transition.state.live_case
     if case is None:
         return transition

@@ -61,30 +61,20 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 
 
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
-    """Return whether an instance is in the zone of all volumes, so that they can be attached to it.
-
-    `zones` are the zones of the volumes. If the zone of the instance is not known, the result is True. If the volumes
-    are in several zones, it is False.
-    """
+    """Return whether an instance's zone is unknown or that of all volumes, so that they attach."""
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
 
 
 def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
-    """Return why an instance cannot attach the volumes: one of them is in another zone than the instance.
-
-    The result is None if all volumes are in the zone of the instance, or if this zone is not known.
-    """
+    """Return which volume is in another zone than the instance, or None if none is known to be."""
     zone = context.volumes.zone_of(instance_id)
     wrong = [one for one in moving if zone is not None and one.zone != zone]
     return f"{wrong[0].volume_id} is in {wrong[0].zone}, but {instance_id} is in {zone}" if wrong else None
 
 
 def refuse_release(context: StepContext) -> CallResult | None:
-    """Return a failure if the old instance must not be released, or None if it may be released.
-
-    It must not be released if a successor was already launched in another zone than that of the volumes that move.
-    """
+    """Return a failure if a successor runs in another zone than the volumes that move."""
     moving, group = context.state.moving_volumes, context.state.placement.group
     launched = _launched(context, group) if moving and group else ()
     reason = next(filter(None, (zone_refusal(context, moving, one) for one in launched)), None)
@@ -98,22 +88,13 @@ def _launched(context: StepContext, group: str) -> tuple[str, ...]:
 
 
 def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
-    """Escalate the case before the intent, because a volume cannot move. The old instance is kept.
-
-    An entry records `step` (the name of the repair step), `outcome` (its result, such as `refused`) and `reason`.
-    Volumes in `gone` no longer exist, so they are removed from the record of moving volumes.
-    """
+    """Escalate before the intent, because a volume cannot move; volumes in `gone` are forgotten."""
     draft = _step(context, step, outcome, reason, old=context.instance_id)
     return _escalate(context, reason, draft, gone, fails=True)
 
 
 def before_service(context: StepContext, step: str, reason: str, lost: Collection[str] = ()) -> StepResult:
-    """Escalate the case before the node returns to service, because a volume is not attached.
-
-    The node stays out of service. An entry records `step` (the name of the failed repair step) and `reason`.
-    Volumes in `lost` can no longer be attached. They are removed from the record of moving volumes, so that an operator
-    can return the node.
-    """
+    """Escalate before the node serves, because a volume is not attached; `lost` ones are forgotten."""
     draft = _step(context, step, "failed", reason, new=context.instance_id)
     return _escalate(context, reason, draft, lost, fails=False)
 
@@ -189,10 +170,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
 
 def refuse_unmovable(context: StepContext) -> StepResult | None:
-    """Escalate the case if volumes must move, but no adapter can move volumes of the provider's instances.
-
-    Returns the result of the step, or None if the repair may continue.
-    """
+    """Escalate the case if volumes must move, but the provider has no adapter for them."""
     if not context.moves_volumes or not context.lacks_volumes:
         return None
     name = context.rules.config.provider
@@ -204,10 +182,7 @@ def refuse_unmovable(context: StepContext) -> StepResult | None:
 
 
 def waits_for_volumes(context: StepContext) -> bool:
-    """Return whether volumes that must move are still attached to the instance of the node.
-
-    If the volumes cannot be read, the result is True if the node's state records any moving volume.
-    """
+    """Return whether moving volumes are still attached; if unreadable, whether any are recorded."""
     if not context.moves_volumes or context.lacks_volumes:
         return False
     moving = [one.volume_id for one in context.state.moving_volumes]
@@ -220,10 +195,7 @@ def waits_for_volumes(context: StepContext) -> bool:
 
 
 def _held_by_driver(context: StepContext) -> tuple[str, ...]:
-    """Return the volumes that the orchestrator's storage driver has not detached from the node.
-
-    The result is empty if Faultbridge has no adapter for a storage driver of this orchestrator.
-    """
+    """Return the volumes that the orchestrator's storage driver, if known, has not detached."""
     attachments = context.tools.volume_attachments.get(context.rules.config.orchestrator)
     return attachments.remaining(context.member) if attachments else ()
 
@@ -327,11 +299,7 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
-    """Start to attach a volume to an instance, unless this or another instance already uses it.
-
-    Returns two values. The first is why the volume is not attached yet; it is never empty, because attaching takes
-    time. The second is True if another try cannot succeed.
-    """
+    """Start to attach a free volume; return why it is not attached yet, and whether that is final."""
     name = moving.volume_id
     if volume.on(instance_id):
         return f"{name} is not attached to {instance_id} yet", False

@@ -13,14 +13,7 @@ from faultbridge.repair.isolation import confirm_cordon
 
 
 def cordon_again(context: StepContext) -> StepContext:
-    """Cordon the node again, to keep new work off it, and return the context with the changed node.
-
-    The cordon is stored as `requested` before the orchestrator is called. If the execution is lost after that, the
-    sweep uncordons a node in service, and cordons a node out of service.
-
-    Does nothing if the provider repairs the cluster or if the cluster has no orchestrator. Raises Transient if the
-    orchestrator does not confirm the cordon, so that the step is tried again.
-    """
+    """Cordon the node again, after storing the request; raises Transient without a confirmation."""
     if context.rules.config.follows_provider or not context.orchestrator.applicable:
         return context
     if context.state.isolation is not Isolation.REQUESTED:

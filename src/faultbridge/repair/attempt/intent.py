@@ -53,10 +53,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 
 
 def stop_for_update(context: StepContext) -> StepResult | None:
-    """End the attempt if the node's group has an update hold; return None otherwise.
-
-    An attempt that only verifies its node continues.
-    """
+    """End the attempt, unless it only verifies, if the node's group has an update hold."""
     hold = context.rules.config.update_hold(context.state.placement.group, context.now)
     if hold is None or not context.case.repair_action.needs_slot:
         return None
@@ -65,10 +62,7 @@ def stop_for_update(context: StepContext) -> StepResult | None:
 
 
 def stop_if_excluded(context: StepContext) -> StepResult | None:
-    """End the attempt and queue its case again if the node or cluster is excluded from repairs.
-
-    Returns None if it is not excluded, or if the attempt only verifies the node. Update holds are not checked here.
-    """
+    """Requeue the case, unless the attempt only verifies, if the node is excluded from repairs."""
     reason = exclusion(context, context.state)
     if reason is None or not context.case.repair_action.needs_slot:
         return None
@@ -76,10 +70,7 @@ def stop_if_excluded(context: StepContext) -> StepResult | None:
 
 
 def exclusion(context: StepContext, state: NodeState) -> str | None:
-    """Return why the node is excluded from repairs now, or None if it is not excluded.
-
-    Update holds are not considered here; `stop_for_update` checks them.
-    """
+    """Return why the node is excluded from repairs now (update holds apart), or None."""
     config = context.rules.config
     forbidden = permission_order(config)
     return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)
@@ -147,10 +138,7 @@ def commit_intent(
 
 
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
-    """End the attempt if an open incident affects the node; return None otherwise.
-
-    `control` has the cluster's controls if the caller has just read them; with None, this function reads them.
-    """
+    """End the attempt if an open incident affects the node; return None otherwise."""
     incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:
         return None
@@ -159,10 +147,7 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
 
 
 def stop_for_new_incident(context: StepContext) -> StepResult | None:
-    """Update the incidents, and end the attempt if one affects the node; return None otherwise.
-
-    It is called before volumes are detached, because detaching can disturb work on the node.
-    """
+    """Update the incidents, and end the attempt if one affects the node, before volumes are detached."""
     _update_incidents(context)
     return stop_for_incident(context)
 
@@ -279,10 +264,7 @@ def _rule_to_ask(context: StepContext, state: NodeState) -> Rule | None:
 
 
 def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
-    """Record that a step failed, end the attempt, and try the next repair action if one is permitted.
-
-    `failure` is the failure code that is recorded with the reason, such as `TIMEOUT`.
-    """
+    """Record that a step failed, end the attempt, and try the next permitted repair action."""
     attempt = context.attempt
     draft = entry_builder.step(
         context.case,
@@ -362,11 +344,7 @@ def wait_for_incident(
     incidents: IncidentsOfFailure | None = None,
     repair_action: RepairAction | None = None,
 ) -> StepResult | None:
-    """End the failed attempt and let its case wait for the open incident that explains the failure.
-
-    Returns None, and changes nothing, if no open incident explains the failure. With `incidents` None, this function
-    reads the incidents. `repair_action` is the action of the next attempt. With None, it is the action of the case.
-    """
+    """Let the case wait for the open incident that explains the failed attempt; None if there is none."""
     incidents = incidents or incidents_of_failure(context)
     if incidents.open is None:
         return None
@@ -381,10 +359,7 @@ OUTCOMES = {BundleState.KEPT: "kept", BundleState.FAILED: "failed", BundleState.
 
 
 def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
-    """Return the first 4 KB of a verification report as text, and facts for the entry that records it.
-
-    A longer report is stored as an object. The facts then contain its object key.
-    """
+    """Return the first 4 KB of a verification report; a longer report is stored as an object."""
     if len(report) <= MAX_INLINE_BYTES:
         return report.decode(errors="replace"), {}
     object_key = raw_key(key.cluster, now, report)
@@ -393,12 +368,7 @@ def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetim
 
 
 def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
-    """Start to collect the logs of the instance, or check whether they are collected.
-
-    Returns two values: the context with the node as last written, and `waiting` while the logs are being collected. The
-    second value is None if the attempt may continue: the logs are collected, the collection failed, or five minutes
-    have passed.
-    """
+    """Collect the instance's logs; the result is `waiting` until they exist, fail, or five minutes pass."""
     instance_id = context.instance_id
     if EVIDENCE_NAME in context.attempt.steps or instance_id is None:
         return context, None

@@ -25,10 +25,7 @@ MAX_PROBE_DOUBLINGS = 16
 
 
 def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
-    """Return the live case of a node, and its attempt. Raises AttemptSuperseded if either is missing.
-
-    A case is live until it is resolved or expires.
-    """
+    """Return the live case of a node and its attempt, else raise AttemptSuperseded."""
     case = state.live_case
     if case is None or case.attempt is None:
         raise AttemptSuperseded
@@ -40,11 +37,7 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the node's current attempt, and compute the node's next timer.
-
-    The timer is the time at which the sweep, which runs every minute, must check the node. `marks`, if given, replaces
-    `Case.marks`.
-    """
+    """Change fields of the node's current attempt (and `Case.marks`), and compute its next timer."""
     case, attempt = live_attempt(state)
     changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)
     return replace(state, case=changed, due_at=due_at(state, case=changed))
@@ -53,11 +46,7 @@ def update_attempt(
 def start_or_resume_step(
     state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
 ) -> NodeState:
-    """Start a step, or resume the step if the attempt is already in it.
-
-    A started step gets a deadline after `timeout`; a resumed step keeps its deadline. `token` is the Step Functions
-    task token of this call. A resumed step keeps its stored token if `token` is None.
-    """
+    """Start a step, with a deadline after `timeout`, or resume it with its old deadline."""
     _, attempt = live_attempt(state)
     if attempt.step == step:
         return update_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
@@ -74,10 +63,7 @@ def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeSta
 
 
 def probe_time(tries: int, deadline: datetime | None, now: datetime, first: timedelta) -> datetime:
-    """Return when a step is probed next: not later than its deadline, unless the deadline has passed.
-
-    The interval is `first` before the first probe. It doubles with each try, up to `MAX_PROBE_INTERVAL`.
-    """
+    """Return when a step is probed next: doubling intervals, but not later than a coming deadline."""
     at = now + min(first * (1 << min(tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
     return min(at, deadline) if deadline is not None and deadline > now else at
 

@@ -162,10 +162,7 @@ def _requeue(state: NodeState, now: datetime) -> Transition:
 
 
 def _start_next_attempt(state: NodeState, now: datetime) -> Transition:
-    """Start a new attempt at the step where the execution of the earlier attempt was lost.
-
-    The intent, which is the point of no return, and all recorded outcomes are kept.
-    """
+    """Start a new attempt at the lost step; the intent and all recorded outcomes are kept."""
     case, attempt = live_attempt(state)
     number = case.attempts + 1
     reason = f"execution {case.execution} was lost; attempt {number} continues at the same step"
@@ -198,10 +195,7 @@ def _log(state: NodeState, case: Case, decision: str, reason: str) -> None:
 
 
 def release_leaked_slots(table: Table, cluster: str) -> tuple[str, ...]:
-    """Release the repair slots of a cluster whose case is not in repair, and return the ids of these cases.
-
-    Releases nothing if another writer changed the cluster's controls since they were read.
-    """
+    """Release slots whose case is not in repair, unless another writer changed them; return the cases."""
     control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
     case_keys = {keys.case(case): case for case in control.holders}
     cases = table.get_many(case_keys) if case_keys else {}

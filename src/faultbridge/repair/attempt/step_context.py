@@ -80,10 +80,7 @@ def without_incidents(_cluster: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepTools:
-    """The interfaces that steps use. A cluster selects its adapters, such as the provider, by name.
-
-    `update_incidents` opens the incidents of a cluster for faults that are recorded but not yet correlated.
-    """
+    """The interfaces that steps use; a cluster selects its adapters, such as the provider, by name."""
 
     table: Table
     clock: Clock
@@ -104,11 +101,7 @@ class StepTools:
     update_incidents: Callable[[str], object] = without_incidents
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the adapters that access a cluster's instances.
-
-        A cluster with its own IAM role or its own HyperPod cluster has adapters of its own. All other clusters share
-        the adapters for the account of the installation.
-        """
+        """Return a cluster's own adapters if it has a role or HyperPod cluster, else the shared ones."""
         shared = config.provider_role is None and config.hyperpod_cluster is None
         return self if shared else self.compute_of_cluster(config)
 
@@ -309,10 +302,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def stop_if_canceled(self) -> StepResult | None:
-        """End the attempt if its case is canceled; the next attempt only verifies the node.
-
-        Returns None if the case is not canceled, or if this attempt already only verifies the node.
-        """
+        """End the attempt of a canceled case, unless it only verifies; the next one only verifies."""
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
         return self.requeue(

@@ -25,10 +25,7 @@ def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One call of one step for one attempt.
-
-    `error` is the error that the state machine or the step runner caught. Only the step that records failures uses it.
-    """
+    """One call of one step for one attempt; `error` is what the state machine or the runner caught."""
 
     step: str
     key: NodeKey

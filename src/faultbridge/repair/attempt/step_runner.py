@@ -48,10 +48,7 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The function of a step, the function that runs after its deadline, and the time until the deadline.
-
-    A step without `on_timeout` never waits.
-    """
+    """A step's function, its function after the deadline (None: it never waits), and the deadline."""
 
     run: Callable[[StepContext], StepResult]
     on_timeout: Callable[[StepContext, str], StepResult] | None = None

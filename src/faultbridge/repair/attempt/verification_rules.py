@@ -21,10 +21,7 @@ _SEPARATOR = "; "
 
 
 def joined_findings(findings: Sequence[str]) -> str:
-    """Return the findings of a verification as one text, cut to about `MAX_FINDINGS_LENGTH` characters.
-
-    The first finding is cut if it is too long. Further findings that do not fit are only counted.
-    """
+    """Return findings as one text of about `MAX_FINDINGS_LENGTH`; those that do not fit are counted."""
     shown = [finding[:MAX_FINDINGS_LENGTH] for finding in findings[:1]]
     room = MAX_FINDINGS_LENGTH - sum(map(len, shown))
     for finding in findings[1:]:
@@ -60,11 +57,7 @@ def watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether reports from before the verification may be about an earlier instance or boot.
-
-    The result is True if the current boot was first seen after the case was opened, or if the repair action of the case
-    is a replacement. It is also True for a never verified instance that replaced another instance.
-    """
+    """Return whether reports from before the verification may be about an earlier instance or boot."""
     incarnation = state.incarnation
     attached = incarnation is not None and (
         incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)
@@ -100,11 +93,7 @@ def _level_for_faults(context: StepContext) -> int | None:
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the active conditions of severity `error` or worse that were last observed after `since`.
-
-    If the action replaces the instance, conditions are compared with the start of the current instance instead of
-    `since`. Without a time to compare with, the list is empty.
-    """
+    """List active conditions from `error` on that were observed since the start of the verification."""
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since
     return [

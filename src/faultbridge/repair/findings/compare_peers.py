@@ -55,11 +55,7 @@ def fault_code(detector: str) -> str:
 
 
 def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
-    """Return the names of the detectors whose findings become faults.
-
-    At least 10 findings of such a detector are marked, and at least `bar` percent of the marked findings are right.
-    `bar` is the minimum precision of the policy. If it is None, the result is empty.
-    """
+    """Return the detectors precise enough to act: at least 10 marks, `bar` percent of them right."""
     if bar is None:
         return frozenset()
     known = tuple(findings)
@@ -120,11 +116,7 @@ class Total:
 def read_totals(
     table: Table, states: Iterable[NodeState], detectors: Iterable[Detector], now: datetime
 ) -> Iterator[Total]:
-    """Yield the counter sums of the nodes in service, for each detector.
-
-    A node is left out for a detector if the table stores none of the detector's counters for the current instance of
-    the node, or if these counters were reported too long ago.
-    """
+    """Yield each detector's fresh counter sums of each serving node's current instance."""
     serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
     by_source: dict[str, list[Detector]] = {}
     for detector in detectors:
@@ -192,20 +184,14 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class ComparePeers:
-    """Compares the counters of a cluster's nodes with those of their peers, and opens and ends findings.
-
-    Each cluster is compared at most once an hour. Only nodes in service with recent counters are compared.
-    """
+    """Compares a cluster's nodes with their peers, and opens and ends findings."""
 
     append: Append
     rulebook: Rulebook
     detectors: Sequence[Detector]
 
     def compare(self, cluster: str) -> int:
-        """Compare the nodes of a cluster, and return the number of findings opened.
-
-        Returns 0 without a comparison if the previous comparison is less than an hour old.
-        """
+        """Compare the nodes at most once an hour, and return the number of findings opened."""
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -240,10 +226,7 @@ class ComparePeers:
         return True
 
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open, end and mark the findings of a cluster; return how many were opened.
-
-        A finding without a mark is marked as right if the case of its node proves the finding right (`_proves`).
-        """
+        """Open, end and mark as proved the findings of a cluster; return how many were opened."""
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
         live = {(one.node, one.detector): one for one in known if one.ended_at is None}
@@ -308,11 +291,7 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return a transition that stores a finding and an entry, and may start or end a fault of the node.
-
-        `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends the fault;
-        it is empty if no fault starts or ends.
-        """
+        """Return a transition that stores a finding and its note, and starts or ends its fault."""
         if not arrivals:
             return Transition(state, (note,), (written,))
         observed = observe(state, arrivals, rules=rules, catalog=self.rulebook.catalog(), now=now)
@@ -322,11 +301,7 @@ class ComparePeers:
 def _compare(
     detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
 ) -> Comparisons:
-    """Compare the nodes of each group by each detector; return the results by node and detector.
-
-    `before` has the counters of the previous comparison. `baseline.streak` of a result counts the comparisons in a row
-    in which the node was an outlier.
-    """
+    """Compare the nodes of each group; `baseline.streak` counts the comparisons as an outlier in a row."""
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
         own = [one for one in totals if one.detector == detector.name]

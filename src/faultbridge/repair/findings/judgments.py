@@ -46,10 +46,7 @@ class Judgments:
         return stored.read_finding(row) if row is not None else None
 
     def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
-        """Record whether an operator judges a finding right or wrong, and return the marked finding.
-
-        The new mark replaces an earlier mark. Raises Rejected `unknown_finding` for an unknown id.
-        """
+        """Record whether an operator judges a finding right or wrong; the last mark counts."""
         known = self.show(finding)
         marked = replace(known, mark=mark, marked_by=operator, reason=reason)
 
@@ -67,11 +64,7 @@ class Judgments:
         return marked
 
     def mark_proved(self, finding: Finding, case_id: str) -> None:
-        """Mark a finding as right, because a case proves it; the mark names the case instead of an operator.
-
-        A finding that already has a mark keeps it. If an operator marks the finding at the same time, the operator's
-        mark stays.
-        """
+        """Mark a finding as right, because a case proves it, unless it has or gets another mark."""
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None
         if row is None or found is None or found.mark is not None:

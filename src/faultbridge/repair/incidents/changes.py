@@ -27,11 +27,7 @@ from faultbridge.repair.controls import ControlChange, Controls, control_draft
 
 
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
-    """Draft the entries of one change of an incident, at the time `at`, for the cluster's stream.
-
-    If the incident starts or stops delaying repairs, a second entry records this. `waiting` is the number of cases that
-    wait for the incident.
-    """
+    """Draft the entries of an incident's change, and of the hold that starts or ends with it."""
     entry = Draft(EntryType.CLUSTER_INCIDENT, at, _data(change, at, waiting), subject=change.after.id)
     held_before = change.before is not None and change.before.status.holds
     if held_before is change.after.status.holds:
@@ -68,11 +64,7 @@ def _cause(incident: Incident) -> str:
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
-    """Return the durations of an incident's phases in milliseconds, by phase.
-
-    In the phase `open`, the incident delays repairs. The phase `expired` follows only if the incident reached its
-    maximum age before it was closed.
-    """
+    """Return the milliseconds in which the incident held repairs and, after its maximum age, did not."""
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}
     if incident.expired_at is not None:
@@ -137,11 +129,7 @@ class IncidentChanges:
         affected: Iterable[AffectedNode] | None = None,
         verify_deadline: timedelta = timedelta(),
     ) -> tuple[IncidentChange, ...]:
-        """Commit at most `MAX_CHANGES` of the changes that `decide` returns, and return the committed changes.
-
-        `waiting` counts the cases that wait for an incident. With `affected`, the faults of unhealthy nodes, a change
-        also removes holds that are not used any more (`_is_used`). Raises Conflict after 20 conflicts.
-        """
+        """Commit at most `MAX_CHANGES` changes of `decide`; with `affected`, drop holds that are not used."""
         committed: tuple[IncidentChange, ...] = ()
 
         def revise(control: Control, now: datetime) -> ControlChange:

@@ -64,11 +64,7 @@ class Intake:
     last_arrival: datetime | None = None
 
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes of a cluster that count as silent because the intake has failed.
-
-        While the intake works, the result is empty. After the intake has failed, the result contains the nodes of the
-        cluster with overdue heartbeats. If no node of the cluster has overdue heartbeats, the result is `all_nodes`.
-        """
+        """Return the cluster's overdue nodes, else all nodes, if the intake has failed; none if it works."""
         if not self.failed:
             return ()
         return tuple(key.node for key in self.overdue if key.cluster == cluster) or tuple(all_nodes)
@@ -161,10 +157,7 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
-    """Return, by node, the ids of incidents that may explain a failed repair attempt of the node.
-
-    Only nodes whose case waits for a repair after a failed attempt are considered.
-    """
+    """Return, by node, the incident that may explain why a repair of the node failed."""
     repeated = [row for row in rows if row.get("repeated")]
     found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
     return {node: incident for node, incident in found.items() if incident is not None}
@@ -180,10 +173,7 @@ def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
-    """Return the number of nodes of each failure domain, without retired nodes.
-
-    The failure domain of the intake, which is the path of all records, contains each of these nodes.
-    """
+    """Return the number of nodes of each failure domain; the intake's domain has all nodes."""
     sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}
@@ -202,11 +192,7 @@ class Correlate:
     def update_incidents(
         self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
     ) -> tuple[IncidentChange, ...]:
-        """Update the incidents and waiting cases of one cluster, and return the changes of incidents.
-
-        `cause` is the id of the event that triggered the update. If it is None, the cause is the latest status change
-        of an unhealthy node. `intake` states whether records arrive from the nodes; it is None if this is unknown.
-        """
+        """Update the incidents and waiting cases of a cluster, and return the changes of incidents."""
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)
         now = self.changes.controls.clock.now()
@@ -249,11 +235,7 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Make cases wait for the open incidents that affect their node, and release the other waiting cases.
-
-        Then escalate or verify the cases that await an incident but belong to no open incident. `rows` are the index
-        rows of the unhealthy nodes, as read at `now`. If a run is interrupted, the next run does the rest.
-        """
+        """Make cases wait for open incidents, release the others, and escalate those without an incident."""
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:
             incidents = {incident.id: incident for incident in self.changes.read(control)}

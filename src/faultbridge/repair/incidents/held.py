@@ -34,10 +34,7 @@ MAX_CASES = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Makes cases wait for an incident (`absorbed`), releases them, and escalates unexplained cases.
-
-    The cause of an entry about the start or the end of a wait is the latest event of the incident.
-    """
+    """Makes cases wait for an incident, whose latest event is the cause of their entries."""
 
     table: Table
     append: Append

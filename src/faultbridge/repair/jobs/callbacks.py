@@ -30,21 +30,13 @@ LEASE = timedelta(seconds=55)
 
 @dataclass(frozen=True, slots=True)
 class DeliverCallbacks:
-    """Delivers the waiting callbacks of a cluster, in the order in which its jobs became resumable.
-
-    A callback is a notification that a job may resume. It can be delivered more than once, always with the same event.
-    Its result is recorded once, also if the delivery failed or was refused. A job that has started again has no waiting
-    callbacks.
-    """
+    """Notifies receivers that jobs may resume: at least once, always with the same event."""
 
     jobs: Jobs
     callbacks: Mapping[str, JobCallback]
 
     def has_waiting(self, cluster: str) -> bool:
-        """Return whether any job of a cluster has callbacks that are not delivered yet.
-
-        This reads the index rows of the followed jobs, which a sweep has usually cached.
-        """
+        """Return whether any followed job of a cluster has callbacks to deliver."""
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
     def deliver(self, cluster: str, until: datetime | None = None) -> None:
@@ -82,10 +74,7 @@ class DeliverCallbacks:
         return True
 
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
-        """Deliver one callback and record its result. Returns False if it must be tried again.
-
-        Until six hours after the job became resumable, a retriable failure is not recorded but tried again.
-        """
+        """Deliver one callback and record its result; False if it must be tried again within six hours."""
         notice = self._notice(job, config)
         result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
         is_late = self.jobs.clock.now() >= (job.resumable_at or job.started_at) + RETRY_FOR
@@ -111,10 +100,7 @@ class DeliverCallbacks:
         return None
 
     def _notice(self, job: Job, config: ClusterConfig) -> JobNotice | None:
-        """Return the notice for a callback: the event that was published when the job became resumable.
-
-        Returns None if the table no longer contains the entry of this event, or the item that refers to the entry.
-        """
+        """Return the published event of the job's change `resumable`, or None if it is no longer stored."""
         partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
         links = query_all(self.jobs.table, partition, prefix=f"{at}#")
         entries = self.jobs.table.get_many([Key(str(row["entry_pk"]), str(row["entry_sk"])) for row in links])

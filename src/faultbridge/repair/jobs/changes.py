@@ -35,10 +35,7 @@ class Impact:
 
     @property
     def is_of_node(self) -> bool:
-        """Return whether the severity of the condition is at least `error`.
-
-        The job may then resume only when the node is usable again or retired.
-        """
+        """Return whether the job may resume only after the node is usable again or retired."""
         return self.condition.severity.rank >= Severity.ERROR.rank
 
     @property
@@ -55,10 +52,7 @@ def hit_since(key: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class RankMove:
-    """The ranks that must move to another instance, because their node was replaced or retired.
-
-    `ranks` is None if they are unknown or their text is too long. `to_instance_id` is None if the node was retired.
-    """
+    """The ranks (None: unknown) that move from a replaced or retired node to another instance."""
 
     node: str
     ranks: str | None
@@ -68,11 +62,7 @@ class RankMove:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
-
-    `cause` is an event id: the last status change of the affected node whose case was closed last. `moves` has one item
-    for each replaced or retired node. The ranks of other nodes keep their node and instance.
-    """
+    """Why a job may resume, with the event that allowed it and the ranks that must move."""
 
     returned: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -90,10 +80,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class CallbackResult:
-    """The result of one callback, which is a notification that a job may resume.
-
-    `cause` is the id of the event that the callback delivers, or None if the event is no longer in the table.
-    """
+    """The result of a callback, and the event that it delivered, if it still exists."""
 
     name: str
     delivered: bool
@@ -102,11 +89,7 @@ class CallbackResult:
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """A change of a job that is recorded as an entry: its name and reason.
-
-    `impact` is set if a fault affects the job, `resume` if the job may resume, and `callback` if the result of a
-    callback is recorded. All other changes have only a name and a reason.
-    """
+    """A recorded change of a job: name, reason, and what belongs to an impact, a resume or a callback."""
 
     name: str
     reason: str
@@ -167,11 +150,7 @@ MakeEntry = Callable[[Job, datetime], JobEntry]
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Reads and changes stored jobs.
-
-    `change`, `describe` and `write` read the job, compute its next state and store it. After a conflict with another
-    writer, they repeat all three steps. `store` does not repeat them.
-    """
+    """Reads and changes stored jobs; after a conflict, all but `store` compute the change again."""
 
     table: Table
     clock: Clock
@@ -182,20 +161,11 @@ class JobWriter:
         return find_job(self.table, cluster, job_id)
 
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
-        """Apply an update to a job, and record the change as an entry of type `Job Change`.
-
-        `update` gets the stored job (None if its start was not recorded) and the current time. It returns the changed
-        job, or None if nothing is to be written. The result of `change` is the job as stored. Raises Rejected
-        `unknown_job` if the job's start was not recorded and `update` returns None.
-        """
+        """Apply an update to a job, and record it as an entry of type `Job Change`; see `write`."""
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 
     def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
-        """Store descriptive fields of a running job, such as its name or ranks, without an entry.
-
-        `described` is a function that adds these fields to a job. A job that has ended is not changed. The result is
-        the job as stored.
-        """
+        """Store descriptive fields of a running job, such as its name or ranks, without an entry."""
 
         def read_and_store() -> Job:
             before = self.find(job.cluster, job.id)
@@ -215,15 +185,7 @@ class JobWriter:
         return after
 
     def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
-        """Apply an update to a job and record it with an entry. Returns the job as stored.
-
-        - `update` gets the stored job, or None if the job's start was not recorded, and the current time. It returns
-          the changed job, or None if nothing is to be written.
-        - `entry` returns the entry for the changed job.
-        - After a conflict with another writer, both are called again.
-
-        Raises Rejected `unknown_job` if the job's start was not recorded and `update` returns None.
-        """
+        """Apply `update` (None writes nothing), record `entry`, and return the job; raises `unknown_job`."""
 
         def read_and_write() -> Job:
             before, now = self.find(cluster, job_id), truncate(self.clock.now())

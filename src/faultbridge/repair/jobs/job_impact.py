@@ -30,10 +30,7 @@ class JobImpact:
     jobs: Jobs
 
     def record(self, key: NodeKey) -> tuple[str, ...]:
-        """Record the harmful conditions of a node once on each of its followed jobs.
-
-        Returns the ids of the followed jobs on the node; empty if the node has no harmful condition.
-        """
+        """Record the harmful conditions of a node once on each followed job; return the jobs."""
         state = self.jobs.append.read(key)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
@@ -44,10 +41,7 @@ class JobImpact:
         return affected
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
-        """Return those of the given nodes on which a followed job runs, or ran before it ended.
-
-        One query reads the followed jobs of the cluster.
-        """
+        """Return those of the given nodes on which a followed job runs, or ran before it ended."""
         busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 

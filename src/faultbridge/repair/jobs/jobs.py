@@ -39,10 +39,7 @@ NODES_PER_TRANSACTION = 24
 
 
 def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
-    """Return the ids of a node's jobs after `job` started or ended.
-
-    A node has at most 16 ids. The id of a further job is not added.
-    """
+    """Return the ids of a node's jobs, at most 16, after `job` started or ended."""
     if not job.runs or state.key.node not in job.nodes:
         return tuple(one for one in state.jobs if one != job.id)
     return state.jobs if job.id in state.jobs else (*state.jobs, job.id)[:MAX_JOBS_OF_NODE]
@@ -52,12 +49,7 @@ MAX_NODES = 5000
 
 
 def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the node name for each name that a scheduler gave for a node.
-
-    A given name is the node name, another alias or an instance id. The result maps given names to node names. Raises
-    Rejected `unknown_cluster`, `unknown_node` for a name without a node in the cluster, and `bad_nodes` if there are no
-    names or more than 5,000.
-    """
+    """Return the node of each name that a scheduler gave; raises `unknown_node` and `bad_nodes`."""
     cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:
         raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
@@ -74,12 +66,7 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
 
 
 def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """Return the ranks of each node as text, such as `0-7`.
-
-    `names` maps each name that a scheduler gave for a node to the name of the node. `ranks` maps the given names to
-    ranks. Raises Rejected `bad_ranks` if a rank is malformed or given twice, if a name is no node of the job, or if
-    there are too many ranks.
-    """
+    """Return the ranks of each node as text, such as `0-7`; raises Rejected `bad_ranks`."""
     try:
         listed = [(names[name], rank) for name, text in ranks.items() for rank in ranks_of(text)]
     except KeyError as error:
@@ -106,11 +93,7 @@ END_NOT_OBSERVED = "the job started again; its end was not observed"
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing.
-
-    With `marks_nodes`, a start or end also updates the ids of jobs in the states of the nodes. Otherwise the sweep does
-    this within a minute.
-    """
+    """Records jobs, each fact once; without `marks_nodes`, the sweep stores the ids in the nodes."""
 
     append: Append
     marks_nodes: bool = True
@@ -232,10 +215,7 @@ class Jobs:
             self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
 
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
-        """Record the change `resumable` of an ended job, unless it is recorded or the job has started again.
-
-        `callbacks` names the notifications to deliver. Returns the job as stored.
-        """
+        """Record that an ended job may resume, unless this is recorded or the job has started again."""
 
         def update(before: Job | None, now: datetime) -> Job | None:
             if before is None or not before.may_resume:
@@ -250,11 +230,7 @@ class Jobs:
         return self.mark_nodes(job.cluster, job.id) or job
 
     def mark_nodes(self, cluster: str, job_id: str) -> Job | None:
-        """Store the id of a running job in the states of its nodes, or remove the id after the job's end.
-
-        Only nodes that are not updated yet are changed. Returns the job as stored afterwards, or None for an unknown
-        job. After 20 conflicts with other writers, the next sweep continues.
-        """
+        """Store a job's id in its nodes, or remove it after the end; the sweep continues after conflicts."""
         marked, version, job = set[str](), None, self.find(cluster, job_id)
         for _ in range(MAX_TRIES):
             if job is None or not job.to_mark:
@@ -290,10 +266,7 @@ class Jobs:
             self.append.commit([unchanged, *writes])
 
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
-        """Return the followed jobs of a cluster: those that run, and those that ended recently.
-
-        The jobs are read from their index rows, which a sweep has usually cached.
-        """
+        """Return the index rows of the followed jobs: those that run or ended recently."""
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))
 
@@ -303,10 +276,7 @@ class Jobs:
         return tuple(map(read_job, found.values()))
 
     def stop_following(self, cluster: str, followed: FollowedJob) -> None:
-        """Delete the index row of an ended job, so that the sweep no longer reads the job.
-
-        If the job has changed since `followed` was read, the row is kept.
-        """
+        """Delete the index row of an ended job, unless the job has changed since it was read."""
         try:
             self.table.write(jobs.unfollow(cluster, followed))
         except Conflict as conflict:
@@ -322,11 +292,7 @@ class Jobs:
 
 
 def _new_run(before: Job | None, started: Job) -> Job:
-    """Return a job at the start of a new run.
-
-    `before` is the job as stored, or None. The version of the stored job is kept, and so are the nodes whose states
-    still need an update.
-    """
+    """Return a job at the start of a new run, with the version and the unmarked nodes of the stored job."""
     if before is None:
         return replace(started, to_mark=started.nodes)
     return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))

@@ -91,10 +91,7 @@ class JobProgress:
         self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
 
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
-        """Record that the loss becomes abnormal, or normal again; return the job.
-
-        Only the loss of a new training step can end the alarm about an abnormal loss.
-        """
+        """Record that the loss becomes abnormal or, at a new step, normal again; return the job."""
         alarm = loss_alarm(progress.losses, loss, job.alarm)
         if alarm == job.alarm or (alarm is None and not advanced):
             return job

@@ -37,11 +37,7 @@ Read = Callable[[Any], Any]
 
 
 def record_report(jobs: Jobs, cluster: str, report: Mapping[str, Any]) -> Job:
-    """Validate and record a report; return the job.
-
-    `jobs` determines when the states of the nodes get the id of a started job: at once, or by the next sweep. Raises
-    Rejected `bad_report` for an invalid report, and the errors of `_record`.
-    """
+    """Validate and record a report, and return the job; raises Rejected `bad_report`."""
     return _record(jobs, cluster, read_report(report))
 
 
@@ -79,13 +75,7 @@ def record_report_record(jobs: Jobs, record: RawRecord) -> Outcome:
 def _record(
     jobs: Jobs, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
 ) -> Job:
-    """Record the fields of a valid report, and return the job.
-
-    `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
-    observes the job itself. If such a sender reports a start with a later `at` than that of the running job, the
-    running job is first recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the
-    future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
-    """
+    """Record a valid report; a sender that is `watched` also ends the run before a later start."""
     fields = dict(report)
     change, job_id = fields.pop("change"), fields.pop("job_id")
     if change == "heartbeat":

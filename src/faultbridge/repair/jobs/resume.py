@@ -55,10 +55,7 @@ def record_resumable_jobs(jobs: Jobs, cluster: str) -> None:
 
 
 def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
-    """Return why a job may resume: which affected nodes returned, were replaced or were retired.
-
-    Returns None if the job has no affected nodes, or if one of them is not usable yet.
-    """
+    """Return why a job may resume, or None while an affected node is not usable."""
     found = {state.key.node: state for state in states}
     if not job.affected or any(_holds_back(found[node]) for node in job.affected):
         return None

@@ -19,10 +19,7 @@ MAX_TEXT = 256
 
 
 def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
-    """Record the verdict in a document of `faultbridge explain`, and return the job.
-
-    Recording the same verdict again changes nothing. Raises Rejected `unknown_job` if the job's start was not recorded.
-    """
+    """Record the verdict in a document of `faultbridge explain`, once, and return the job."""
     verdict = JobVerdict(
         document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
     )
@@ -39,10 +36,7 @@ def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mappi
 
 
 def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `data` of the entry that records a verdict.
-
-    It refers to log lines by file and line number, because their text may contain secrets. Long lists are cut.
-    """
+    """Return the entry's data; log lines are named by number, because they may contain secrets."""
     hardware, causes = document["hardware"], document["causes"] if document["mechanism"] else ()
     points = [*causes[0]["for"], *causes[0]["against"]] if causes else []
     return {

@@ -31,10 +31,7 @@ def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None)
 
 
 def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
-    """Yield the writes of a new node's aliases: its names and its instance id.
-
-    If an open alias leads to another node, Rejected `alias_taken` is raised.
-    """
+    """Yield the writes of a new node's aliases; raises `alias_taken` if one leads to another node."""
     wanted = {keys.alias(*alias): (alias, row) for alias, row in rows}
     found = table.get_many(wanted)
     for alias_key, (alias, row) in wanted.items():
@@ -68,10 +65,7 @@ class AliasChange:
 
     @property
     def closed(self) -> tuple[Alias, ...]:
-        """Return the aliases that the change closes.
-
-        They are the id of the former instance, if there is one, and the names in `removed` that are not in `added`.
-        """
+        """Return the former instance's id, if any, and the removed names that are not added again."""
         named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
 
@@ -80,20 +74,13 @@ class AliasChange:
 
 
 def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
-    """Return the names that have the form of a node name and are not the node's own name.
-
-    If there are more than MAX_NAMES such names, only the last MAX_NAMES in the given order are returned.
-    """
+    """Return the last MAX_NAMES names that are valid and not the node's own name."""
     usable = dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name))
     return tuple(usable)[-MAX_NAMES:]
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
-    """Yield the writes of an alias change.
-
-    A name that belongs to another node stays with that node. If the instance backs another node, Rejected `alias_taken`
-    is raised.
-    """
+    """Yield the writes of an alias change; raises `alias_taken` if the instance backs another node."""
     changed = {keys.alias(*alias): alias for alias in (*change.opened, *change.closed)}
     found = table.get_many(changed)
     yield from _opening_writes(change, found, _other_owners(table, change.key, found), now)
@@ -132,11 +119,7 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether the node `key` may take the alias that is stored in `row`.
-
-    The result is True if the alias already leads to this node, if the alias is closed, or if the instance that
-    `row` names does not back the node to which the alias leads.
-    """
+    """Return whether an alias leads to this node, is closed, or names an instance its node has lost."""
     if row.key == key or row.valid_to is not None:
         return True
     incarnation = owners[row.key].incarnation

@@ -249,10 +249,7 @@ def _text_of(at: datetime | None) -> str | None:
 
 
 def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as JSON: a GPU card that had repeated faults in one slot of a host.
-
-    `favors` is the more likely cause of the faults, `card` or `slot`, or `undetermined`.
-    """
+    """Return a repeat offender as JSON; `favors` is the likelier cause: card, slot or undetermined."""
     return {
         "device": offender.name,
         "instance_id": offender.place.host,
@@ -266,10 +263,7 @@ def offender_document(offender: Offender) -> Document:
 
 
 def finding_document(finding: Finding) -> Document:
-    """Return a gray failure finding as a JSON document.
-
-    `score` is how far the `value` of the node is above the `median` of its group, in robust standard deviations.
-    """
+    """Return a finding as JSON; `score` is in robust standard deviations above the median."""
     return {
         "finding_id": finding.id,
         "cluster": finding.cluster,
@@ -288,10 +282,6 @@ def finding_document(finding: Finding) -> Document:
 
 
 def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
-    """Return a node as a JSON document with the field `no_repair`.
-
-    The field states why no repair starts and what would change that. It is None if the node has no active condition,
-    has a live case, or is not in service.
-    """
+    """Return a node as JSON with `no_repair`: why no repair starts, and what would change that."""
     found = no_repair(state, config, now)
     return {**node_document(state), "no_repair": asdict(found) if found else None}

@@ -22,11 +22,7 @@ from faultbridge.record.queries import query_all
 
 @dataclass(frozen=True, slots=True)
 class GpuFigure:
-    """The number of GPUs of a cluster, how many are in service, and the GPU time that repairs cost.
-
-    `lost_ms` is the GPU time that repairs cost, in milliseconds of one GPU. `unknown_nodes` counts the nodes whose
-    number of GPUs is unknown. The GPUs of these nodes are not counted in `gpus` and `in_service`.
-    """
+    """A cluster's GPUs, those in service, nodes with unknown GPUs, and the GPU milliseconds lost."""
 
     gpus: int
     in_service: int
@@ -42,11 +38,7 @@ class GpuFigure:
 def gpu_figure(
     nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
 ) -> GpuFigure:
-    """Return the numbers of GPUs of these nodes, and the GPU time that cases cost after `since`.
-
-    Retired nodes are left out. `types` maps each instance type to its number of GPUs. The time of a case counts only if
-    an attempt started and the node's number of GPUs is known.
-    """
+    """Return the GPUs of nodes that are not retired, and the GPU time that cases cost after `since`."""
     counted = [(state, _gpus(state, types)) for state in nodes if state.status is not NodeStatus.RETIRED]
     lost = 0
     for case in cases:

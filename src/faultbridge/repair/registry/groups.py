@@ -19,20 +19,13 @@ from faultbridge.record.queries import query_all
 
 @dataclass(frozen=True, slots=True)
 class KnownGroups:
-    """Stores when an inventory sync first read each group of each cluster.
-
-    Group names are unique only within a HyperPod cluster, or within an account and region, so groups of several
-    clusters may have the same name.
-    """
+    """Stores when a sync first read each group of each cluster; names may repeat across clusters."""
 
     table: Table
     clock: Clock
 
     def known_since(self, cluster: str, groups: Collection[str]) -> Mapping[str, datetime]:
-        """Return when an inventory sync first read each of these groups.
-
-        A group that was never read before is not in the result. The current time is stored for it.
-        """
+        """Return when a sync first read each group, and store the current time for new groups."""
         wanted = {_known_group(cluster, group): group for group in groups}
         stored = self.table.get_many(wanted) if wanted else {}
         now = self.clock.now()
@@ -42,10 +35,7 @@ class KnownGroups:
         return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
 
     def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
-        """Return, for each group name, the registered clusters in which a sync has read a group of this name.
-
-        If `groups` is empty, the result is empty and nothing is read from the table.
-        """
+        """Return, by group name, the registered clusters in which a sync has read such a group."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
         wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}
         found: dict[str, set[str]] = {group: set() for group in groups}
@@ -61,11 +51,7 @@ def _known_group(cluster: str, group: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of a provider: the roster rows of its nodes, and its members (instances).
-
-    The roster has one row per node. `unassigned` are the serving members without a node. `known_since` is when an
-    inventory sync first read the group, or None if the current sync reads it for the first time.
-    """
+    """One group of a provider: its roster rows, its members, and serving members without a node."""
 
     name: str
     known_since: datetime | None
@@ -84,11 +70,7 @@ class Group:
         return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
 
     def is_joined_by(self, instance: Instance) -> bool:
-        """Return whether an instance was launched after the group was first read.
-
-        A launch in the second of the first read counts too. Such an instance counts as new: it has run no jobs. The
-        result is False if one of the times is unknown.
-        """
+        """Return whether an instance was launched after the first read of the group, so it ran no jobs."""
         launched, known_since = instance.launched_at, self.known_since
         # Launch times are whole seconds.
         return bool(launched and known_since and launched >= known_since.replace(microsecond=0))
@@ -106,10 +88,7 @@ def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -
 
 
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Return a node without a serving instance, in the form that `pair` needs to assign an instance.
-
-    `row` is the node's roster row. `gone` has the ids of instances that `Inventory.gone` returned.
-    """
+    """Return a node without a serving instance, in the form that `pair` needs."""
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

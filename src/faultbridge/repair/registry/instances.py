@@ -50,11 +50,7 @@ class SyncResult:
 
 
 def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
-    """Combine the descriptions of one instance by its provider and its orchestrator.
-
-    The provider's failure domains override the orchestrator's. If `orchestrator` is given, the opt-out is taken from
-    it.
-    """
+    """Combine two descriptions: the provider's domains override, the orchestrator's opt-out counts."""
     if orchestrator is None:
         return provider
     return replace(

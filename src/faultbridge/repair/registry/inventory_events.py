@@ -41,11 +41,7 @@ class EventOrigin:
         return named and self.may_be(config)
 
     def may_be(self, config: ClusterConfig) -> bool:
-        """Return whether the event may be about this registered cluster.
-
-        Returns False only if the event names another HyperPod cluster or another AWS account. The account of a
-        registered cluster is known only if its registration has a provider role.
-        """
+        """Return whether the event names no other HyperPod cluster and no other AWS account."""
         registered = config.hyperpod_cluster
         named = self.hyperpod_arn if registered and registered.startswith(ARN) else self.hyperpod_cluster
         other_cluster = bool(registered and named) and registered != named
@@ -87,21 +83,14 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Starts inventory syncs after a batch of provider events.
-
-    A batch starts at most one sync for each cluster. The sync covers the groups that the events name, and the groups of
-    the nodes whose instances the events name. `read_failure` returns the failed launch that an event reports, or None.
-    """
+    """Starts at most one sync of each cluster after a batch of provider events."""
 
     table: Table
     sync: SyncInventory
     read_failure: ReadFailure = lambda _event: None
 
     def sync_named_groups(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
-        """Synchronize the groups that these events name; return the result for each cluster with such a group.
-
-        Unregistered instances and groups are ignored.
-        """
+        """Sync the groups that events name, or whose instances they name; return the results."""
         events = tuple(events)
         failures = [(origin_of(event), failure) for event in events if (failure := self.read_failure(event))]
         origins: defaultdict[str, set[EventOrigin]] = defaultdict(set)
@@ -118,10 +107,7 @@ class InventoryEventHandler:
         return tuple(result for result in synced if result is not None)
 
     def _groups_of_nodes(self, instances: Iterable[str]) -> Iterator[tuple[NodeKey, str]]:
-        """Yield each node that one of these instances backs or recently backed, with the group of the node.
-
-        Instances without a registered node, and nodes without a group, are not included.
-        """
+        """Yield the nodes that these instances back or backed, with their groups."""
         aliases = {keys.alias(*Alias("instance", one)) for one in instances}
         found = self.table.get_many(aliases) if aliases else {}
         state_keys = {keys.node_state(key): key for key in (items.read_alias(one).key for one in found.values())}
@@ -137,14 +123,7 @@ class InventoryEventHandler:
         groups: Mapping[str, Iterable[EventOrigin] | None],
         failures: Iterable[tuple[EventOrigin, ProviderCondition]],
     ) -> SyncResult | None:
-        """Synchronize those groups of a cluster that the events may be about.
-
-        `groups` maps a group name to the origins of the events that name the group. The value None means that an event
-        names an instance of the group, so the event is about this cluster.
-
-        Returns None if there are no such groups, or if the cluster was erased in the meantime. If the provider has no
-        inventory, nothing is synchronized and the result is empty.
-        """
+        """Sync those groups of a cluster that the events may be about; origins None: surely its own."""
         try:
             config = self.sync.registration.cluster(cluster)
         except UnknownName as error:

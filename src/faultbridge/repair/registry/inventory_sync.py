@@ -53,10 +53,7 @@ MAX_DESCRIBED = 500
 
 @dataclass(frozen=True, slots=True)
 class SyncInventory:
-    """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes.
-
-    `inventories` maps each provider name to its inventory.
-    """
+    """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes."""
 
     table: Table
     registration: Registration
@@ -109,11 +106,7 @@ class SyncInventory:
 
     @contextmanager
     def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
-        """Run a block of code that reads a source.
-
-        If the source cannot be read, store the error in `result` and continue after the block, so that the other
-        clusters are synchronized.
-        """
+        """Run a block; store the error of an unreadable source in the result, so that others continue."""
         try:
             yield
         except IllegalTransition:
@@ -123,11 +116,7 @@ class SyncInventory:
             result.source_errors.append(str(error))
 
     def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
-        """Return the orchestrator's description of each instance, by instance id.
-
-        An instance whose tag excludes it from repairs is included and marked as opted out, even if the orchestrator
-        does not list it. Without an EKS cluster, only these instances are included.
-        """
+        """Return the orchestrator's descriptions by instance, with those that a tag opts out."""
         listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
         for instance in self.inventories[config.provider].opted_out(config):
             listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
@@ -227,10 +216,7 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Return descriptions of the first MAX_DESCRIBED group members, and pin their IAM roles.
-
-        Later syncs describe the other members, after the first ones have complete metadata.
-        """
+        """Describe the first MAX_DESCRIBED members and pin their roles; later syncs do the others."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
         self.registration.pin_roles(config, described)

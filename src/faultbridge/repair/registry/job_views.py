@@ -19,10 +19,7 @@ from faultbridge.record.queries import query_all, recorded_job
 
 @dataclass(frozen=True, slots=True)
 class FollowedJobs:
-    """Some followed jobs of a cluster or a node, sorted by id, and their total number.
-
-    A followed job runs, or ended and may still be reported as resumable.
-    """
+    """Some followed jobs (running, or possibly resumable), sorted by id, and their total number."""
 
     listed: tuple[Job, ...]
     total: int
@@ -34,10 +31,7 @@ class FollowedJobs:
 
 @dataclass(frozen=True, slots=True)
 class JobViews:
-    """Reads jobs from the table; its lists contain only followed jobs.
-
-    A followed job runs, or ended and may still be reported as resumable.
-    """
+    """Reads jobs from the table; its lists contain only followed jobs."""
 
     table: Table
 
@@ -50,18 +44,12 @@ class JobViews:
         return self._read(cluster, self._rows(cluster))
 
     def first(self, cluster: str, limit: int, node: str | None = None) -> FollowedJobs:
-        """Return at most `limit` followed jobs of a cluster or node, sorted by id, and the total number.
-
-        A followed job runs, or ended and may still be reported as resumable.
-        """
+        """Return at most `limit` followed jobs of a cluster or node, and their total number."""
         rows = [one for one in self._rows(cluster) if node is None or node in one.nodes]
         return FollowedJobs(self._read(cluster, rows[:limit]), len(rows))
 
     def page(self, cluster: str, after: str | None, limit: int) -> tuple[tuple[Job, ...], str | None]:
-        """Return at most `limit` followed jobs of a cluster after an id, and the id for the next page.
-
-        The id for the next page is that of the last job in the result, or None if no more jobs follow.
-        """
+        """Return the followed jobs after an id, and the id for the next page, or None."""
         rows = list(islice(self._rows(cluster, after, limit + 1), limit + 1))
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
 

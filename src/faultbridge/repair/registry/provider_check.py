@@ -26,11 +26,7 @@ from faultbridge.repair.registry.registration import Registration, owner_conflic
 
 @dataclass(frozen=True, slots=True)
 class ProviderCheck:
-    """Reads what the provider reports about a cluster, and records it in the state of the cluster.
-
-    It records the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
-    the nodes in service whose instance the provider itself starts, updates or tests.
-    """
+    """Records the provider's conditions, updates, target size and occupied nodes of a cluster."""
 
     inventories: Mapping[str, Inventory]
     rollup: ClusterRollup
@@ -43,11 +39,7 @@ class ProviderCheck:
         rows: Mapping[str, Sequence[Item]],
         reported: Sequence[ProviderCondition] = (),
     ) -> ProviderStatus:
-        """Read and record the provider's status of a cluster, and return it.
-
-        `rows` are the roster rows of the cluster's nodes by group. `reported` are the failed launches that provider
-        events reported. If the provider does not respond, Transient or Misconfigured is raised and nothing changes.
-        """
+        """Read, record and return the provider's status; without an answer, it raises and changes nothing."""
         registered = {group: len(of_group) for group, of_group in rows.items()}
         status = self.inventories[config.provider].provider_status(config, registered)
         conflict = owner_conflict(config, status.repair)
@@ -69,10 +61,7 @@ class ProviderCheck:
     def _occupied_nodes(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], status: ProviderStatus
     ) -> dict[str, bool]:
-        """Return the nodes in service whose instance the provider itself starts, updates or tests.
-
-        The result maps the name of each node to True if the node was never verified, else to False.
-        """
+        """Return the serving nodes that the provider occupies, and whether each was never verified."""
         names = sorted(
             str(row["node"])
             for group, reported in status.groups.items()

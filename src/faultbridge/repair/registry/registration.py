@@ -92,10 +92,7 @@ class NewNode:
 
 
 def validated_node(node: NewNode) -> NewNode:
-    """Check the names and the instance id of a new node; return the node without duplicate aliases.
-
-    Invalid names or ids, and too many aliases, raise Rejected.
-    """
+    """Return a new node without duplicate aliases; invalid names or ids raise Rejected."""
     names.node_name(node.name)
     if node.instance_id is not None:
         names.instance_id(node.instance_id)
@@ -110,10 +107,7 @@ def validated_node(node: NewNode) -> NewNode:
 
 
 def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
-    """Return a node's first status: provisioning, healthy or validating.
-
-    It is provisioning without an instance, healthy with an instance if `serving`, and else validating.
-    """
+    """Return provisioning without an instance, else healthy if `serving`, else validating."""
     if node.instance_id is None:
         return NodeStatus.PROVISIONING
     return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING
@@ -176,11 +170,7 @@ def check_repair_owner(
 
 
 def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
-    """Return the conflict between a registration's repair owner and the provider's own setting.
-
-    The result is None if there is no conflict, if the setting is unknown, or if the mode or the repair owner is
-    `observe`.
-    """
+    """Return the conflict between the repair owner and the provider's known setting, or None."""
     if setting is None or not _names_owner(config):
         return None
     if setting.repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:
@@ -215,12 +205,7 @@ class Registration:
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
 
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
-        """Register a cluster, by default in mode `observe`.
-
-        A name that is already in use raises Rejected `cluster_exists`. An invalid configuration, or one whose repair
-        owner contradicts the provider's setting, raises Rejected too. If this setting cannot be read, Transient or
-        Misconfigured is raised.
-        """
+        """Register a cluster; raises `cluster_exists`, or Rejected for an invalid configuration or owner."""
         names.cluster_name(config.cluster)
         now, config = self.clock.now(), replace(config.validated(), version=1)
         check_repair_owner(self.inventories, config)
@@ -249,11 +234,7 @@ class Registration:
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change fields of a cluster's configuration, and return the new configuration.
-
-        A field that is not in SETTABLE raises Rejected `not_settable`. An invalid configuration, or a conflicting
-        repair owner, raises Rejected too. Raises Conflict if another process changed the configuration meanwhile.
-        """
+        """Change fields of a cluster's configuration; raises `not_settable`, Rejected or Conflict."""
         for name in changes:
             if name not in SETTABLE:
                 allowed = ", ".join(sorted(SETTABLE))

@@ -56,10 +56,7 @@ class ReplacementDetection:
     rulebook: Rulebook
 
     def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Update the metadata of a node's instance.
-
-        Returns False, without a change, if the instance does not back the node, or if the node is retired.
-        """
+        """Update an instance's metadata; False if it does not back the node or the node is retired."""
         key = NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -109,11 +106,7 @@ class ReplacementDetection:
         return vacated
 
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Attach an instance, launched by another controller, to the node whose instance it replaces.
-
-        Returns False, without a change, if the inventory may not change the node's instance (`may_change_instance`).
-        Examples are a retired node, and a node that a repair controls.
-        """
+        """Attach an instance of another controller; False if the node's instance may not be changed."""
         rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -166,11 +159,7 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """Return the transition of a node to a new instance; it ends the conditions of the former instance.
-
-    In a cluster in which faults open no cases (`opens_cases`), a node that serves keeps its status. Otherwise, the
-    transition requires a verification of the new instance.
-    """
+    """End the former instance's conditions; require a verification, unless faults open no cases."""
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_all(replaced, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
@@ -208,10 +197,7 @@ def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str,
 
 
 def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the node's state after its opt-out (tag or label) is applied, and the entries about a change.
-
-    A node that opts out is ignored by repairs. If an operator ordered that the node is ignored, nothing changes.
-    """
+    """Apply the opt-out of a tag or label, unless an operator already ignores the node."""
     ignored = state.ignored
     by_label = ignored is not None and ignored.by == LABEL
     if ignored is not None and by_label and instance.opted_out:

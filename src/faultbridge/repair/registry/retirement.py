@@ -47,18 +47,11 @@ class Retirement:
     rulebook: Rulebook
 
     def retire(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Retire a node: remove it from its cluster.
-
-        An unregistered node raises Rejected `unknown_node`. A node whose repair has passed its intent (the point of no
-        return) raises Rejected `past_intent`, unless the case is escalated: then nothing continues the repair.
-        """
+        """Remove a node from its cluster; raises `unknown_node`, or `past_intent` during a repair."""
         return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
     def from_complete_group(self, key: NodeKey, instance_id: str) -> NodeState:
-        """Retire a node whose group is complete without it, after an update or a scale-in.
-
-        Raises Rejected `past_intent` as an order does.
-        """
+        """Retire a node whose group is complete without it; raises `past_intent` during a repair."""
         text = f"retire: {instance_id} is gone, and its group is complete without it"
         return self._retire(
             key,
@@ -170,10 +163,7 @@ def _is_complete(group: Group, reported: GroupStatus) -> bool:
 
 
 def owes_no_successor(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether a group without a running update is complete although some of its nodes have no instance.
-
-    Its owner then made it smaller, for example by a scale-in, so no instance will be launched for these nodes.
-    """
+    """Return whether a group without an update is complete without some nodes, as after a scale-in."""
     reported = status.groups.get(group.name)
     if reported is None or group.unassigned or config.update_hold(group.name, now) is not None:
         return False

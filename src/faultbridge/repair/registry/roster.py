@@ -20,10 +20,7 @@ from faultbridge.model.storage.writes import Item, Key, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class RosterNode:
-    """A node as its roster row describes it: its group, failure domains and instance type.
-
-    `retired` is True if the node was removed from the cluster for good.
-    """
+    """A node as its roster row describes it; `retired` if it was removed from the cluster for good."""
 
     node: str
     group: str | None
@@ -51,10 +48,7 @@ def _text(value: Value) -> str | None:
 
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
-    """Return the write of a new node's roster row.
-
-    `described` is True if the metadata of the node's instance is complete.
-    """
+    """Return the write of a new node's roster row; `described` if its metadata is complete."""
     instance = state.incarnation.instance_id if state.incarnation else None
     row: Item = {
         "node": state.key.node,
@@ -74,10 +68,7 @@ def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
 
 
 def placement_update(state: NodeState) -> Update:
-    """Return the write that stores a node's group, instance type and failure domain in its roster row.
-
-    The write clears `described`, so the next sync of the inventory reads the instance's metadata again.
-    """
+    """Return the write of a node's placement; without `described`, a sync reads the metadata again."""
     written: dict[tuple[str, ...], Value] = {
         ("node",): state.key.node,
         ("described",): None,
@@ -116,10 +107,7 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
 
 
 def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
-    """Return the roster rows by group, without the rows of retired nodes that store no instance id.
-
-    The instance of such a node has left its group. The key is empty for nodes without a group.
-    """
+    """Return rows by group ('' without one), without retired nodes whose instance left the group."""
     by_group: dict[str, list[Item]] = {}
     for row in rows:
         if row.get("instance") or not row.get("retired"):

@@ -35,10 +35,7 @@ GONE = "cloud.instance_gone"
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
-    """Require that a newly registered node is verified before it serves.
-
-    A node without an instance is unchanged.
-    """
+    """Require that a newly registered instance is verified before it serves."""
     if registered.state.incarnation is None:
         return registered
     reason = f"{registered.state.incarnation.instance_id} joined the group and has not been verified"
@@ -161,11 +158,7 @@ class VerificationPeers:
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 
     def is_free(self, instance_id: str) -> bool:
-        """Return whether an instance runs no work.
-
-        The result is True if the instance backs no node, or if its node is quarantined without a fault and without a
-        repair. An operator's order is no fault.
-        """
+        """Return whether an instance backs no node, or one that is quarantined without fault or repair."""
         node = self._node_of(instance_id)
         return node is None or _is_kept_out(items.read_state(node, self.table.get(keys.node_state(node))))
 

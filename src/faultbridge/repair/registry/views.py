@@ -104,10 +104,7 @@ class Views:
         return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return a cluster's nodes that are neither healthy nor retired, sorted by name.
-
-        No other node is read.
-        """
+        """Return a cluster's nodes that are neither healthy nor retired, sorted by name."""
         rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
@@ -148,10 +145,7 @@ class Views:
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
     ) -> tuple[CaseView, ...]:
-        """Return at most `limit` cases with these statuses: the most recently opened, in the order of opening.
-
-        With `opened_since`, cases opened before that time are not included.
-        """
+        """Return the most recently opened cases with these statuses, in the order of opening."""
         rows = [
             row
             for shard in range(config.shards)
@@ -212,10 +206,7 @@ class Views:
         return self._with_held(config, [one for one in found if closed or one.closed_at is None])
 
     def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
-        """Return an incident of one cluster, or of any cluster if `cluster` is None.
-
-        An unknown id raises Rejected `unknown_incident`.
-        """
+        """Return an incident of one or any cluster; an unknown id raises Rejected `unknown_incident`."""
         clusters = [cluster] if cluster else self.cluster_names()
         for row in self.table.get_many(stored_incidents.incident_key(name, incident_id) for name in clusters).values():
             incident = stored_incidents.read_incident(row)
@@ -236,10 +227,7 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the first and last status of each alphabetical range that has only wanted statuses.
-
-    The index sorts cases by status, so one query for each shard reads a whole range. All live cases are in two ranges.
-    """
+    """Yield the ends of each alphabetical range of wanted statuses, which one index query can read."""
     ordered = groupby(sorted(CaseStatus, key=lambda status: status.value), key=lambda status: status in wanted)
     for is_wanted, statuses in ordered:
         if is_wanted:

@@ -19,10 +19,7 @@ from faultbridge.record.queries import query_all
 
 @dataclass(frozen=True, slots=True)
 class SparePool:
-    """Reads and changes the spares of clusters.
-
-    A `Spare` is one numbered position of the pool. It has an instance, or it is empty.
-    """
+    """Reads and changes spares, the numbered positions of a pool with or without an instance."""
 
     table: Table
     clock: Clock
@@ -44,20 +41,14 @@ class SparePool:
         return changed
 
     def drop(self, spare: Spare) -> None:
-        """Delete an empty spare, which has no instance.
-
-        If another writer changed the spare, nothing is deleted, and the next reconciliation decides again.
-        """
+        """Delete a spare without an instance, unless another writer changed it."""
         try:
             self.table.write(Delete(keys.spare(spare.cluster, spare.number), when=_unchanged(spare)))
         except Conflict as conflict:
             _log_lost_write(spare, conflict)
 
     def taken_by(self, cluster: str, case: str, excluded: Collection[str | None]) -> str | None:
-        """Return the id of a spare instance that a case has taken, or None if there is none.
-
-        Instances in `excluded`, such as those that already backed the node of the case, are ignored.
-        """
+        """Return the id of a spare instance that a case has taken, without the excluded ones, or None."""
         for spare in self.spares(cluster):
             if spare.status is SpareStatus.TAKEN and spare.case == case and spare.instance_id not in excluded:
                 return spare.instance_id
@@ -73,11 +64,7 @@ class SparePool:
     def take(
         self, cluster: str, group: str, case: str, instance_type: str | None, fits: Callable[[str], bool]
     ) -> str | None:
-        """Take a verified spare for a case, and return its instance id; None if no spare fits.
-
-        The spare must have as many GPUs as `instance_type`, the type of the case's node; if that number is unknown,
-        any number is accepted. The spare must serve `group`, and `fits` must return True for its instance id.
-        """
+        """Take a verified spare with as many GPUs that serves the group and fits; None without one."""
         now = self.clock.now()
         for spare in self.spares(cluster):
             same = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)

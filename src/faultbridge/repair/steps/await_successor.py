@@ -79,21 +79,13 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
 
 
 def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
-    """Return whether an instance fits the provider's slot of the node.
-
-    A slot is the provider's permanent id of a node. An instance that was launched for the slot of another node does not
-    fit. If one of the two slots is not known, the instance fits.
-    """
+    """Return whether an instance fits the node's slot (the provider's permanent id), if both are known."""
     slot = context.state.placement.slot
     return slot is None or candidate.slot is None or candidate.slot == slot
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return the launch time from which an instance counts as a successor.
-
-    This is the time of the intent to replace the node, the attempt's point of no return. Without such an intent, it is
-    the time at which the last boot of the old instance was first seen.
-    """
+    """Return the time of the intent to replace, else of the old instance's last boot."""
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
         return intent.at.replace(microsecond=0)

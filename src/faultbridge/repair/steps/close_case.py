@@ -97,10 +97,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
 
 
 def _without_cordon(context: StepContext, state: NodeState, now: datetime) -> NodeState:
-    """Return the node as not isolated, because its return to service is recorded.
-
-    If a lost execution may have cordoned it again, its isolation becomes `requested`, so that the sweep uncordons it.
-    """
+    """Return the node as not isolated; the sweep removes a cordon that a lost execution may have set."""
     if state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED} and context.orchestrator.applicable:
         return replace(state, isolation=Isolation.REQUESTED, isolation_since=state.isolation_since or now)
     return replace(state, isolation=Isolation.NONE)

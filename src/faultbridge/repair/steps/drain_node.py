@@ -103,11 +103,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
 
 
 def _leave_to_provider(context: StepContext) -> StepResult:
-    """Finish the step as `follow`, so that the attempt waits for the provider's own repair.
-
-    If another instance already backs the node, the step finishes as `diagnose`, and the node is only verified. A
-    canceled case does not wait for the provider.
-    """
+    """Finish as `follow`, or as `diagnose` if another instance came; a canceled case does not wait."""
     if context.state.status is NodeStatus.VALIDATING:
         return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
     if context.case.cancelled:
@@ -156,10 +152,7 @@ def _answer(call: Callable[[], CallResult]) -> CallResult:
 
 
 def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
-    """End the backoff of orchestrator calls, and extend the drain deadline by the duration of the outage.
-
-    The drain made no progress while the orchestrator did not answer.
-    """
+    """End the backoff, and extend the deadline by the outage, in which the drain made no progress."""
     _, attempt = live_attempt(state)
     lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)
     later = update_attempt(state, deadline=(attempt.deadline or now) + (now - lost_at))
@@ -179,10 +172,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
 
 
 def _hold(context: StepContext, reason: str) -> StepResult:
-    """Queue the case again, and page an operator once.
-
-    The attempt does not count, because the orchestrator did not answer.
-    """
+    """Queue the case again, uncounted, and page once, because the orchestrator did not answer."""
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))

@@ -30,10 +30,7 @@ MAX_FOLLOW_DEADLINES = 4
 
 
 def follow_provider(context: StepContext) -> StepResult:
-    """Finish the step once the provider repaired the node or the case is canceled; else return `waiting`.
-
-    Each report of a fault of the node extends the deadline, up to a limit.
-    """
+    """Finish the step once the provider repaired the node or the case is canceled; else wait."""
     change = _provider_change(context)
     if change is not None:
         return _finish_followed(context, change)
@@ -78,10 +75,7 @@ def _finish_followed(context: StepContext, change: str) -> StepResult:
 
 
 def _extend_deadline(context: StepContext) -> None:
-    """Extend the step's deadline: it counts from the latest report of an active fault of the node.
-
-    The step lasts at most `MAX_FOLLOW_DEADLINES` times the policy's `follow_deadline`.
-    """
+    """Count the deadline from the latest report of a fault, up to `MAX_FOLLOW_DEADLINES` deadlines."""
     attempt, limit = context.attempt, context.rules.policy.limits.follow_deadline
     reported_at = latest(attempt.since, *(condition.last_at for condition in context.state.active()))
     if reported_at is None or attempt.deadline is None or attempt.since is None:
@@ -113,10 +107,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
 
 
 def is_gone(context: StepContext) -> bool:
-    """Return whether a probe shows that the instance no longer exists.
-
-    Returns False without a probe if the instance or its group is unknown, or if the provider repairs the cluster.
-    """
+    """Probe whether the instance is gone; False if it is unknown or the provider repairs it."""
     if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False
     return context.provider.probe(context.instance_id).is_gone

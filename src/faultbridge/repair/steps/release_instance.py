@@ -38,11 +38,7 @@ EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
 def release_instance(context: StepContext) -> StepResult:
-    """Check that the instance may be released, record the intent, and release the instance.
-
-    After the intent, which is the point of no return, a repeated call continues the release until it is confirmed or
-    refused.
-    """
+    """Check the release, record the intent, and release the instance; a later call continues."""
     intent = context.attempt.intent
     if intent is not None:
         return _continue_after_intent(context, intent)

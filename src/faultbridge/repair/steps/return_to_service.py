@@ -22,11 +22,7 @@ NAME = "return_to_service"
 
 
 def return_to_service(context: StepContext) -> StepResult:
-    """Attach the volumes of the node and uncordon it.
-
-    If the provider repairs the cluster, or the cluster has no orchestrator, the node is not uncordoned by this step. If
-    a fault was observed since the verification started, cordon the node again and fail the verification.
-    """
+    """Attach the node's volumes and uncordon it; a new fault fails the verification instead."""
     if context.attempt.steps.get(verify_instance.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("return to service was requested without a passed verification")
     faults = faults_since_start(context.state)

@@ -108,10 +108,7 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Return `waiting` while a fault is active that the verification does not test, else None.
-
-    The step then waits until the fault ends. A canceled case does not wait, and the fault stays active.
-    """
+    """Return `waiting` while a fault is active that the verification does not test, else None."""
     if context.case.cancelled:
         return None
     active = sorted({one.code for one in remaining.active() if one.action.opens_case and one.known_incarnation})

@@ -44,10 +44,7 @@ class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an er
 
 
 def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
-    """Return the change that attaches an instance to the node as its successor.
-
-    The change raises InstanceTaken if the instance backs another node or is claimed for another case.
-    """
+    """Return the change that attaches an instance as the successor; it raises InstanceTaken."""
 
     def revise(state: NodeState, now: datetime) -> Transition:
         aliases = {keys.alias(*alias): alias for alias in _aliases_of(state, candidate)}
@@ -197,10 +194,7 @@ SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, Prov
 
 
 def ensure_successor(context: StepContext) -> CallResult | None:
-    """Launch a successor, unless the group launches one itself or the case already has one.
-
-    Returns why the old instance must stay, or None if it may be released.
-    """
+    """Launch a successor if none exists; return why the old instance must stay, or None."""
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return None
@@ -223,10 +217,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
 
 
 def free_launches(context: StepContext, launcher: Launcher, request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-    """Return the live instances of the case, launched or taken as a spare, that back no other node.
-
-    An operator may have registered a launched instance as a node of its own.
-    """
+    """Return the live instances of the case that back no other node, such as one added by an operator."""
     launched = case_launches(launcher, request)
     aliases = {one.instance_id: keys.alias("instance", one.instance_id) for one in launched}
     found = context.tools.table.get_many(aliases.values())
@@ -292,20 +283,13 @@ def _is_unused(context: StepContext, launcher: Launcher, spare: str) -> bool:
 
 
 def check_launchable(context: StepContext) -> None:
-    """Raise Misconfigured if no configured instance type has as many GPUs as the node.
-
-    Nothing is raised if no types are configured. This is called before an instance is released.
-    """
+    """Raise Misconfigured, before a release, if no configured type has the node's number of GPUs."""
     if context.launcher is not None and context.state.placement.group is not None:
         launch_request(context, context.state.placement.group)
 
 
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
-    """Return the request for the successor to launch: group, case, token, and instance types.
-
-    If the attempt stores instance types, these are used. A request that is repeated with the same token therefore has
-    the same types, even if the policy has changed since then. Otherwise, `types_to_launch` chooses the types.
-    """
+    """Return the launch request; a repeated token keeps the instance types stored with the attempt."""
     types = context.attempt.instance_types or types_to_launch(context)
     return replace(case_request(context, group), instance_types=types)
 
@@ -331,11 +315,7 @@ def types_to_launch(context: StepContext, used: CapacitySource | None = None) ->
 
 
 def source_of_type(context: StepContext, instance_type: str | None) -> CapacitySource:
-    """Return the capacity source of an instance that was launched with this type.
-
-    This is `fallback_types` for a configured fallback type. For every other type and for None, it is the first
-    reservation or `on_demand` in the policy's list, or `on_demand` if the list has neither.
-    """
+    """Return the source in the policy's list that an instance of this type was launched from."""
     further = instance_type in fallback_types(context)
     sources = {CapacitySource.FALLBACK_TYPES} if further else {CapacitySource.ON_DEMAND, *RESERVATIONS}
     named = (source for source in context.rules.policy.capacity if source in sources)

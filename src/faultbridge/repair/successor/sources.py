@@ -41,11 +41,7 @@ from faultbridge.repair.volumes import in_zones, volume_zones
 
 
 def count_pending(context: StepContext, control: Control | None = None) -> int:
-    """Return how many other replacements in the node's group wait for their successors.
-
-    Such a replacement has passed its point of no return, but no instance is attached to its node yet. `control` has the
-    repair slots of the cluster if the caller has just read the slots; with None, this function reads them.
-    """
+    """Return how many other replacements of the group passed their intent without an instance."""
     cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
     if control is None:
         control = items.read_control(cluster, table.get(keys.cluster_control(cluster)))
@@ -83,10 +79,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """The answer of one capacity source, and the spare instance that was taken for the case, if any.
-
-    `pending` is the number of other replacements that will use free instances of the source before this one.
-    """
+    """The answer of a source, a spare taken from it, and the replacements that use it first."""
 
     source: CapacitySource
     found: Capacity
@@ -125,19 +118,12 @@ class SourceAnswer:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether the source is a reservation with free instances whose number is known.
-
-        Other replacements may use free instances of such a source. For any other source, the number of replacements in
-        progress (`pending`) does not matter.
-        """
+        """Return whether the source is a reservation with a known number of free instances."""
         found = self.found
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
 
     def is_enough_for(self, pending: int) -> bool:
-        """Return whether a free instance is left after `pending` other replacements each used an instance.
-
-        The result is True if the source is not a reservation with a known number of free instances (`is_shared`).
-        """
+        """Return whether a shared source has an instance left after `pending` replacements."""
         return not self.is_shared or (self.found.count or 0) > pending
 
     @property
@@ -179,10 +165,7 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
-    """Return an answer for the spare or launched instance that the case already has, or None.
-
-    A spare that is not in the zone of the volumes that move to it does not count.
-    """
+    """Return an answer for the fitting spare or launched instance that the case already has, or None."""
     if context.launcher is None:
         return None
     taken = _taken(context, instance_id)
@@ -232,10 +215,7 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
 
 
 def _fallback(context: StepContext) -> SourceAnswer:
-    """Return the answer for the fallback instance types: `absent` if there are none, else `used`.
-
-    The successor is launched before the release, so this launch shows whether a type has capacity.
-    """
+    """Return the answer for fallback types; the launch before the release shows their capacity."""
     types = fallback_types(context) if context.launcher else ()
     found = (
         Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))
@@ -256,11 +236,7 @@ DRY_FOR = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class CapacityCheck:
-    """The result of the search for EC2 capacity for a successor.
-
-    `answers` has one answer for each queried source, such as spares or a reservation. `result` is set if the step must
-    end, because no capacity was found or an operator must approve the release of the old instance.
-    """
+    """The answers of the queried sources, and the step's result if it must end now."""
 
     answers: tuple[SourceAnswer, ...]
     result: StepResult | None = None
@@ -319,12 +295,7 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the source of capacity still has a free instance after all replacements in progress.
-
-    Only a reservation with a known number of free instances can be used up: the replacements in progress are subtracted
-    from this number. The result is True for every other source, and if no source permitted the release. It is also True
-    if Faultbridge launches the successors, because a successor is launched before the old instance is released.
-    """
+    """Return whether a shared source still has an instance after the replacements in progress."""
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
     return found.used.is_enough_for(count_pending(context, control))
@@ -368,10 +339,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 def requeue_without_capacity(
     context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
 ) -> StepResult:
-    """End the attempt and queue the case again, because there is no EC2 capacity. The instance is kept.
-
-    Further replacements in the node's group are postponed. `facts` are recorded in the entry.
-    """
+    """Queue the case again, keep the instance, and postpone replacements of its group."""
     draft = entry_builder.step(
         context.case,
         NAME,
@@ -393,10 +361,7 @@ def mark_available(context: StepContext) -> None:
 
 
 def mark_group(context: StepContext, *, until: datetime | None) -> None:
-    """Record until when replacements of the group are postponed; None if the group has EC2 capacity again.
-
-    After a conflict with another writer, nothing is stored; the next repair of the group stores what it finds.
-    """
+    """Store until when replacements of the group wait (None: capacity again); a conflict stores nothing."""
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))

@@ -23,10 +23,7 @@ from faultbridge.repair.successor.launch import case_launches, case_request
 
 
 def end_for_case(context: StepContext) -> None:
-    """Terminate the instances that were launched for a closing case and never backed a node.
-
-    If EC2 does not answer, this is only logged, and `end_unused_launches` terminates the instances later.
-    """
+    """Terminate the unused launches of a closing case; without an answer, the sweep does it later."""
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return

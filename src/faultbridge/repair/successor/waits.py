@@ -58,10 +58,7 @@ def check_capacity_waits(tools: StepTools, cluster: str) -> None:
 
 
 def _check_capacity(tools: StepTools, queued: QueuedCase, rules: Rules, until: datetime) -> None:
-    """Ask the sources of capacity on behalf of the next attempt of a case, and record the answer for its group.
-
-    `until` is the end of the group's postponement. A case that may try now stays the first of its group.
-    """
+    """Query the sources on behalf of the case's next attempt, and record the answer for its group."""
     state = tools.append.read(queued.key)
     case, group = state.live_case, state.placement.group
     instance = state.incarnation.instance_id if state.incarnation else None
