@@ -8,7 +8,7 @@ from faultbridge.decide.fold.claims import DAMPED_FOR
 from faultbridge.model.cluster.config import DampedSource
 from faultbridge.model.storage.writes import Item, Value
 from faultbridge.model.times import to_text
-from faultbridge.repair.damped_sources import MAX_DAMPED_FOR, update_damped
+from faultbridge.repair.breakers import MAX_DAMPED_FOR, update_damped
 from tests.builders import NOON, after, config
 
 DAY = timedelta(days=1)

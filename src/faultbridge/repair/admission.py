@@ -1,7 +1,4 @@
-"""Admission: the state changes when a queued case is admitted to repair, refused or only simulated.
-
-To admit a case is to start its next repair attempt. The changes concern the node, the case and the cluster's slots.
-"""
+"""Admission: the state changes when a queued case is admitted to repair, refused or only simulated."""
 
 from __future__ import annotations
 

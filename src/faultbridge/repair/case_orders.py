@@ -1,7 +1,4 @@
-"""Operator orders about a case: approve or deny its next repair attempt, or cancel the case.
-
-Each order is recorded with the operator who gave it.
-"""
+"""Operator orders about a case: approve or deny its next repair attempt, or cancel the case."""
 
 from __future__ import annotations
 

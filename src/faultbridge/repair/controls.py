@@ -1,7 +1,4 @@
-"""Controls of a cluster's repairs: reads them, and changes pause, breakers, hourly budget and holds.
-
-Each change is committed in one transaction with the entry that records it.
-"""
+"""Controls of a cluster's repairs: pause, breakers, budget and holds, each committed with its entry."""
 
 from __future__ import annotations
 

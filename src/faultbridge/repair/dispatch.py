@@ -295,8 +295,8 @@ class Dispatch:
         if not rules.config.repairs or not budgeted:
             return None
         placed = any(one.needs_permit and is_placed(one.domains) for one in budgeted)
-        use = self._permits.use(rules, control, now, placed=placed)
-        return replace(use, evicts=self.isolate.orchestrator(rules.config).applicable)
+        evicts = self.isolate.orchestrator(rules.config).applicable
+        return self._permits.use(rules, control, now, placed=placed, evicts=evicts)
 
     def _admit(
         self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime, until: datetime

@@ -33,13 +33,13 @@ class IsolationPermits:
 
     table: Table
 
-    def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool) -> IsolationUse:
+    def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool, evicts: bool = True) -> IsolationUse:
         """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""
         config = rules.config
         occupied = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster))).occupied
         rows = shard_rows(self.table, config, UNHEALTHY)
         roster = tuple(nodes_in_use(self.table, config)) if placed else ()
-        return isolation_use(rules, control, occupied, rows, roster, now)
+        return isolation_use(rules, control, occupied, rows, roster, now, evicts=evicts)
 
     def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
@@ -69,6 +69,8 @@ def isolation_use(
     rows: Iterable[Mapping[str, Any]],
     roster: Iterable[Mapping[str, Any]],
     now: datetime,
+    *,
+    evicts: bool = True,
 ) -> IsolationUse:
     """Return the use of the isolation budget; without `roster`, only that of the cluster is known."""
     config, away = rules.config, frozenset(occupied) | control.permits.keys()
@@ -78,7 +80,7 @@ def isolation_use(
     for name in away - nodes.keys():
         nodes[name] = BudgetNode(name, members.get(name, (whole,)), out=True, holds=name in control.permits)
     sizes = {**domain_sizes(members.values()), whole: config.expected}
-    return IsolationUse(tuple(nodes.values()), sizes, rules.policy.limits.isolation_percent)
+    return IsolationUse(tuple(nodes.values()), sizes, rules.policy.limits.isolation_percent, evicts=evicts)
 
 
 def _node(

@@ -1,7 +1,6 @@
 """Operator orders about a node: replace, quarantine, return or ignore it.
 
-An order to replace or quarantine is recorded as a fault with the source `operator`, so that all limits of repairs
-apply.
+An order to replace or quarantine is recorded as a fault of the source `operator`, so that all limits of repairs apply.
 """
 
 from __future__ import annotations

@@ -69,14 +69,14 @@ class FleetPermits(IsolationPermits):
 
     table: ItemTable
     controls: FleetControls
-    measured: dict[tuple[int, int, datetime, bool], IsolationUse] = field(default_factory=dict)
+    measured: dict[tuple[int, int, datetime, bool, bool], IsolationUse] = field(default_factory=dict)
 
-    def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool) -> IsolationUse:
+    def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool, evicts: bool = True) -> IsolationUse:
         """Return the use of the cluster's isolation budget."""
-        key = (control.version, self.table.unhealthy.version, now, placed)
+        key = (control.version, self.table.unhealthy.version, now, placed, evicts)
         if key not in self.measured:
             self.measured.clear()
-            self.measured[key] = IsolationPermits.use(self, rules, control, now, placed=placed)
+            self.measured[key] = IsolationPermits.use(self, rules, control, now, placed=placed, evicts=evicts)
         return self.measured[key]
 
     def _control(self, cluster: str) -> Control:

@@ -1,7 +1,4 @@
-"""The intent of an attempt: its point of no return, recorded before a repair acts on an instance.
-
-After the intent, the attempt cannot be canceled.
-"""
+"""The intent of an attempt: its point of no return, recorded before a repair acts on an instance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The context of one call of a step: what it may read, and the fenced writes that change the node.
-
-A fenced write fails if the step's attempt is no longer the current one.
-"""
+"""The context of one call of a step: what it may read, and the fenced writes that change the node."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers.
-
-A finding opens for a node whose counters rise much faster than those of its peers in several comparisons in a row. The
-finding ends when the counters rise normally, or when the node is out of service or has no recent counters. If the
-policy lets the detector act when a finding opens, the finding also starts a fault.
-"""
+"""Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers."""
 
 from __future__ import annotations
 

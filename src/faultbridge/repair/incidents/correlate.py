@@ -1,7 +1,4 @@
-"""Correlate: opens, changes and closes the incidents of a cluster, and makes cases wait for them.
-
-`ops.cluster_steps` (in each sweep) and `ops.react` call `Correlate` before they update the breakers and start repairs.
-"""
+"""Correlate: opens, changes and closes the incidents of a cluster, and makes cases wait for them."""
 
 from __future__ import annotations
 

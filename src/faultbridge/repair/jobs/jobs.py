@@ -1,8 +1,4 @@
-"""Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
-
-The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. One item stores the
-job. Another item, its index row, lists the nodes of the job as long as the sweep must check the job.
-"""
+"""Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects."""
 
 from __future__ import annotations
 

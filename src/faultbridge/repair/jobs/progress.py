@@ -1,8 +1,7 @@
 """Job progress: stores heartbeats of jobs, and records stalls, new progress and abnormal losses.
 
-A heartbeat of a job reports its current training step. If the step does not advance within the job's stall limit, the
-sweep records the change `stalled`, even if heartbeats still arrive. After a rollback to a checkpoint, a step counts as
-an advance if it is higher than every step since the rollback. No repair starts because of a stall.
+A stall is a training step that does not advance within the limit. After a rollback to a checkpoint, a step counts as an
+advance if it is higher than every step since the rollback. No repair starts because of a stall.
 """
 
 from __future__ import annotations

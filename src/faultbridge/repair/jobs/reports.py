@@ -1,7 +1,4 @@
-"""Job reports: JSON documents in which schedulers report a start, an end or a step of a job.
-
-The HTTP API and the event bus accept the same document; from the event bus or a collector, it arrives as a raw record.
-"""
+"""Job reports: JSON documents in which schedulers report a start, an end or a step of a job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Resumable jobs: records which ended jobs may resume.
-
-A job may resume only when each node with a fault that is recorded on the job is usable again or retired.
-"""
+"""Resumable jobs: records which ended jobs may resume, because no affected node holds them back."""
 
 from __future__ import annotations
 

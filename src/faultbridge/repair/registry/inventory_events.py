@@ -1,7 +1,6 @@
 """Inventory events: start an inventory sync of a group after a provider event about it.
 
-An event about an instance starts a sync of its group. An event only triggers the sync. The sync reads the current
-state, and the next scheduled sync covers a missed event.
+An event only triggers the sync, which reads the current state; the next scheduled sync covers a missed event.
 """
 
 from __future__ import annotations

@@ -1,20 +1,9 @@
 """Inventory sync: compares running instances with registered nodes, and updates the nodes.
 
-For each group of a cluster, a sync
-
-1. reads the group's members and the cluster's roster,
-2. attaches instances that another controller launched to the nodes whose instance is gone,
-3. registers the other new instances as nodes, except those that are reserved for repairs,
-4. takes out of service each node whose instance is gone without a successor, or retires the node if its group is
-   complete without it, after an update or a scale-in; escalates a node that has waited too long for a successor,
-5. updates names, failure domains and opt-outs of unchanged nodes,
-6. adds the roles of described instances to the cluster's `node_roles`.
-
-Before the first group, `provider_check` records what the provider reports about the cluster.
-
-A sync does not change the instance or status of a node while a repair controls the node. If the cluster is in mode
-`act` and its faults open cases, a new node is verified before it serves, unless it is excluded from repair. An instance
-that was launched before its group was first read may already run jobs: it is registered as serving.
+For each group, a sync attaches instances of other controllers to nodes whose instance is gone, registers the other new
+instances, takes nodes without an instance out of service or retires them, and updates metadata and roles. It does not
+change the instance or status of a node while a repair controls the node. A new node is verified before it serves if its
+faults open cases, unless it was launched before its group was first read: it may already run jobs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Provider check: records what the provider reports about a whole cluster, once per sync.
 
-A condition of the provider is recorded in the cluster's stream and never starts a repair of a node. The repairs of a
-group wait while its owner updates it.
+A condition of the provider never starts a repair of a node; the repairs of a group wait while its owner updates it.
 """
 
 from __future__ import annotations

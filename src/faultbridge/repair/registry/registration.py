@@ -1,7 +1,4 @@
-"""Registration: creates clusters and nodes, and changes the configuration of a cluster.
-
-No other module creates a node. A record about an unregistered node is rejected and stored for a retry.
-"""
+"""Registration: creates clusters and nodes (nothing else does), and changes a cluster's configuration."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Replacement detection: updates a node whose instance another controller changed or removed.
 
-If faults in the cluster open cases, an instance that Faultbridge did not request is verified before the node serves
-again. Otherwise, for example in mode `observe`, no verification would run. A node in service then keeps serving and is
-marked as never verified, like a node that was registered while it served.
+If faults in the cluster open cases, such an instance is verified before the node serves again. Otherwise, no
+verification would run: a node in service then keeps serving and is marked as never verified.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Retirement: removes a node from its cluster, by an operator's order or after an update replaced it.
 
-The node's timeline stays readable. Its current aliases are deleted, its live case is resolved, and no action follows.
+The timeline stays readable. The current aliases are deleted, the live case is resolved, and no action follows.
 """
 
 from __future__ import annotations

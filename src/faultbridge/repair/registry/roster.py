@@ -1,8 +1,7 @@
-"""Roster: one row per node, from which the inventory reads which instance backs the node.
+"""Roster: one row per node, so that a sync reads with few calls which instance backs which node.
 
-A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. Its attribute
-`described` is the id of the node's instance if the provider has returned the complete metadata of this instance, which
-includes all failure domains. Until then, syncs request the metadata again.
+`described` is the id of the node's instance once the provider has returned its complete metadata; until then, syncs
+request the metadata again.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from faultbridge.decode.frames.gpus import missing_gpus
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.cluster.state import Spare, SpareStatus
+from faultbridge.model.cluster.state import Spare, SpareStatus, is_taken
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
@@ -25,11 +26,12 @@ from faultbridge.record.ports import (
     Launcher,
     LaunchRequest,
     Verdict,
+    Verification,
     Verifier,
 )
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools, adapter_named
-from faultbridge.repair.spares.instances import case_of_instance, failure_of
+from faultbridge.repair.attempt.verification_rules import joined_findings
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
 
@@ -126,7 +128,7 @@ class _SpareReconciler:
 
     def drop_if_taken(self) -> bool:
         """Remove the instance from the pool, and keep it, if its tag names a case that did not take this spare."""
-        case = case_of_instance(self.launcher, self.launch_request, self.spare)
+        case = _case_of_instance(self.launcher, self.launch_request, self.spare)
         if case is not None:
             reason = f"the tag of the instance names case {case}"
             self._log("spare_dropped", reason, instance_id=self.spare.instance_id)
@@ -181,7 +183,7 @@ class _SpareReconciler:
         spare = self.spare
         instance = str(spare.instance_id)
         found = self.verifier.status(instance, str(spare.operation))
-        failure = failure_of(found, spare)
+        failure = _failure_of(found, spare)
         if failure or self.surplus or self._lasted(self.verify_timeout):
             self._discard(instance, failure or (POOL_SHRUNK if self.surplus else "the instance could not be verified"))
         elif found.verdict is Verdict.PASSED:
@@ -241,3 +243,24 @@ class _SpareReconciler:
     def _log(self, decision: str, reason: str, **ids: object) -> None:
         cluster, number = self.spare.cluster, self.spare.number
         log_cause(decision, reason=reason, level=logging.WARNING, cluster=cluster, spare=number, **ids)
+
+
+def _case_of_instance(launcher: Launcher, request: LaunchRequest, spare: Spare) -> str | None:
+    """Return the id of the case in the tag of a spare's instance, or None if this case took the spare.
+
+    The result is None too if the tag names the pool, or the provider does not list the instance. After a restore from a
+    backup, an instance with such a tag may serve a node. Diagnostics, a termination or another case would stop its
+    jobs.
+    """
+    if spare.instance_id is None or spare.status is SpareStatus.LAUNCHING:
+        return None
+    listed = launcher.launched(replace(request, spare=spare.instance_id))
+    tags = (one.case for one in listed if one.instance_id == spare.instance_id)
+    return next((tag for tag in tags if is_taken(tag, spare.case)), None)
+
+
+def _failure_of(found: Verification, spare: Spare) -> str:
+    """Return why an ended verification of a spare failed; empty if it did not fail."""
+    if found.verdict is Verdict.FAILED:
+        return joined_findings(found.findings) or "the verification failed"
+    return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

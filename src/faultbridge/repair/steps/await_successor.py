@@ -1,7 +1,4 @@
-"""The step AwaitSuccessor: waits for a new instance of the node's group and claims it for the node.
-
-To claim an instance is to reserve it, so that it backs exactly one node.
-"""
+"""The step AwaitSuccessor: claims a new instance of the node's group, so that it backs exactly one node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The step CloseCase: returns the node to service, resolves its case and releases its repair slot.
-
-The changes of the node, the case and the slot are in one commit.
-"""
+"""The step CloseCase: returns the node to service, resolves its case and releases its slot, in one commit."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
 from faultbridge.model.faults import Severity
 from faultbridge.model.nodes import Isolation, NodeState, is_replaced
-from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
@@ -60,7 +56,7 @@ def _cordon_again(context: StepContext) -> StepResult:
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))
     if context.orchestrator.applicable:
-        context = cordon_again(context)
+        context = return_to_service.cordon_again(context)
     else:
         context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.NOT_APPLICABLE)))
     return verify_instance.revoke(context, faults_since_start(context.state))

@@ -1,7 +1,4 @@
-"""The step DrainNode: waits until running work has left the node, before its instance is changed.
-
-For a case that rests on claims, no work is evicted. Its attempt ends while work runs, and the case is queued again.
-"""
+"""The step DrainNode: waits until running work has left the node; none is evicted for a claim."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The step FollowProvider: waits for the provider's own repair, and escalates if there is no progress.
 
-This step changes nothing on the node. The wait ends when the node has another instance, another boot, or no fault that
-needs a repair; ingest and the inventory record these changes. It also ends when an operator cancels the case.
+This step changes nothing on the node: ingest and the inventory record another instance, another boot, or the end of
+the faults, which end the wait.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import logging
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cases import WaitingFor
-from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 from faultbridge.repair.steps import return_to_service
@@ -22,7 +21,7 @@ def record_failure(context: StepContext) -> StepResult:
     could launch a second instance. If the failed step is ReturnToService, the node is first cordoned again.
     """
     if context.attempt.step == return_to_service.NAME:
-        context = cordon_again(context)
+        context = return_to_service.cordon_again(context)
     reason = context.request.error or "the step failed without an error message"
     step = context.attempt.step or "admission"
     draft = entry_builder.step(context.case, step, "error", context.now, reason=reason)

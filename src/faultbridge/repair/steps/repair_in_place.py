@@ -1,8 +1,6 @@
 """The step RepairInPlace: resets the GPUs or reboots the instance, and waits until it is back.
 
-If the restart fails, or the instance cannot be reached or is not back in time, the attempt ends and the next repair
-action is tried. If the restart is refused for another reason, such as a missing permission, the case is escalated. No
-restart is started twice, because a repeated call finds the running restart by the token of the intent.
+No restart is started twice, because a repeated call finds the running restart by the token of the intent.
 """
 
 from __future__ import annotations

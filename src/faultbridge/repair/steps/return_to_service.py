@@ -8,14 +8,14 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Phase
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
+from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import Isolation, NodeState
 from faultbridge.repair import volumes
-from faultbridge.repair.attempt.cordon_again import cordon_again
 from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.attempt.verification_rules import faults_since_start
-from faultbridge.repair.isolation import end_backoff
+from faultbridge.repair.isolation import confirm_cordon, end_backoff
 from faultbridge.repair.steps import verify_instance
 
 NAME = "return_to_service"
@@ -67,3 +67,19 @@ def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepRes
         return Transition(returned, (*drafts, step))
 
     return context.finish(StepOutcome.DONE, Phase.CLOSING, finished)
+
+
+def cordon_again(context: StepContext) -> StepContext:
+    """Cordon the node again, after storing the request; raises Transient without a confirmation."""
+    if context.rules.config.follows_provider or not context.orchestrator.applicable:
+        return context
+    if context.state.isolation is not Isolation.REQUESTED:
+        context = context.commit(_request_cordon)
+    answer = context.orchestrator.cordon(context.member)
+    if not answer.ok:
+        raise Transient(f"the node may be uncordoned and cannot be cordoned again: {answer.reason}")
+    return context.commit(confirm_cordon)
+
+
+def _request_cordon(state: NodeState, now: datetime) -> Transition:
+    return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=now))

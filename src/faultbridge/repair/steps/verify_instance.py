@@ -1,7 +1,6 @@
 """The step VerifyInstance: runs diagnostics; a node returns to service only if they pass.
 
-A verification that ends without a result has not failed. It is started again until the deadline. So is one that did not
-start because other processes use the GPUs, unless the case rests on claims: it is then queued again.
+A verification that ends without a result has not failed; it is started again until the deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from faultbridge.decide.fold.claims import confirm_claims, is_unproven
 from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
 from faultbridge.decode.frames.gpus import missing_gpus
-from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.cases import Phase, RepairAction, WaitingFor
+from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.errors import Misconfigured
@@ -34,7 +34,7 @@ from faultbridge.repair.attempt.verification_rules import (
     watched_since,
 )
 from faultbridge.repair.isolation import confirm_cordon
-from faultbridge.repair.steps.unverified import end_if_occupied, end_operation, requeue_if_gone
+from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
 
 NAME = "verify"
 FAILED = ProviderFailure.VERIFY_FAILED.value
@@ -45,12 +45,12 @@ def verify_instance(context: StepContext) -> StepResult:
     if context.instance_id is None:
         raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
     if context.attempt.operation is None:
-        return requeue_if_gone(context) or _start(context, context.instance_id)
+        return _requeue_if_gone(context) or _start(context, context.instance_id)
     found = context.verifier.status(context.instance_id, context.attempt.operation, verification_level(context))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
     if found.verdict in {Verdict.OCCUPIED, Verdict.UNKNOWN}:
-        return end_if_occupied(context, found) or requeue_if_gone(context) or _start_again(context, found)
+        return _end_if_occupied(context, found) or _requeue_if_gone(context) or _start_again(context, found)
     faults = (*faults_since_start(context.state), *_missing_gpus(context, found))
     if found.verdict is not Verdict.PASSED or faults:
         return _finish_failed(context, found, (*found.findings, *faults))
@@ -152,7 +152,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:
     reason = joined_findings(found.findings) or "the verification left no result"
-    context = end_operation(context, found, reason)
+    context = _end_operation(context, found, reason)
     context.log("verification_restarted", reason, instance_id=context.instance_id)
     if found.verdict is Verdict.OCCUPIED and context.instance_id is not None:
         _start(context, context.instance_id)  # so that the result at the deadline is that of the latest check
@@ -227,3 +227,52 @@ def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
     required = required_repair_action(context.state, case, context.rules.policy) if confirmed else None
     stronger = required if required is not case.repair_action else None
     return try_next_action(context, reason, draft, at_least=stronger)
+
+
+# Verifications without a result: the instance is gone, work runs on it, or it has to start again.
+
+NO_RESULT = {Verdict.UNKNOWN: "no_result", Verdict.OCCUPIED: "occupied"}
+
+
+def _requeue_if_gone(context: StepContext) -> StepResult | None:
+    """Queue the case again if the instance is gone, or escalate it after the last attempt; None if it is not gone."""
+    if not is_gone(context):
+        return None
+    reason, step, instance = gone_reason(context), NAME, context.instance_id
+    context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
+    draft = entry_builder.step(context.case, step, "gone", context.now, reason=reason, new_instance=instance)
+    return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
+
+
+def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | None:
+    """Queue a case that rests on claims again until the node is idle; escalate any other one after the deadline.
+
+    Returns None before the deadline, because the verification is started again, and for any verdict but `occupied`.
+    Nothing about the hardware is known, so no claim is confirmed.
+    """
+    if found.verdict is not Verdict.OCCUPIED:
+        return None
+    reason = f"no diagnostics beside running work: {joined_findings(found.findings)}"
+    case, operation, instance = context.case, context.attempt.operation, context.instance_id
+    draft = entry_builder.step(
+        case, NAME, "occupied", context.now, reason=reason, operation=operation, new_instance=instance
+    )
+    if rests_on_claims(context.state, case):
+        return context.requeue(WaitingFor.IDLE, reason, draft, counts=False)
+    if context.attempt.deadline is None or context.now < context.attempt.deadline:
+        return None
+    return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
+
+
+def _end_operation(context: StepContext, found: Verification, reason: str) -> StepContext:
+    """Record that the started verification has no result, so that another one can start."""
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        case, attempt = live_attempt(state)
+        if attempt.operation is None:
+            return Transition(state)
+        ended, instance, outcome = attempt.operation, context.instance_id, NO_RESULT[found.verdict]
+        step = entry_builder.step(case, NAME, outcome, now, reason=reason, operation=ended, new_instance=instance)
+        return Transition(update_attempt(state, operation=None), (step,))
+
+    return context.commit(revise)

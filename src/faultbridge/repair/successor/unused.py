@@ -1,9 +1,4 @@
-"""Terminates instances that were launched for a case or for the spare pool, and never backed a node.
-
-`end_for_case` runs when a repair closes its case. `end_unused_launches` finds instances that are left later: an
-operator retired the node during a launch, EC2 did not answer when the case closed, or EC2 listed the instance of a
-spare only after the pool had given up the launch.
-"""
+"""Terminates instances that were launched for a case or for the spare pool, and never backed a node."""
 
 from __future__ import annotations
 
