@@ -2,8 +2,8 @@
 
 Read in this order: `isolate` keeps new work off a faulty node (`isolation` has the state changes, `isolation_permits`
 the budget, `isolate_many` groups nodes). `dispatch` admits queued cases and starts their executions, by the changes in
-`admission`. `attempt` is one attempt to repair a node; `steps` has one module per state of the Step Functions state
-machine; `successor` finds, launches and claims the next instance; `volumes` moves EBS volumes; `spares` is the pool of
+`admission`. `attempt` is one attempt to repair a node; `steps` has one module per state of the state machine;
+`successor` finds, launches and claims the next instance; `volumes` moves EBS volumes; `spares` is the pool of
 verified instances. `controls` has pause, breakers, budget and holds, which `breakers` updates; `cluster_status` sums up
 a cluster. `case_orders` and `node_orders` are operators' orders.
 

@@ -1,4 +1,4 @@
-"""Findings: signs of gray failures, which no tool reports as an error, found by comparing nodes with their peers.
+"""Findings: signs of failures that no tool reports, found by comparing nodes with their peers.
 
 `compare_peers` opens a finding for a node whose error counters rise much faster than those of its peers, and reports it
 as a fault if the policy lets the detector act. `judgments` records whether findings were right, which gives the
