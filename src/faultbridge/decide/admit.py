@@ -64,11 +64,7 @@ class Refused:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the queued case already records this refusal, so that nothing must be written.
-
-        The case must record the same `waiting_for`. If this kind of wait can have several reasons
-        (`WITH_SEVERAL_REASONS`), it must also record the same reason. For an approval, a request must be pending.
-        """
+        """Return whether the case records this refusal already, so that nothing must be written."""
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
         if self.waiting_for in WITH_SEVERAL_REASONS:
@@ -86,12 +82,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The input of every admission check for one case.
-
-    `picks` are the cases that this call of `admit` has already admitted. `started` is the number of repairs started
-    within the last hour. `holds` are the current pauses of repairs in groups that their owners update. `use` is the use
-    of the isolation budget; None if the cluster has none, because Faultbridge does not repair it.
-    """
+    """The input of every check for one case; `picks` are admitted in this call, `started` in the last hour."""
 
     control: Control
     policy: Policy
@@ -219,10 +210,7 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 
 
 def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
-    """Return why a repair may not start now: none of a rule's maintenance windows is open.
-
-    Returns None if each rule with windows has an open window, and for a verification, which needs no window.
-    """
+    """Return why a repair must wait for a maintenance window; None in an open one and for a verification."""
     for rule in rules:
         if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):
             return f"no maintenance window of rule {rule.name} is open"

@@ -113,11 +113,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class FailingNode:
-    """A node with a live case: its status, its failure domain and when the case was opened.
-
-    `failed_step_at` is the start of the step that failed the node's repair, or None if no repair failed. `incident` is
-    the id of the expired incident that explains the failure, or None.
-    """
+    """A node with a live case; `incident` is the id of the expired incident that explains its failure."""
 
     status: NodeStatus
     domain: str | None

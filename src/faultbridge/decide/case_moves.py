@@ -36,11 +36,7 @@ DETECTED = "detected"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The input of a decision besides the node's state, such as the policy.
-
-    `catalog` is the version of the fault catalog. `gpus` maps each instance type to its number of GPUs. `shadow` is a
-    second policy without effect, or None: what this policy would have decided is only recorded.
-    """
+    """The input of a decision besides the node; the decisions of the `shadow` policy are only recorded."""
 
     policy: Policy
     config: ClusterConfig

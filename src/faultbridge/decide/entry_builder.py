@@ -26,11 +26,7 @@ _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PR
 
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
-    """Return the duration of each phase of a case in milliseconds, in the order of reaching them.
-
-    A phase starts when the case first reaches it (`Case.marks`) and ends when the case first reaches the next phase.
-    The last phase ends at `end`. A status that closes a case is not a phase.
-    """
+    """Return the milliseconds of each phase of a case, from its first mark to that of the next, or to `end`."""
     reached = (mark for mark in case.marks.items() if mark[0] not in _NO_PHASE)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
     ends = [*(at for _, at in marks[1:]), end][: len(marks)]
@@ -214,11 +210,7 @@ def note(
     operator: str | None = None,
     stage: str | None = None,
 ) -> Draft:
-    """Draft a note: an entry with information for the timeline that changes no status.
-
-    `operator` is the ARN of the operator who gave an order. `stage` is `begun`, `overdue` or `over` for notes about
-    something that lasts, such as an approval request.
-    """
+    """Draft a note, which changes no status; `stage` is `begun`, `overdue` or `over` for what lasts."""
     about = None if fault is None else {"code": fault.code, "component": component_data(fault.component)}
     return Draft(
         type=EntryType.NOTE,
@@ -251,11 +243,7 @@ def step(
     facts: Mapping[str, Any] | None = None,
     evidence: str = "",
 ) -> Draft:
-    """Draft the timeline entry of one step of a repair attempt and its outcome.
-
-    `failure` is a failure code or None. `operation` is the provider's operation id or None. `evidence` is the
-    verifier's report.
-    """
+    """Draft the entry of one step of a repair attempt and its outcome; `evidence` is the verifier's report."""
     return Draft(
         type=EntryType.REPLACEMENT_STEP,
         occurred_at=at,

@@ -205,11 +205,7 @@ def required_repair_action(state: NodeState, case: Case, policy: Policy) -> Repa
 
 
 def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
-    """Return whether only claimed conditions require the repair action of the next attempt.
-
-    A claimed condition has only reports whose sender did not prove to be the node. A failed verification of the
-    instance confirms the condition. An operator who approves the repair action confirms it too.
-    """
+    """Return whether only claims that nothing and nobody confirmed require the next attempt's action."""
     claimed = [_ORDER.index(one) for one in _required(_with_claims_only(state), policy)]
     if not claimed or case.approved:
         return False

@@ -27,8 +27,6 @@ class VacantNode:
     """A node without a serving instance.
 
     `confirmed_gone` is True if the node has no instance, or if its instance is terminated or unknown to the provider.
-    `under_repair` is True while an attempt controls the node. `slot` is the provider's permanent node id, or None.
-    `gone_since` is when the instance was found to be gone, or None.
     """
 
     node: str
@@ -46,12 +44,7 @@ class VacantNode:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The result of pairing the unassigned instances of a group with its vacant nodes.
-
-    - `assigned`: pairs of a node name and the id of its new instance.
-    - `added`: the ids of instances to register as new nodes.
-    - `waiting`: the ids of instances that stay unassigned, because a repair may have launched them for its node.
-    """
+    """The pairs of node and new instance, instances to add as nodes, and those that may be a repair's successor."""
 
     assigned: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()

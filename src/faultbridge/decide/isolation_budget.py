@@ -44,12 +44,7 @@ class BudgetNode:
 
 @dataclass(frozen=True, slots=True)
 class DomainUse:
-    """The use of the isolation budget in one failure domain.
-
-    - `out` is how many of its expected nodes take no new work, and `left` how many of its nodes are not expected.
-    - `holds` is True if one of its expected nodes holds a permit.
-    - `first` is the urgency and the name of its most severe waiting node; None if no node waits.
-    """
+    """One domain's use: nodes `out`, nodes not expected (`left`), a held permit, the first waiting node."""
 
     out: int
     left: int

@@ -75,12 +75,7 @@ def read_chain(table: Table, event_id: str) -> Chain:
 
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
-    """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
-
-    If the table has no entry with the id of a cause, this id counts as the id of a raw record. The second value is None
-    if the first entry of the chain has no cause, or if the search stopped: after more than `MAX_LINKS` causes, or
-    because the causes form a loop.
-    """
+    """Return the causes of an entry, nearest first, and the raw record that started the chain, if known."""
     causes: dict[str, Link] = {}
     followed: set[str] = set()  # in a damaged table, an entry can be its own cause
     while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):

@@ -56,12 +56,7 @@ class ClusterReads:
 
     @contextmanager
     def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
-        """Share the reads of a cluster among the calls in this context.
-
-        The registration, controls and state of the cluster are read together. If `policy` is True, the current policy
-        and the counter baselines of detectors are read with them. A context within another context makes its own reads.
-        When the inner context ends, the outer context continues with its earlier reads.
-        """
+        """Share the reads of a cluster, with `policy` also of its policy and baselines, in this context."""
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
             yield
@@ -100,12 +95,7 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition. The parameters are those of `Table.query`.
-
-        Within `once`, a query for all rows of one kind of waiting work in a shard of the cluster (`WORK_ROWS`, such as
-        unhealthy nodes) reads the rows of all kinds. Later such queries use these rows for at most five seconds. All
-        other queries read the table.
-        """
+        """Return one page; within `once`, one query for waiting work reads all its kinds in the shard."""
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
         if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):

@@ -126,11 +126,7 @@ def query_all(
 
 
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
-    """Return the newest entry items of a stream in a time window, at most `limit`, oldest first.
-
-    The second value is True if the window contains more than `limit` entries. `window` is the start and the end; None
-    leaves the window open on that side. The start and the end are located by binary search over the sequence numbers.
-    """
+    """Return the newest entries of a window, at most `limit`, oldest first, and whether there are more."""
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
     up_to = end_before(table, pk, head, until + SKEW) if until else None
@@ -150,22 +146,13 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return the sort key up to which a query must read to get the entries recorded before a time.
-
-    A caller adds `SKEW` to the time, because the entries of a stream can be out of time order by this much. If no entry
-    of the current epoch was recorded before the time, the key is the end of the earlier epochs. If there is no earlier
-    epoch, the result is None.
-    """
+    """Return the key up to which entries were recorded before a time (plus `SKEW`), None if there are none."""
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
 
 
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
-    """Return the sort key of the last entry that was recorded before a time, by binary search.
-
-    Only the current epoch, that of `head`, is searched. The result is None if none of its entries was recorded before
-    the time. An expired entry, which is missing in the table, counts as recorded before the time.
-    """
+    """Return the key of the epoch's last entry before a time; an expired entry counts as before it."""
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:
         middle = (low + high + 1) // 2

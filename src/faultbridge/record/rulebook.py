@@ -29,11 +29,7 @@ class ItemReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Returns the rules for decisions about a cluster: its registration, its policy and further data.
-
-    The registration of a cluster is read on every call of `config`, but parsed again only if its table item has
-    changed. A policy version never changes, so each `Rulebook` reads it only once.
-    """
+    """Returns the rules of clusters; it parses a changed registration again, and reads a policy version once."""
 
     table: ItemReader
     stack_id: str
@@ -62,12 +58,7 @@ class Rulebook:
         return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy that a cluster's registration names, or else the current policy.
-
-        If there is no current policy, the default policy is returned. The default policy is part of the package, so the
-        table need not store it. Raises Misconfigured if another policy applies and the table does not store it, or
-        stores it damaged.
-        """
+        """Return the policy that a registration names, or the current one, or else the packaged one."""
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 
     def _named(self, version: str | None) -> Policy:
@@ -79,11 +70,7 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy with this version; None if `version` is None or the policy cannot be read.
-
-        An unreadable shadow policy raises no error, because no action depends on it. Each `Rulebook` logs an unreadable
-        version once, and does not read it again.
-        """
+        """Return the shadow policy; an unreadable one is only logged, because no action depends on it."""
         if version is None or version in self._unreadable:
             return None
         try:

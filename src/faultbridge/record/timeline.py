@@ -1,9 +1,4 @@
-"""Timeline: the entries of a cluster, node, case, device or job, in the order of recording.
-
-A page token contains the position of the last entry that was read, so no entry is returned twice. An entry recorded
-long after it happened is late (`is_late`). The cost of a page depends on how many entries are read for it. For a job,
-the entries of the affected nodes are read too.
-"""
+"""Timeline: the entries of a cluster, node, case, device or job, in the order of recording."""
 
 from __future__ import annotations
 

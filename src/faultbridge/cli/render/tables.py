@@ -179,11 +179,7 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 
 @contextmanager
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
-    """Yield a function that waits up to `seconds` for a key, and returns whether the key is in `QUIT`.
-
-    Without a terminal, the function always waits `seconds` and returns False, so that only Ctrl-C ends the screen. At
-    the end, the terminal gets its previous settings again.
-    """
+    """Yield a function that waits for a key of `QUIT`; without a terminal, only Ctrl-C ends the screen."""
     import termios
     import tty
 

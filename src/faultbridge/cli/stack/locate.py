@@ -67,14 +67,10 @@ class Target:
 def find_settings(
     target: Target, clients: Callable[[], Clients], notify: Callable[[str], None], *, embedded_only: bool = False
 ) -> Settings:
-    """Return the settings of the stack that the options select.
+    """Return the settings of the stack that the options select; raises `Misconfigured` if it is not found.
 
-    - For the embedded stack, this function also sets the AWS environment variables of this process.
-    - For a stack on AWS, it reads the outputs of the stack with the AWS clients that `clients` creates. If an embedded
-      stack of the same name runs, and `--endpoint-url` is not its endpoint, the function calls `notify` with a notice
-      that the embedded stack is not used.
-
-    With `embedded_only`, only the embedded stack is used. Raises `Misconfigured` if the stack is not found.
+    For the embedded stack, the AWS variables of this process are set. `notify` gets a notice if an embedded stack runs
+    that is not used.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:

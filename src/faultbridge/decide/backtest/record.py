@@ -291,16 +291,7 @@ class Course:
 
 @dataclass(slots=True)
 class Track:
-    """One node in a replay: its state under the tested policy, and its recorded state.
-
-    `trail` is the recorded course of the node's case. `diverged` is True while the case of the node is simulated,
-    because the tested policy decided differently from the record. These fields belong to the simulation:
-
-    - `course`: the simulated course of the case
-    - `attempt_ends`: when the running attempt ends
-    - `retry_at`: when a refused attempt is tried again
-    - `retry_pause`: how long to wait if this try is refused too
-    """
+    """One node in a replay; the fields from `course` on belong to the simulation of its case (`diverged`)."""
 
     state: NodeState
     recorded: NodeState
@@ -314,11 +305,7 @@ class Track:
 
 @dataclass(slots=True)
 class Replayed:
-    """The result of a replay: the compared decisions, the simulated courses, and the missing data.
-
-    `gaps` maps a description of missing data to the number of decisions or cases that need the data. `not_compared` has
-    the time and the node of each commit that was not compared, because the node had diverged.
-    """
+    """The compared decisions, simulated courses, missing data by description, and commits not compared."""
 
     decisions: list[Decision] = field(default_factory=list)
     courses: list[Course] = field(default_factory=list)

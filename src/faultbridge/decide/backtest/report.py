@@ -166,12 +166,9 @@ class Report:
 
 
 def compare(before: Report, after: Report) -> dict[str, Any]:
-    """Return a report that compares the tested policies of two reports about the same recorded entries.
+    """Return a back-test's report with the tested policy of `before` in place of the record.
 
-    It has the form of a back-test's report. `recorded` contains the totals and the decisions under the tested policy of
-    `before`, and `replayed` those under the tested policy of `after`. The differences have no explanation, because
-    neither of their two decisions was recorded. A decision about a node that had diverged in one of the replays is not
-    compared.
+    The differences have no explanation, because neither of their decisions was recorded.
     """
     pairs = list(_pairs(before.replayed, after.replayed))
     differences = [_difference(one, "") for one in pairs if not one.same]

@@ -43,12 +43,7 @@ Conditions = Mapping[str, Condition]
 def specific_condition(
     reported_key: str, fault: Fault, at: datetime, conditions: Conditions, catalog: Catalog
 ) -> str | None:
-    """Return the key of the active specific condition that an unspecific fault can mean, or None.
-
-    An unspecific fault names no device or only a general code. `reported_key` is the condition key of the fault as its
-    source reported it, and `at` the time of the fault. Of several conditions the worst is returned, and of equally
-    severe conditions the one that was observed last.
-    """
+    """Return the key of the worst, then latest condition that an unspecific fault can mean, or None."""
     code = catalog.canonical(fault.code)
     matching = [
         (condition.severity.rank, condition.last_at, key)
@@ -132,11 +127,7 @@ def last_evicted(fault: Fault, evicted: Mapping[str, datetime], catalog: Catalog
 
 
 def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
-    """Return the key of the condition that contains a source's report.
-
-    An unspecific report may belong to a specific condition, which has a different key. If no active condition contains
-    a report of this source with `reported_key`, the function returns `reported_key`.
-    """
+    """Return the key of the condition with a source's report, which differs for an unspecific report."""
     matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
     return next(matching, reported_key)
 

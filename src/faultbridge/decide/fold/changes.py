@@ -52,11 +52,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to record on the timeline: the condition after the change, and the fault that caused it.
-
-    `changed_parts` names what an update changed: `count`, `severity` (or action), `reporters` or `component`. `facts`
-    are added to the note of a change without a condition.
-    """
+    """One change to record: the condition after it, its fault, what an update changed, and facts of its note."""
 
     kind: ChangeKind
     at: datetime

@@ -83,11 +83,7 @@ def end_former(state: NodeState, *, at: datetime) -> Folded:
 
 
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
-    """End the claimed conditions that a passed verification covers.
-
-    A claimed condition has only reports whose sender did not prove to be the node. The sources of these reports are
-    damped: their further claims with the same code are notes for 24 hours.
-    """
+    """End the claimed conditions that a passed verification covers, and damp their sources for 24 hours."""
     reason = "diagnostics did not confirm what no proven sender reported"
     ended = _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
     return _damp(ended, at)
@@ -108,11 +104,7 @@ def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:
-    """End each condition that was not observed for the time that the catalog sets for it, and each expired claim.
-
-    A claim is a condition that only senders report that did not prove to be the node. It expires at the time
-    `claimed_until`, unless a failed verification confirmed it.
-    """
+    """End each condition that was not observed for its time in the catalog, and each expired claim."""
     quiet = _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
     reason = "no proven sender reported it, and no diagnostics confirmed it, within claim_ttl of the first claim"
     claims = _damp(_end(quiet.state, now, reason, lambda condition: claim_end(state, condition)), now)

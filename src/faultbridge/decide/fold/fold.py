@@ -109,12 +109,7 @@ MAX_CUSTODY = 64
 
 
 class Sightings(NamedTuple):
-    """The result of `record_sightings`.
-
-    - `state` is the node. Its `custody` also contains the devices that its instance shows for the first time.
-    - `changes` contains the change that records these devices on the timeline; it is empty if there are none.
-    - `weight` is the number of writes to the table that this change needs; a commit has a maximum.
-    """
+    """The node with its new devices, the change that records them, and the writes that it needs (`weight`)."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()

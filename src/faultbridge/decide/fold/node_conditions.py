@@ -27,11 +27,7 @@ MAX_SNAPSHOTS = 64
 
 
 class NodeConditions:
-    """The conditions of one node as a mutable object; `state()` returns the node after all changes.
-
-    `active` maps condition keys to conditions. `changes` lists the changes to record on the timeline. `interrupted` is
-    True if one commit cannot contain all changes of a health snapshot. The caller then applies the snapshot again.
-    """
+    """The conditions of one node; `interrupted` if a snapshot must be applied again after the commit."""
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
         """Copy the node's conditions and report times. The commit already contains `changed` changes."""

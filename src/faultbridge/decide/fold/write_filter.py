@@ -45,13 +45,7 @@ LOG_CODES = ("xid.", "sxid.")
 
 
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
-    """Return whether a node's changed state must be stored.
-
-    It must be stored if a watermark or count changed by more than its precision. It must also be stored if anything
-    else changed, apart from the due time and values that follow from watermarks and counts. A watermark is the time of
-    a reporter's last report. With `logged`, a heartbeat also stores the times of the node's snapshots, and these times
-    have a lower precision in the state.
-    """
+    """Return whether a state changed by more than its precision, which is lower for `logged` snapshot times."""
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
     if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():

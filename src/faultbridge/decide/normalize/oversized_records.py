@@ -22,11 +22,7 @@ def add_evidence_object(observations: tuple[Observation, ...], key: str) -> tupl
 
 
 def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
-    """Return the observations of a record with at most 64 different faults.
-
-    If the record has more, the 63 worst faults are kept, and a fault `agent.flood` of the node is added, which states
-    how many faults the record had. `source` is the source of the fault `agent.flood`.
-    """
+    """Return at most 64 faults of a record: the 63 worst, and `agent.flood` with their number."""
     different = count_conditions(observations)
     if different <= MAX_FAULTS:
         return observations

@@ -58,11 +58,7 @@ def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return `values` with each time in `last_sent` shifted by `shift`; None if `values` is None.
-
-    `last_sent` contains sending times of earlier records by the sender's clock. `shift` is the correction of this
-    clock. Raises Rejected if a shifted time is before year 1 or after year 9999.
-    """
+    """Return the sender's earlier sending times, corrected; raises Rejected outside years 1 to 9999."""
     if values is None or not shift:
         return values
     try:
@@ -178,11 +174,7 @@ def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
 
 
 def correct_observation(observation: _AnyObservation, record: RawRecord, slow: timedelta) -> _AnyObservation:
-    """Return an observation of a node whose clock is behind by `slow`, with its times moved forward.
-
-    `record` is the record as it was sent. A fault or a clear whose time changed keeps the original time in the
-    attribute `time_claimed`.
-    """
+    """Return an observation with corrected times; `time_claimed` keeps the original time."""
     claimed = observation.observed_at
     at = None if claimed is None else _corrected(claimed, record, slow)
     if isinstance(observation, Snapshot):

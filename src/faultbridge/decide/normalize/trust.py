@@ -41,32 +41,18 @@ ANY_SESSION = "*"
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The sender checks of an installation. Without `required`, no sender is checked.
-
-    `own` contains the role ids of the installation's functions. `events_queue` is the ARN of the queue that only
-    EventBridge can send to.
-    """
+    """The sender checks of an installation, if `required`; only EventBridge can send to `events_queue`."""
 
     required: bool = False
     own: frozenset[str] = frozenset()
     events_queue: str | None = None
 
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
-        """Return the original sender of a record.
-
-        `delivered_by` is the sender that SQS stored for the message. `claimed` is the sender that the message itself
-        names. `claimed` is returned only if a function of the installation put the message on the queue, for example
-        to send a record again. Otherwise, `delivered_by` is returned.
-        """
+        """Return the original sender: `claimed` if a function of the installation delivered the message."""
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
-        """Return when a record was first received, at most `delivered_at`, the time of receipt by the queue.
-
-        A function or an operator that sends a record again states in `claimed` when the record was first received.
-        Without `claimed`, the result is `delivered_at`. This is also the result if sender checks are required and
-        `delivered_by`, the sender that SQS stored, is an instance.
-        """
+        """Return when a record was first received: `claimed`, unless an instance, which is not trusted, says so."""
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at
         return min(claimed, delivered_at)
@@ -80,11 +66,7 @@ class Trust:
     def refusal(
         self, record: RawRecord, config: ClusterConfig, row: AliasRow | None, others: Iterable[AliasRow]
     ) -> str | None:
-        """Return why the sender may not report about the node, or None if it may.
-
-        `row` is the alias row of the node that was found, or None if none was found. `others` are the alias rows of all
-        other names in the record. If one of these names belongs to another node, an instance may not send the record.
-        """
+        """Return why the sender may not report about the node; an instance may not name another node."""
         if self._is_trusted(record.sender, config):
             return None
         refusal = self.refusal_of_sender(record.sender, str(record.instance_id), config)

@@ -66,11 +66,7 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON Schema of a field with its own `$ref` resolved.
-
-    The `$ref` is replaced by the definition to which it refers; references inside the definition remain. If the field
-    allows null and one other type, the result is the schema of that type with the additional member `nullable`.
-    """
+    """Return the JSON Schema of a field without its own `$ref`, and with `nullable` for a type or null."""
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return {**policy_schema()["$defs"][name], **{key: field[key] for key in field if key != "$ref"}}

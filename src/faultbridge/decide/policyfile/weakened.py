@@ -85,12 +85,7 @@ def _differs(before: Setting | None, after: Setting | None) -> bool:
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield the path, value and origin (`file` or `default`) of each setting in a part of a policy.
-
-    `value` is the part with defaults for the values that the policy file does not set. `given` is the same part with
-    only the values that the file sets. `path` is the path of the part. A path names a breaker by its scope, and a
-    maintenance window by its index from 0.
-    """
+    """Yield the path, value and origin of each setting; `value` has defaults, `given` only the file's values."""
     if isinstance(value, dict):
         for name, inner in value.items():
             known = given.get(name, _NOT_GIVEN) if isinstance(given, dict) else _NOT_GIVEN
@@ -173,11 +168,7 @@ def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 
 def _weaker_rule(before: RulePart, after: RulePart | None, general: tuple[float, float]) -> Iterator[str]:
-    """Yield a line for each part of a rule that can protect nodes less in the new policy.
-
-    `after` is the rule in the new policy, or None if the new policy has no rule of this name. `general` has the ranks
-    of the general verification levels of the old and the new policy.
-    """
+    """Yield a line for each part of a rule that can protect nodes less in the new policy."""
     rule, kept = f"rule {before.name}", after or RulePart(name=before.name)
     for field, unsafe in _UNSAFE.items():
         old, new = getattr(before, field), getattr(kept, field)

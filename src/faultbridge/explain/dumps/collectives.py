@@ -300,16 +300,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The ranks that a hanging job waits for, as its dumps show them.
-
-    - `findings` has one finding for each of these ranks.
-    - `joined` are pending operations that all ranks of the operation have started, as far as the dumps show. No finding
-      is about such an operation.
-    - `missing` are the ranks without a dump. `findings` contains such ranks only if `are_missing_blamed` is True.
-    - `are_missing_blamed` is True if at most half of all ranks have no dump.
-    - `waiting` are the ranks with a pending operation. A rank is left out if another rank has finished one of its
-      pending collectives.
-    """
+    """The ranks that a hanging job waits for; ranks without a dump are blamed if at most half have none."""
 
     findings: tuple[Finding, ...]
     joined: tuple[Call, ...]

@@ -164,12 +164,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that a rank enqueued.
-
-    `sequence` is the number of the operation in its group; collectives are numbered separately from sends and receives.
-    `shape` has the sizes and the data types of the inputs. `peer` is the global rank to which a send goes, or from
-    which a receive comes. `peer` is None for a collective, and for a peer that cannot be determined from the dump.
-    """
+    """One enqueued operation; `peer` is the global rank of a send or receive, if the dump shows it."""
 
     group: str
     sequence: int

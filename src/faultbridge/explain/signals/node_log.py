@@ -145,12 +145,7 @@ _KEY = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """The inputs for reading a file of a node.
-
-    `roles` maps fault codes to their role in a failure, such as first sign or consequence. A code that is not in
-    `roles` counts as a first sign, unless its severity is `info` and it requires no repair. `hints` are facts that the
-    decoder needs and the file may lack, such as the time of receipt, which determines the year of times without a year.
-    """
+    """The inputs for a node's file: roles of fault codes in a failure, and hints for its decoder."""
 
     roles: Mapping[str, Role]
     hints: Hints

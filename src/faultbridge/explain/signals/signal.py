@@ -110,13 +110,10 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Return True if the store has no equal signal yet; the caller must then `add` the signal.
-
-        If the store has an equal signal, count the repetition, store `at` and `line` as the time and line of the last
-        repetition, and return False.
+        """Return True if no equal signal is stored; else count the repetition with its time and line.
 
         Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval or no
-        times. `part` separates signals with the same name, for example by node and device.
+        times.
         """
         key = _key(name, at, rank, part)
         if key not in self._found:

@@ -72,8 +72,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence about one job.
 
-    `nodes` maps ranks to nodes. If it is not empty, signals of nodes outside it are ignored. A node in `affected` had a
-    fault while the job ran: it is left out of the restart or tested, and the hardware is not ruled out.
+    A node in `affected` had a fault while the job ran: it is left out of the restart or tested, and the hardware is not
+    ruled out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]

@@ -352,15 +352,7 @@ SEAL_DELAY = timedelta(hours=2)
 
 @dataclass(slots=True)
 class RunResult:
-    """The result of one run for all clusters.
-
-    - `roots`: the Merkle root of each anchor that this run recorded, by cluster
-    - `sealed`: the number of entries in the days that this run sealed
-    - `completed`: the number of these entries that this run added to the archive
-    - `breaks`: one text for each break of a hash chain
-    - `late`: one text for each cluster whose run failed with a temporary error
-    - `failures`: one text for each cluster whose run failed with any other error
-    """
+    """The result of one run for all clusters; `late` ones failed temporarily, `failures` in another way."""
 
     roots: dict[str, str] = field(default_factory=dict)
     sealed: int = 0

@@ -114,12 +114,7 @@ class ReadArchive:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
-        """Return the archived entries that match a query, together with `table`, in order of recording.
-
-        `table` contains the result of the same query to the DynamoDB table, because the archive may still lack recent
-        entries. An entry that is in both is returned once. Raises `Rejected` if the query names no cluster
-        (`nothing_asked`), or if an archive object cannot be read (`bad_object`).
-        """
+        """Return the matching entries of the archive and of `table`, which may have later ones, once each."""
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")
         found = {line.hash: line for line in table}
@@ -159,12 +154,7 @@ class VerifyArchive:
     stack_id: str | None = None
 
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
-        """Verify the stream of one node, or all streams of the cluster if `node` is None.
-
-        The result contains the number of verified streams and entries, and the breaks that were found. Defects of
-        objects in the archive and the vault are reported for the whole cluster, even if `node` is given. Raises
-        `Rejected` (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
-        """
+        """Verify one stream, or all of a cluster; defects of objects are always those of the cluster."""
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
         self._read_lines(cluster, content)

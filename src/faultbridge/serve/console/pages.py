@@ -55,13 +55,7 @@ def entity_tag(version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A response: its text, its media type, its status, and how long a browser may cache it.
-
-    - If `file_name` is set, the browser saves the text as a file of this name. If it is None, the browser shows it.
-    - `tag` is the entity tag. If it is empty, the tag is derived from the text.
-    - Two texts with the same entity tag show the same state. Only durations until now may differ, such as "open for
-      2m".
-    """
+    """A response, which a browser saves as `file_name`, if set; equal tags show the same state but for ages."""
 
     text: str
     media_type: str = HTML

@@ -20,11 +20,7 @@ from faultbridge.serve.presentation.tones import action_text, reason_text, witho
 
 @dataclass(frozen=True, slots=True)
 class CaseFacts:
-    """The documents of a case; `meaning` is the name of the fault code in the catalog.
-
-    `policy` is None unless a budget or a breaker delays the repair now. `failing` names the other nodes with a live
-    case. It is empty unless a breaker delays the repair now.
-    """
+    """The documents of a case; `policy` and `failing` nodes are set only while a limit delays the repair."""
 
     case: Document
     node: Document
@@ -121,11 +117,7 @@ def _slots(facts: CaseFacts) -> str:
 
 
 def _next_try(facts: CaseFacts) -> str:
-    """Return the time of the next attempt in words.
-
-    The attempt starts after the waiting period of the case. If the node's group has no EC2 capacity, the waiting period
-    of the group must be over too.
-    """
+    """Return the time of the next attempt in words: after the waiting periods of the case and its group."""
     waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
     later = max((from_text(str(one)) for one in waits if one), default=facts.now)
     return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"
@@ -158,10 +150,7 @@ SHORTEST = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait of a case: its start, its end (None if it lasts), what the case waited for, and the reason.
-
-    `times` is the number of successive waits for the same reason that are combined in this wait.
-    """
+    """One wait of a case; `times` is the number of successive waits for the same reason in it."""
 
     start: datetime
     end: datetime | None
@@ -197,11 +186,7 @@ def _is_boundary(entry: Document) -> bool:
 
 
 def begins_wait(entry: Document) -> bool:
-    """Return whether an entry begins a wait of a case.
-
-    Such an entry changes the status to one in which the case waits (open, queued, absorbed), records why a queued case
-    was not admitted (a refusal), or is about an approval.
-    """
+    """Return whether an entry begins a wait: a waiting status, a refusal, or an approval request."""
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
 

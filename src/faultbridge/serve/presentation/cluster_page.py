@@ -52,10 +52,7 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A setting, condition or number that shows whether repairs are permitted.
-
-    `note` is an explanation, such as what ends a pause of repairs.
-    """
+    """A setting, condition or number that shows whether repairs are permitted, with an explanation."""
 
     name: str
     mark: Mark
@@ -64,10 +61,7 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class RepairTimes:
-    """How long the repaired cases took: their number, their median duration, and their phases.
-
-    Each phase has a name, its mean duration per case as text, and its share of the total time from 0 to 1.
-    """
+    """How long the repaired cases took: number, median, and each phase with its mean and its share."""
 
     count: int
     median: str
@@ -104,14 +98,7 @@ class ClusterPage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The documents of a cluster page; `now` is the time at which they were read.
-
-    - `live_cases`: the most recently opened live cases. `live` is the number of all live cases; None means that
-      `live_cases` has all of them.
-    - `jobs`: the first followed jobs, sorted by id. `followed` is the number of all followed jobs.
-    - `older`: whether the shown time window has entries before those in `entries`.
-    - `policy`: the policy of the cluster; None if it cannot be read.
-    """
+    """The documents of a cluster page, read at `now`; `live` and `followed` count what is not listed too."""
 
     cluster: Document
     now: datetime

@@ -15,10 +15,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def entries_csv(rows: Iterable[EntryRow]) -> str:
-    """Return entries as CSV with a header line.
-
-    No cell starts a formula, and control characters are visible.
-    """
+    """Return entries as CSV with a header line; no cell starts a formula or has control characters."""
     output = io.StringIO()
     writer = csv.writer(output)
     writer.writerow(COLUMNS)

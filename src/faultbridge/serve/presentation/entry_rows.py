@@ -54,10 +54,7 @@ class EntryRow:
 
 
 def entry_rows(entries: Iterable[Document]) -> tuple[EntryRow, ...]:
-    """Return a row for each entry document, by the time at which its event happened, earliest first.
-
-    Entries of the same time keep their order in `entries`.
-    """
+    """Return a row for each entry by the time of its event; entries of one time keep their order."""
     return tuple(sorted(map(_row, entries), key=lambda row: row.at))
 
 
@@ -89,11 +86,7 @@ def _row(entry: Document) -> EntryRow:
 
 
 def tone_of(entry: Document) -> Tone:
-    """Return the tone of an entry, from its new status, its severity or the outcome of its repair step.
-
-    A cleared fault has the tone GOOD. An entry of a type that has none of these values has the tone OFF (no longer
-    relevant).
-    """
+    """Return the tone of an entry, from its new status, its severity or the outcome of its step, else OFF."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     if kind == "Node Fault Cleared":
         return Tone.GOOD

@@ -52,11 +52,7 @@ class FleetFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
-
-    Diagnostics that fail pass again after a replacement of the instance or after `faultbridge fleet heal`. If `until`
-    is `reset`, they also pass again after a GPU reset.
-    """
+    """One injected fault: its record, whether diagnostics fail, and whether only until a `reset`."""
 
     source: str
     record: str

@@ -47,16 +47,7 @@ CHUNK_BYTES = 64 * 1024
 class Inputs:
     """Decodes several input files; a file that is rejected or cannot be read does not stop the others.
 
-    Each fault and each clear becomes one output document. With `everything`, each health snapshot and each counter
-    sample also becomes an output document. The other fields describe what was decoded so far:
-
-    - `count`: the number of output documents
-    - `unparsed`: how many lines or documents of the input were not understood
-    - `lines`: the number of log lines; `unparsed_lines`: how many of them were not understood
-    - `faults`: the number of faults and clears in logs
-    - `unknown_codes`: the fault codes that are not in the catalog
-    - `samples`: the last counter sample of each device; `sample_counts`: the number of samples of each device
-    - `failure`: the error of the last file that was rejected or could not be read; None if there is no such file
+    Each fault and clear becomes one output document, with `everything` each snapshot and counter sample too.
     """
 
     source: str

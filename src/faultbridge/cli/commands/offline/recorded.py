@@ -33,14 +33,7 @@ from faultbridge.repair.registry.gpus import gpus_of
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a stack recorded about a failure: a time window, and the failed job if it is known.
-
-    - `window`: the nodes and the time range whose recorded faults are evidence
-    - `job`: the job as a document, or None if no job is known; the fields below are then empty
-    - `ranks`: the node of each rank of the job
-    - `reason`: the recorded reason why the job ended
-    - `affected`: the nodes whose faults were recorded on the job
-    """
+    """What a stack recorded about a failure: a time window, and the failed job if it is known."""
 
     window: RecordedWindow
     job: Document | None = None
@@ -98,9 +91,7 @@ def _longest() -> timedelta:
 def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: datetime) -> datetime:
     """Return `since`, or an earlier time at which a live case or a severe fault of its node began.
 
-    A node counts if it is in `keys` and its case was opened by `until`, the end of the time window. A severe fault is
-    active and has the severity `error` or `fatal`. The result is at most seven days (`RESUME_WITHIN`) before `until`,
-    unless `since` is earlier.
+    The result is at most seven days (`RESUME_WITHIN`) before `until`, unless `since` is earlier.
     """
     states = session.application.ledger.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]
@@ -127,17 +118,7 @@ RECORDED_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """The options of `explain` that select recorded faults of a stack.
-
-    One of these three options selects the failure. If all are None, only files are explained, and no stack is read.
-
-    - `job`: a recorded job of `cluster`
-    - `case`: the id of a case; the failure is that of the job that the case affected last, or else that of its node
-    - `at`: the time of a failure in `cluster`, if no job is recorded; `nodes` are the failed nodes, by default all
-
-    `window` is the text of `--window`. Recorded faults that were observed within this time before the failure are
-    evidence. `record` states whether the verdict is recorded on the job.
-    """
+    """The options of `explain` that select a recorded failure: a `job`, a `case`, or `nodes` at a time."""
 
     job: str | None
     cluster: str | None

@@ -44,12 +44,7 @@ class History:
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
-        """Yield the configuration and the recorded entries of each selected cluster.
-
-        The entries are in the order of recording. The configuration is changed so that a back-test plans repairs: mode
-        `act`, repair owner `provider` or `faultbridge`, no maintenance. For an archive copy, all other settings are
-        defaults.
-        """
+        """Yield the configuration, changed so that repairs are planned, and the entries of each cluster."""
         from faultbridge.record.timeline import TimelineQuery
 
         now = datetime.now(UTC) if self.archive else session.now()
