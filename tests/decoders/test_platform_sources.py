@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.cli.render.observations import Caller, documents
+from faultbridge.cli.commands.offline.decode import Caller, documents
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.compare import differences
 from faultbridge.decode import registry

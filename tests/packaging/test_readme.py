@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from faultbridge.cli.app import COMMANDS
-from faultbridge.cli.rules import failures, read_rule
+from faultbridge.cli.commands.offline.rule import failures, read_rule
 from faultbridge.decode import registry
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """The `faultbridge` command line; it loads only the module of the called command.
 
 Reading order: `app` lists the commands and runs one. Then `commands` (one module a subject), `stack` (finds the stack
-and its services), `render` (tables, JSON, times), `errors` (exit codes, hints) and `rules` (EventBridge rule files).
+and its services), `render` (tables, JSON, times) and `errors` (exit codes, hints).
 """
 
 from __future__ import annotations

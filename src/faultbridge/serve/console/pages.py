@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +15,8 @@ from http import HTTPStatus
 from faultbridge.model import names
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
-from faultbridge.model.times import from_text
+from faultbridge.model.safe_text import visible
+from faultbridge.model.times import from_text, to_text
 from faultbridge.serve.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.serve.api.problems import problem_of
 from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
@@ -21,8 +24,7 @@ from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
 from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
 from faultbridge.serve.presentation.case_page import case_page
 from faultbridge.serve.presentation.cluster_page import cluster_page
-from faultbridge.serve.presentation.downloads import entries_csv
-from faultbridge.serve.presentation.entry_rows import Document, entry_rows, occurred_at
+from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
 from faultbridge.serve.presentation.fleet_page import fleet_page
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.incident_page import incident_page
@@ -259,3 +261,25 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...
     (re.compile(rf"{_C}/jobs"), Pages.job),
     (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
 )
+
+
+COLUMNS = ("occurred_at", "stream", "epoch", "sequence", "event_type", "what", "why", "late", "event_id", "hash")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def entries_csv(rows: Iterable[EntryRow]) -> str:
+    """Return entries as CSV with a header line; no cell starts a formula or has control characters."""
+    output = io.StringIO()
+    writer = csv.writer(output)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = (to_text(row.at), row.stream, row.epoch, row.sequence, row.event_type, row.what, row.why,
+                 str(row.late).lower(), row.event_id, row.hash)  # fmt: skip
+        writer.writerow([_cell(str(one)) for one in cells])
+    return output.getvalue()
+
+
+def _cell(text: str) -> str:
+    """Return the text of a cell; an apostrophe precedes text that a spreadsheet would run as a formula."""
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULAS) else shown

@@ -2,15 +2,318 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import typer
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultbridge.cli.commands.options import formatted_command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
-from faultbridge.cli.rules import failures, read_rule, template_text
+from faultbridge.model.errors import Misconfigured, Rejected
+from faultbridge.model.events.json_schema import open_schema
+from faultbridge.model.events.registry import MODULE_OF_EVENT, event_name
+
+
+class _Problem(NamedTuple):
+    """An unknown field in a pattern, or an unknown value of a field."""
+
+    field: str
+    value: str | None
+    message: str
+
+    def covers(self, other: _Problem) -> bool:
+        """Return whether this problem includes another: an unknown field includes all problems in it."""
+        if self.value is None:
+            return f"{other.field}.".startswith(f"{self.field}.")
+        return (self.field, self.value) == (other.field, other.value)
+
+
+def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
+    """Return the unknown detail-types, fields and values of a pattern; AWS events are not checked."""
+    if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
+        return []
+    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(MODULE_OF_EVENT)
+    unknown = [
+        f"unknown detail-type: {one!r}; `faultbridge schema list` lists them"
+        for one in types
+        if one not in MODULE_OF_EVENT
+    ]
+    schemas = [open_schema(event_name(one)) for one in types if one in MODULE_OF_EVENT]
+    by_type = [list(_problems(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
+    # A field that is valid for one event type is valid: the rule may match several types.
+    found = {problem: None for problems in by_type for problem in problems if _in_all_types(problem, by_type)}
+    return unknown + list(dict.fromkeys(problem.message for problem in found))
+
+
+def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
+    return all(any(other.covers(problem) for other in problems) for problems in by_type)
+
+
+def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
+    """Yield the problems of one part of a pattern; `node` is its schema, `root` that of the event."""
+    shapes = list(_shapes(node, root))
+    if isinstance(pattern, list):
+        yield from _value_problems(pattern, shapes, field)
+        return
+    if not isinstance(pattern, Mapping):
+        return
+    for name, inner in pattern.items():
+        if name == "$or":
+            for branch in inner:
+                yield from _problems(branch, node, root, field)
+            continue
+        found = [shape["properties"][name] for shape in shapes if name in shape.get("properties", {})]
+        found += [shape["additionalProperties"] for shape in shapes if "additionalProperties" in shape]
+        if found:
+            yield from _problems(inner, {"anyOf": found}, root, f"{field}.{name}")
+        elif shapes != [{}]:
+            yield _Problem(f"{field}.{name}", None, f"unknown field: {field}.{name}")
+
+
+def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
+    """Yield a problem for each text that no schema of the field lists, if one lists values."""
+    allowed = [value for shape in shapes for value in shape.get("enum", [])]
+    for value in wanted:
+        if allowed and isinstance(value, str) and value not in allowed:
+            yield _Problem(field, value, f"unknown value of {field}: {value!r}; allowed: {', '.join(allowed)}")
+
+
+def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the alternative schemas of a field, with references to `root` resolved."""
+    if "$ref" in node:
+        yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
+    elif "anyOf" in node:
+        for one in node["anyOf"]:
+            yield from _shapes(one, root)
+    else:
+        yield node
+
+
+# The default AWS quota for a pattern: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
+MAX_PATTERN_CHARACTERS = 2048
+ENVELOPE = {"version": "0", "id": "golden", "account": "111122223333", "region": "us-east-1", "resources": []}
+TIME = "2026-02-03T04:05:06Z"
+
+Event = dict[str, Any]
+Matcher = Callable[[Event], bool]
+
+
+class _RuleModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GoldenCase(_RuleModel):
+    """A test event of a rule ("golden case"); fields that are not given get default values."""
+
+    says: str = Field(min_length=1)
+    event: Event
+
+    def envelope(self) -> Event:
+        """Return the complete test event, as EventBridge would deliver it."""
+        return {**ENVELOPE, "time": TIME, "source": "faultbridge", "detail-type": "", "detail": {}, **self.event}
+
+
+class Cases(_RuleModel):
+    """The test events of a rule: events that it must match, and events that it must not match."""
+
+    must: list[GoldenCase] = Field(min_length=1)
+    must_not: list[GoldenCase] = Field(min_length=1)
+
+
+class RuleFile(_RuleModel):
+    """One EventBridge rule file; `buses` names Faultbridge's own bus or the account's default bus."""
+
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    purpose: str = Field(min_length=1)
+    target: str = Field(min_length=1)
+    buses: tuple[Literal["own", "default"], ...] = ("own",)
+    pattern: dict[str, Any] = Field(min_length=1)
+    cases: Cases
+
+
+def read_rule(path: Path) -> RuleFile:
+    """Read a rule file. Raises `Rejected` with the first problem if the file is invalid."""
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        rule = RuleFile.model_validate(loaded)
+    except UnicodeDecodeError:
+        raise Rejected("binary", f"not a text file: {path}") from None
+    except yaml.YAMLError as error:
+        raise Rejected("not_yaml", f"{path}: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise Rejected("no_rule", f"{path}: {field}: {first['msg']}") from error
+    if rule.name != path.stem:
+        raise Rejected("no_rule", f"{path}: wrong rule name: {rule.name!r}; use the file name {path.stem!r}")
+    return rule
+
+
+def matcher(pattern: Mapping[str, Any]) -> Matcher:
+    """Return a function that tests whether an event matches a pattern, with moto of the `local` extra."""
+    try:
+        from moto.events.exceptions import InvalidEventPatternException
+        from moto.events.models import EventPattern
+    except ImportError as error:
+        raise Misconfigured(
+            "matcher for EventBridge patterns is not installed: moto; run pip install 'faultbridge[local]'"
+        ) from error
+    try:
+        loaded = EventPattern.load(json.dumps(pattern))
+    except InvalidEventPatternException as error:
+        raise Rejected("no_pattern", str(error)) from error
+    return lambda event: loaded.matches_event(cast("Any", event))
+
+
+def failures(rule: RuleFile) -> Iterator[str]:
+    """Yield one line for each problem of a rule: size, unknown fields or values, failed test events."""
+    size = len(json.dumps(rule.pattern, separators=(",", ":")))
+    if size > MAX_PATTERN_CHARACTERS:
+        yield f"pattern too long: {size} characters; EventBridge allows {MAX_PATTERN_CHARACTERS}"
+    yield from pattern_problems(rule.pattern)
+    matches = matcher(rule.pattern)
+    for case in rule.cases.must:
+        if not matches(case.envelope()):
+            yield f"must match, but does not: {case.says}"
+    for case in rule.cases.must_not:
+        if matches(case.envelope()):
+            yield f"must not match, but does: {case.says}"
+
+
+OUR_SOURCE = "faultbridge"
+MAX_RULES = 150
+"""CloudFormation allows 200 parameters in a template; EventBridge allows 300 rules on a bus."""
+MAX_DESCRIPTION_CHARACTERS = 512
+"""The limit of EventBridge for a rule description."""
+
+HEAD = """# Written by `faultbridge rule template {folder}`; do not edit. Deploy it beside the stack that owns the bus:
+#   aws cloudformation deploy --template-file {name} --stack-name faultbridge-rules \\
+#     --parameter-overrides EventBusName=faultbridge PageOnFatalTarget=arn:aws:sns:...
+# A rule without a target is not created. The resource policy of a target must allow events.amazonaws.com.
+"""
+
+
+def template_text(rules: Iterable[RuleFile], folder: str, name: str) -> str:
+    """Return the CloudFormation template for rule files as YAML; raises Rejected for too many rules."""
+    document = template(list(rules))
+    return HEAD.format(folder=folder, name=name) + yaml.safe_dump(document, sort_keys=False, width=110)
+
+
+def template(rules: list[RuleFile]) -> dict[str, Any]:
+    """Return the CloudFormation template for rule files as a document."""
+    names = [logical_name(rule) for rule in rules]
+    if len(set(names)) < len(names):
+        raise Rejected("no_rule", "duplicate rule name without hyphens; rename one of the rules")
+    if len(rules) > MAX_RULES:
+        raise Rejected("no_rule", f"too many rules: {len(rules)}; a template allows {MAX_RULES}")
+    return {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "Customer rules on the Faultbridge event bus. Each rule has a target parameter.",
+        "Parameters": _parameters(rules),
+        "Conditions": {f"Has{logical_name(rule)}": _has_value(_target(rule)) for rule in rules},
+        "Resources": dict([*_dead_letters(), *(one for rule in rules for one in _resources(rule))]),
+        "Outputs": {
+            "DeadLettersUrl": {
+                "Description": "URL of the queue with events that a target refused",
+                "Value": {"Ref": "DeadLetters"},
+            }
+        },
+    }
+
+
+def logical_name(rule: RuleFile) -> str:
+    """Return the CloudFormation logical name of a rule, which contains only letters and digits."""
+    return "".join(part.capitalize() for part in rule.name.split("-"))
+
+
+def _target(rule: RuleFile) -> str:
+    return f"{logical_name(rule)}Target"
+
+
+def _target_description(rule: RuleFile) -> str:
+    return f"ARN of the target. Suggested: {' '.join(rule.target.split())}. Empty: the rule is not created."
+
+
+def _has_value(parameter: str) -> dict[str, Any]:
+    return {"Fn::Not": [{"Fn::Equals": [{"Ref": parameter}, ""]}]}
+
+
+def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
+    targets = {
+        _target(rule): {"Type": "String", "Default": "", "Description": _target_description(rule)} for rule in rules
+    }
+    return {
+        "EventBusName": {"Type": "String", "Default": "faultbridge", "Description": "Output EventBusName of the stack"},
+        "EventSource": {"Type": "String", "Default": OUR_SOURCE, "Description": "Output EventSource of the stack"},
+        **targets,
+    }
+
+
+def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield (
+        "DeadLetters",
+        {
+            "Type": "AWS::SQS::Queue",
+            "Properties": {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True},
+        },
+    )
+    allowed = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": {"Fn::GetAtt": "DeadLetters.Arn"},
+        "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+    }
+    policy = {"Version": "2012-10-17", "Statement": [allowed]}
+    yield (
+        "DeadLettersPolicy",
+        {
+            "Type": "AWS::SQS::QueuePolicy",
+            "Properties": {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": policy},
+        },
+    )
+
+
+def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    for bus in rule.buses:
+        suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
+        properties = {
+            "Description": _rule_description(rule.purpose),
+            **bus_property,
+            "EventPattern": _pattern(rule.pattern),
+            "Targets": [
+                {
+                    "Id": "target",
+                    "Arn": {"Ref": _target(rule)},
+                    "DeadLetterConfig": {"Arn": {"Fn::GetAtt": "DeadLetters.Arn"}},
+                    "RetryPolicy": {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86400},
+                }
+            ],
+        }
+        yield (
+            f"{logical_name(rule)}{suffix}",
+            {"Type": "AWS::Events::Rule", "Condition": f"Has{logical_name(rule)}", "Properties": properties},
+        )
+
+
+def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(pattern))
+    sources = copied.get("source", [])
+    if OUR_SOURCE in sources:
+        copied["source"] = [{"Ref": "EventSource"} if one == OUR_SOURCE else one for one in sources]
+    return copied
+
+
+def _rule_description(purpose: str) -> str:
+    text = " ".join(purpose.split())
+    limit = MAX_DESCRIPTION_CHARACTERS
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
 
 COLUMNS: Columns = {
     **fields("RULE", "CASES"),
