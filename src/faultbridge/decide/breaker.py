@@ -32,13 +32,7 @@ from faultbridge.model.nodes import NodeState
 # The rule is pure. `repair/cluster_status.py` records the result on the cluster's timeline.
 
 RECOVERING = frozenset(
-    {
-        NodeStatus.PROVISIONING,
-        NodeStatus.VALIDATING,
-        NodeStatus.DRAINING,
-        NodeStatus.REPAIRING,
-        NodeStatus.REPLACING,
-    }
+    {NodeStatus.PROVISIONING, NodeStatus.VALIDATING, NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING}
 )
 """Statuses of nodes that return to service without an operator."""
 

@@ -89,12 +89,7 @@ def _response(state: NodeState, condition: Condition, rule: Rule, now: datetime)
 def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> Draft:
     new, old = raised.repair_action.value, before.repair_action.value
     text = f"{condition.code} joined the case: {new} replaces {old}"
-    facts = {
-        "repair_action": new,
-        "repair_action_before": old,
-        "rule": raised.rule,
-        "policy": policy.version,
-    }
+    facts = {"repair_action": new, "repair_action_before": old, "rule": raised.rule, "policy": policy.version}
     return entry_builder.note(kind="information", text=text, at=now, case_id=before.id, facts=facts)
 
 

@@ -27,10 +27,7 @@ MAX_CONDITIONS = 20
 
 
 def open_conditions(
-    stored: Iterable[ProviderCondition],
-    reported: Iterable[ProviderCondition],
-    status: ProviderStatus,
-    now: datetime,
+    stored: Iterable[ProviderCondition], reported: Iterable[ProviderCondition], status: ProviderStatus, now: datetime
 ) -> tuple[ProviderCondition, ...]:
     """Return the open conditions of a cluster, at most one of each kind per group.
 
@@ -59,11 +56,7 @@ def _message(text: str) -> str:
 
 
 def next_holds(
-    stored: Iterable[UpdateHold],
-    registered: Mapping[str, int],
-    status: ProviderStatus,
-    limits: Limits,
-    now: datetime,
+    stored: Iterable[UpdateHold], registered: Mapping[str, int], status: ProviderStatus, limits: Limits, now: datetime
 ) -> tuple[UpdateHold, ...]:
     """Return the pauses of repairs that must be stored, at most one for each group.
 

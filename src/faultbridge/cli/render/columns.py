@@ -140,10 +140,7 @@ ENTRIES: Columns = {
     "WHAT": lambda one: entry_text(one).what,
     "WHY": lambda one: entry_text(one).why,
 }
-CHAIN: Columns = {
-    "LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""),
-    **ENTRIES,
-}
+CHAIN: Columns = {"LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""), **ENTRIES}
 
 
 def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:

@@ -191,8 +191,5 @@ class Session:
 
         settings = self.settings
         return LogReceipts(
-            self.clients,
-            group=settings.senders_log_group,
-            also_read=(settings.ingest_log_group,),
-            now=self.now,
+            self.clients, group=settings.senders_log_group, also_read=(settings.ingest_log_group,), now=self.now
         )

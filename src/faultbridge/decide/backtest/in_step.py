@@ -218,11 +218,7 @@ class InStep:
         return in_status(state, commit)
 
     def _stage(
-        self,
-        state: NodeState,
-        changes: Iterable[Change],
-        commit: Commit,
-        recorded: Iterable[Event],
+        self, state: NodeState, changes: Iterable[Change], commit: Commit, recorded: Iterable[Event]
     ) -> tuple[list[Decision], NodeState]:
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:

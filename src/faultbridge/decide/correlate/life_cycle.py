@@ -405,7 +405,4 @@ def _content(incident: Incident) -> tuple[object, ...]:
     return incident.nodes, incident.domain, incident.status, incident.subject, incident.announced_at
 
 
-_FINAL_KINDS = {
-    IncidentStatus.EXPIRED: IncidentChangeKind.EXPIRED,
-    IncidentStatus.CLOSED: IncidentChangeKind.CLOSED,
-}
+_FINAL_KINDS = {IncidentStatus.EXPIRED: IncidentChangeKind.EXPIRED, IncidentStatus.CLOSED: IncidentChangeKind.CLOSED}

@@ -277,8 +277,5 @@ def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) 
         extra = [action.value for action in rule.approval if action not in rule.repair_actions]
         if extra:
             yield Problem(
-                rule.name,
-                "approval",
-                "repair actions from the rule's `repair_actions` are expected",
-                ", ".join(extra),
+                rule.name, "approval", "repair actions from the rule's `repair_actions` are expected", ", ".join(extra)
             )

@@ -192,11 +192,7 @@ def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
 def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
     block = _block_above(error)
     following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank_of(error.line)) if one.strip())
-    return {
-        "introduction": block.introduction,
-        "frame": block.frames,
-        "after": list(islice(following, _LINES_AFTER)),
-    }
+    return {"introduction": block.introduction, "frame": block.frames, "after": list(islice(following, _LINES_AFTER))}
 
 
 def _block_above(error: Surroundings) -> _Block:

@@ -97,9 +97,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     ending = next((one for one in failures if not one.handled), None)
     # A dump has no time, and an error after which its process continued is no failure: the others come first.
     symptom = min(
-        failures,
-        key=lambda one: (_is_survived(one, ending, limits), one.trust is not Trust.JOB),
-        default=None,
+        failures, key=lambda one: (_is_survived(one, ending, limits), one.trust is not Trust.JOB), default=None
     )
     ended_at = max((one.last_at for one in spans if one.last_at), default=None)
     has_started_well = _has_started_well(spans, limits)

@@ -70,18 +70,8 @@ CLUSTER: Mapping[str, Tone] = {
     "recovering": Tone.WORK,
     "critical": Tone.BAD,
 }
-SEVERITY: Mapping[str, Tone] = {
-    "info": Tone.OFF,
-    "warning": Tone.WATCH,
-    "error": Tone.BAD,
-    "fatal": Tone.BAD,
-}
-INCIDENT: Mapping[str, Tone] = {
-    "open": Tone.BAD,
-    "recovering": Tone.WORK,
-    "expired": Tone.WAIT,
-    "closed": Tone.GOOD,
-}
+SEVERITY: Mapping[str, Tone] = {"info": Tone.OFF, "warning": Tone.WATCH, "error": Tone.BAD, "fatal": Tone.BAD}
+INCIDENT: Mapping[str, Tone] = {"open": Tone.BAD, "recovering": Tone.WORK, "expired": Tone.WAIT, "closed": Tone.GOOD}
 JOB: Mapping[str, Tone] = {
     "running": Tone.GOOD,
     "stalled": Tone.WATCH,

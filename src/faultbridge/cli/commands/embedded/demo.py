@@ -92,10 +92,7 @@ def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[Demo
     """Assign the bundled records to nodes; a record without a node gets the name of an unregistered one."""
     rows = json.loads((BUNDLE / "index.json").read_bytes())
     return [
-        DemoRecord(
-            RawInput(row["source"], cluster, _body(row["file"], node, now), node=node),
-            row["says"],
-        )
+        DemoRecord(RawInput(row["source"], cluster, _body(row["file"], node, now), node=node), row["says"])
         for row in rows
         for node in [UNREGISTERED_NODE if row["node"] is None else nodes[row["node"]]]
     ]

@@ -37,10 +37,7 @@ EMBEDDED: Columns = {
     "Repairs running": lambda one: one["executions_running"],
     **_BACKLOG,
 }
-DEPLOYED: Columns = {
-    **fields("Stack", "Table", "Bus"),
-    **_BACKLOG,
-}
+DEPLOYED: Columns = {**fields("Stack", "Table", "Bus"), **_BACKLOG}
 BACKLOG_TITLES = {
     "unpublished": "unpublished entries",
     "timers": "timers due",
@@ -151,13 +148,7 @@ def _cloud_event_queues(session: Session) -> Iterator[dict[str, Any]]:
 
 
 def _queue(name: str, waiting: int, in_flight: int, *, dead_letters: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "logical_id": None,
-        "waiting": waiting,
-        "in_flight": in_flight,
-        "dead_letters": dead_letters,
-    }
+    return {"name": name, "logical_id": None, "waiting": waiting, "in_flight": in_flight, "dead_letters": dead_letters}
 
 
 def _queue_text(one: Document) -> str:

@@ -394,11 +394,7 @@ def show_cluster(
 )
 @stack_command
 @with_options(settings=cluster_settings)
-def add_cluster(
-    session: Session,
-    cluster: ClusterArgument,
-    settings: dict[str, Any],
-) -> None:
+def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, Any]) -> None:
     """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings)
     registered = session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))

@@ -116,8 +116,7 @@ def start_job(
     ] = None,
     ranks_per_node: PerNodeOption = None,
     stall_after: Annotated[
-        str | None,
-        typer.Option(metavar="AGE", help="How long a step may take; default: 30m."),
+        str | None, typer.Option(metavar="AGE", help="How long a step may take; default: 30m.")
     ] = None,
     again: Annotated[
         bool,

@@ -21,10 +21,7 @@ from faultbridge.model.errors import Misconfigured
 
 app = typer.Typer(rich_markup_mode=None)
 
-PUBLISHED: Columns = {
-    "Version": lambda one: one["version"],
-    "Applies": lambda one: applies_text(one["applies_at"]),
-}
+PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
 
 

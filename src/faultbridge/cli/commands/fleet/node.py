@@ -219,12 +219,7 @@ def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:
 
 
 def _invalid(row: InvalidRow) -> dict[str, str | None]:
-    return {
-        "node": row.node,
-        "instance_id": None,
-        "outcome": "refused",
-        "reason": f"line {row.number}: {row.problem}",
-    }
+    return {"node": row.node, "instance_id": None, "outcome": "refused", "reason": f"line {row.number}: {row.problem}"}
 
 
 app = typer.Typer(rich_markup_mode=None)

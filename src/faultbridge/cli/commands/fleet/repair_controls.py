@@ -36,8 +36,7 @@ CONTROL: Columns = {
 CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()}
 
 OneClusterOption = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}."),
+    str | None, typer.Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All clusters of the stack; asks first.")]
 

@@ -27,10 +27,7 @@ STUCK: Columns = fields("NODE", "STATUS", "COMMAND", "REASON")
 
 @app.command("stuck", epilog=examples("faultbridge stuck", "faultbridge stuck --cluster train-a --json"))
 @stack_command
-def list_stuck(
-    session: Session,
-    cluster: AnyClusterOption = None,
-) -> None:
+def list_stuck(session: Session, cluster: AnyClusterOption = None) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
     Nodes whose faults start no repair are also listed, with the reason; in JSON, their `command` is null. The command

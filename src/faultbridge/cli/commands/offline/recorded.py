@@ -76,11 +76,7 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
     }
     window = RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
     return Recorded(
-        window,
-        {"job_id": job.id, **facts},
-        node_of_rank(job.ranks),
-        _reason(session, job),
-        frozenset(job.affected),
+        window, {"job_id": job.id, **facts}, node_of_rank(job.ranks), _reason(session, job), frozenset(job.affected)
     )
 
 

@@ -257,10 +257,7 @@ def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
 def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
     yield (
         "DeadLetters",
-        {
-            "Type": "AWS::SQS::Queue",
-            "Properties": {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True},
-        },
+        {"Type": "AWS::SQS::Queue", "Properties": {"MessageRetentionPeriod": 1209600, "SqsManagedSseEnabled": True}},
     )
     allowed = {
         "Effect": "Allow",
@@ -272,10 +269,7 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
     policy = {"Version": "2012-10-17", "Statement": [allowed]}
     yield (
         "DeadLettersPolicy",
-        {
-            "Type": "AWS::SQS::QueuePolicy",
-            "Properties": {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": policy},
-        },
+        {"Type": "AWS::SQS::QueuePolicy", "Properties": {"Queues": [{"Ref": "DeadLetters"}], "PolicyDocument": policy}},
     )
 
 
@@ -315,10 +309,7 @@ def _rule_description(purpose: str) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-COLUMNS: Columns = {
-    **fields("RULE", "CASES"),
-    "RESULT": lambda one: "; ".join(one["problems"]) or "ok",
-}
+COLUMNS: Columns = {**fields("RULE", "CASES"), "RESULT": lambda one: "; ".join(one["problems"]) or "ok"}
 
 RulesArgument = Annotated[
     Path, typer.Argument(metavar="DIR|FILE", help="Folder of rule files (*.yaml), or one rule file.")
@@ -329,11 +320,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command("test", epilog=examples("faultbridge rule test", "faultbridge rule test my-rules --json"))
 @formatted_command
-def run_golden_cases(
-    folder: RulesArgument = Path("rules"),
-    *,
-    output: OutputFormat,
-) -> None:
+def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: OutputFormat) -> None:
     """Run the test events ("golden cases") of each rule. Exit code 1: a rule fails."""
     results = [_result(path) for path in _paths(folder)]
     show(results, COLUMNS, output)

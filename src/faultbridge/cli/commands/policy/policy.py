@@ -261,10 +261,7 @@ app = typer.Typer(rich_markup_mode=None)
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
 AppliesOption = Annotated[bool, typer.Option("--wait", help="Wait until the policy applies, 15 seconds.")]
 SETTINGS: Columns = fields("RULE", "FIELD", "ORIGIN", "VALUE")
-PUBLISHED: Columns = {
-    "Version": lambda one: one["version"],
-    "Applies": lambda one: applies_text(one["applies_at"]),
-}
+PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
 SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
 VERSIONS: Columns = {
     "VERSION": lambda one: one["version"],

@@ -16,8 +16,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(
-    "agent",
-    epilog=examples("faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml"),
+    "agent", epilog=examples("faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml")
 )
 def run_agent(
     config: AgentSettingsOption = None,

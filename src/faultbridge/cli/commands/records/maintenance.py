@@ -76,11 +76,7 @@ def recover(
 
 @app.command("erase", epilog=examples("faultbridge erase train-a"))
 @stack_command
-def erase_cluster(
-    session: Session,
-    cluster: ClusterArgument,
-    yes: YesOption = False,
-) -> None:
+def erase_cluster(session: Session, cluster: ClusterArgument, yes: YesOption = False) -> None:
     """Delete the items of a cluster from the table. Only a backup can undo this. The archive stays.
 
     The runbook docs/runbooks/record.md explains how to delete the archive.

@@ -16,10 +16,7 @@ from faultbridge.cli.stack.session import Session
 app = typer.Typer(rich_markup_mode=None)
 
 MAX_ENTRIES = 300
-WRITTEN: Columns = {
-    "File": lambda one: one["file"],
-    "Size": lambda one: f"{one['bytes'] / 1000:.0f} KB",
-}
+WRITTEN: Columns = {"File": lambda one: one["file"], "Size": lambda one: f"{one['bytes'] / 1000:.0f} KB"}
 FileOption = Annotated[
     Path | None, typer.Option("--output-file", "-o", metavar="FILE", help="File to write. Default: the name and .html.")
 ]

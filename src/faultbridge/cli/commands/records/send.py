@@ -25,10 +25,7 @@ from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outco
 app = typer.Typer(rich_markup_mode=None)
 
 SENT: Columns = fields("Accepted", "Refused")
-OUTCOMES: Columns = {
-    **fields("RECORD=record_id", "OUTCOME"),
-    "MEANING": lambda one: MEANINGS[one["outcome"]],
-}
+OUTCOMES: Columns = {**fields("RECORD=record_id", "OUTCOME"), "MEANING": lambda one: MEANINGS[one["outcome"]]}
 MEANINGS: Mapping[str | None, str] = {
     Outcome.CLEAN: "nothing to report",
     Outcome.DUPLICATE: "sent before; it changed nothing",

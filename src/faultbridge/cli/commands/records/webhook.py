@@ -23,10 +23,7 @@ SECRET_BYTES = 32
 KEPT_SECRETS = 2
 """Number of valid secrets of a sender: the newest one, and the previous one until the next rotation."""
 
-SENDERS: Columns = {
-    **fields("SENDER", "CLUSTER", "PROOF", "SECRETS"),
-    "SOURCES": lambda one: ", ".join(one["sources"]),
-}
+SENDERS: Columns = {**fields("SENDER", "CLUSTER", "PROOF", "SECRETS"), "SOURCES": lambda one: ", ".join(one["sources"])}
 ADDED: Columns = {
     **fields("Sender", "Cluster", "Proof"),
     "URL": lambda one: "\n".join(one["urls"]),
