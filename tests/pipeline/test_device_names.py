@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decide.fold.changes import Arrival, ChangeKind
-from faultbridge.decide.fold.device_names import rename_conditions
 from faultbridge.decide.fold.fold import fold
+from faultbridge.decide.fold.node_conditions import rename_conditions
 from faultbridge.model.conditions import component_key, parse_component
 from faultbridge.model.faults import Clear, Component, ComponentType, Fault, Snapshot
 from faultbridge.model.nodes import NodeState

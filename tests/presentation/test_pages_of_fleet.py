@@ -14,8 +14,7 @@ from faultbridge.model.edges import NodeStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Policy
 from faultbridge.serve.presentation.areas import cluster_area
-from faultbridge.serve.presentation.cluster_page import cluster_page
-from faultbridge.serve.presentation.fleet_page import fleet_page
+from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, gpu_share, node_groups
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.node_page import node_page

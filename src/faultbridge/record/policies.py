@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from faultbridge.model.storage.keys import CURRENT_POLICY
 from faultbridge.model.storage.writes import Item, Key, Path, Put, Update, Value
 from faultbridge.model.times import from_text
 from faultbridge.record.ports import Clock, Table
+from faultbridge.record.queries import query_all
 
 LISTED_POLICY = "VERSION#"
 
@@ -85,14 +86,8 @@ class PolicyStore:
 
     def stored(self) -> tuple[StoredPolicy, ...]:
         """Return every stored policy version, with the time and operator of its last storage, latest first."""
-        return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
-
-    def _listed(self) -> Iterator[Item]:
-        page = self.table.query(keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY)
-        yield from page.items
-        while page.next is not None:
-            page = self.table.query(keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY, start=page.next)
-            yield from page.items
+        listed = query_all(self.table, keys.CURRENT_POLICY.pk, prefix=LISTED_POLICY)
+        return tuple(sorted(map(read_listed_policy, listed), key=lambda one: one.put_at, reverse=True))
 
     def current(self) -> dict[str, Any] | None:
         """Return the document of the current policy, or None if the packaged default policy is current."""

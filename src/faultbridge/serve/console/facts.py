@@ -33,9 +33,8 @@ from faultbridge.repair.registry.job_views import JobViews, job_document
 from faultbridge.repair.registry.roster import RosterNode
 from faultbridge.repair.registry.views import CaseView, ClusterView, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
-from faultbridge.serve.presentation.cluster_page import ClusterFacts
+from faultbridge.serve.presentation.cluster_page import ClusterFacts, FleetFacts
 from faultbridge.serve.presentation.entry_rows import Document
-from faultbridge.serve.presentation.fleet_page import FleetFacts
 from faultbridge.serve.presentation.grid import GridNode
 
 T = TypeVar("T")

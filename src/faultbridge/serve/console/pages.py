@@ -23,9 +23,8 @@ from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
 from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
 from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
 from faultbridge.serve.presentation.case_page import case_page
-from faultbridge.serve.presentation.cluster_page import cluster_page
+from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
 from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
-from faultbridge.serve.presentation.fleet_page import fleet_page
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.incident_page import incident_page
 from faultbridge.serve.presentation.job_page import job_page

@@ -15,7 +15,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.decide.required_order import NoRepair
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.safe_text import visible_line
-from faultbridge.serve.ops.required_orders import StuckNode, StuckNodes
+from faultbridge.serve.ops.required_orders import StuckNodes
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -36,10 +36,12 @@ def list_stuck(session: Session, cluster: AnyClusterOption = None) -> None:
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
-    found = [_document(one) for name in clusters for one in stuck_nodes(name)]
+    found = [
+        _document(one.state, one.order.reason, one.order.command) for name in clusters for one in stuck_nodes(name)
+    ]
     unrepaired = [one for name in clusters for one in stuck_nodes.unrepaired(name)]
     if not session.prints_table:
-        found += [_unrepaired_document(*one) for one in unrepaired]
+        found += [_document(state, without.reason, None) for state, without in unrepaired]
     if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
         _print_with_commands(found)
     else:
@@ -63,26 +65,14 @@ def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
         notice(f"more nodes without a repair: {len(unrepaired) - MAX_UNREPAIRED}")
 
 
-def _document(stuck: StuckNode) -> Document:
-    state, case = stuck.state, stuck.state.live_case
+def _document(state: NodeState, reason: str, command: str | None) -> Document:
+    case = state.live_case
     return {
         "cluster": state.key.cluster,
         "node": state.key.node,
         "status": state.status.value if state.status else None,
         "case": case.id if case else None,
         "case_status": case.status.value if case else None,
-        "reason": stuck.order.reason,
-        "command": stuck.order.command,
-    }
-
-
-def _unrepaired_document(state: NodeState, without: NoRepair) -> Document:
-    return {
-        "cluster": state.key.cluster,
-        "node": state.key.node,
-        "status": state.status.value if state.status else None,
-        "case": None,
-        "case_status": None,
-        "reason": without.reason,
-        "command": None,
+        "reason": reason,
+        "command": command,
     }
