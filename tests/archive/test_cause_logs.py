@@ -12,7 +12,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.writes import Delete
-from faultbridge.record.archive.seal import ExpireEntries, Manifest
+from faultbridge.record.archive.seal import Manifest, expire_entries
 from tests.archive.world import KEEP, N1, ArchiveWorld
 from tests.sim.fakes import Call
 
@@ -79,7 +79,7 @@ def test_sealed_entries_that_left_the_table_are_logged_once_a_stream(
     world.table.write(Delete(keys.stream_anchor(keys.node_partition(N1))))
     for sequence in (1, 2):
         world.table.write(Delete(world.entry_key(sequence)))
-    assert ExpireEntries(world.table, world.clock, KEEP)(manifest) == 5
+    assert expire_entries(world.table, world.clock, KEEP, manifest) == 5
     (skipped,) = logged(caplog, "expiry_skipped")
     assert (skipped["stream"], skipped["reason"].split()[0]) == ("train-a/n-1", "2")
 
@@ -101,7 +101,7 @@ def test_a_seal_that_a_later_one_overtook_is_logged(world: ArchiveWorld, caplog:
             world.seal(world.config, "2026-02-04")
 
     world.table.seam.before = seal_later_day
-    ExpireEntries(world.table, world.clock, timedelta(days=1))(manifest)
+    expire_entries(world.table, world.clock, timedelta(days=1), manifest)
     (found,) = logged(caplog, "seal_not_moved")
     assert (found["stream"], found["day"]) == ("train-a/n-1", DAY)
 

@@ -15,7 +15,7 @@ from faultbridge.model.storage.wire.archive_lines import ArchiveLine
 from faultbridge.model.storage.writes import Delete, Key, Put
 from faultbridge.record.archive.anchor import Anchor, RecordAnchor
 from faultbridge.record.archive.seal import ArchiveSchedule, Seal, SealResult
-from faultbridge.record.archive.verification import AnchorReader, VerifyArchive
+from faultbridge.record.archive.verification import VerifyArchive, anchored_hashes
 from faultbridge.record.archive.write import WriteArchive
 from faultbridge.record.publish import Publish
 from faultbridge.record.verify import Verified, Verify
@@ -73,7 +73,7 @@ class ArchiveWorld(LedgerFixture):
 
     def verify(self, *, anchor: bool = False, node: str | None = None) -> Verified:
         """Verify the streams in the table, with the anchors if wanted."""
-        anchored = AnchorReader(self.vault)("train-a") if anchor else None
+        anchored = anchored_hashes(self.vault, "train-a") if anchor else None
         return Verify(self.table, self.stack)("train-a", node, anchored)
 
     def verify_archive(self, *, anchor: bool = False) -> Verified:

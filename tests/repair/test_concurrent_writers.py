@@ -15,7 +15,7 @@ from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.writes import Delete, Key, Put, Update
 from faultbridge.record.append import MAX_TRIES
 from faultbridge.record.archive.anchor import RecordAnchor
-from faultbridge.record.archive.seal import ExpireEntries, Manifest, SealedRange
+from faultbridge.record.archive.seal import Manifest, SealedRange, expire_entries
 from faultbridge.record.publish import Publish
 from faultbridge.repair.attempt.recovery import release_leaked_slots
 from faultbridge.repair.controls import Controls
@@ -211,7 +211,7 @@ def sealed_day() -> tuple[ArchiveWorld, Manifest]:
 def test_setting_the_expiry_does_not_restore_a_deleted_entry() -> None:
     kept, manifest = sealed_day()
     kept.table.write(Delete(kept.entry_key(2)))
-    ExpireEntries(kept.table, kept.clock, timedelta(days=30))(manifest)
+    expire_entries(kept.table, kept.clock, timedelta(days=30), manifest)
     assert kept.table.get(kept.entry_key(2)) is None
     assert "expires_at" in (kept.table.get(kept.entry_key(1)) or {})
 
@@ -221,7 +221,7 @@ def test_the_anchor_of_a_stream_never_moves_back_before_a_later_seal() -> None:
     anchor = keys.stream_anchor(keys.node_partition(N1))
     later = items.item(anchor, kept.clock.now(), {"epoch": 9, "seq": 99, "place": "0009#000000000099"})
     meanwhile(kept.table, lambda: kept.table.write(Put(later)), 100)
-    ExpireEntries(kept.table, kept.clock, timedelta(days=30))(manifest)
+    expire_entries(kept.table, kept.clock, timedelta(days=30), manifest)
     assert (kept.table.get(anchor) or {})["seq"] == 99
 
 

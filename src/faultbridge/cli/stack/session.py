@@ -180,9 +180,9 @@ class Session:
 
     def anchors(self, cluster: str) -> AnchoredHashes:
         """Return the hashes in the vault's anchors, which record where each stream of a cluster ends."""
-        from faultbridge.record.archive.verification import AnchorReader
+        from faultbridge.record.archive.verification import anchored_hashes
 
-        return AnchorReader(self.application.ports.vault)(cluster)
+        return anchored_hashes(self.application.ports.vault, cluster)
 
     @cached_property
     def receipts(self) -> Receipts:

@@ -258,6 +258,10 @@ def rename_key(key: str, devices: Iterable[Component]) -> str:
     return key if component is None else f"{code}@{component_key(identity(component, devices))}"
 
 
+# A GPU can first be known by its index and later by its PCI address. Its conditions, tombstones and notes are stored
+# under its name. Without a renaming, a repeated record of an ended fault would open a new condition.
+
+
 def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Component]) -> dict[str, Tombstone]:
     """Return tombstones under the current names of their devices; of two, the later times are kept."""
     devices = tuple(devices)

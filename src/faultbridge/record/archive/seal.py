@@ -96,57 +96,50 @@ def sealed_head(table: Table, partition: str) -> Head | None:
     return head if head.sequence else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireEntries:
-    """Sets the expiry time of sealed entries, `keep` after the seal; None means that entries never expire."""
-
-    table: Table
-    clock: Clock
-    keep: timedelta | None
-
-    def __call__(self, manifest: Manifest) -> int:
-        """Set the expiry time of a manifest's entries; returns their number, without ranges already stored."""
-        count = 0
-        for sealed in manifest.ranges:
-            pk, end = _partition(manifest.cluster, sealed.node), (sealed.epoch, sealed.last)
-            seal = read_seal(self.table.get(keys.stream_anchor(pk)))
-            if seal.position >= end:
+def expire_entries(table: Table, clock: Clock, keep: timedelta | None, manifest: Manifest) -> int:
+    """Let a manifest's entries expire `keep` (None: never) from now; returns their number, without stored ranges."""
+    count = 0
+    for sealed in manifest.ranges:
+        pk, end = _partition(manifest.cluster, sealed.node), (sealed.epoch, sealed.last)
+        seal = read_seal(table.get(keys.stream_anchor(pk)))
+        if seal.position >= end:
+            continue
+        if keep is not None:
+            # Before the first expiry time, so that `verify` never finds one that the seal does not allow.
+            seal = replace(seal, expires_to=end)
+            moved = _store_seal(table, clock, sealed, seal, manifest)
+            count += _set_expiry(table, pk, sealed, clock.now() + keep)
+            if not moved:
                 continue
-            if self.keep is not None:
-                # Before the first expiry time, so that `verify` never finds one that the seal does not allow.
-                seal = replace(seal, expires_to=end)
-                moved = self._store(sealed, seal, manifest)
-                count += self._set_expiry(pk, sealed, self.keep)
-                if not moved:
-                    continue
-            head = Head(epoch=sealed.epoch, sequence=sealed.last, hash=sealed.hash)
-            self._store(sealed, replace(seal, head=head), manifest)
-        return count
+        head = Head(epoch=sealed.epoch, sequence=sealed.last, hash=sealed.hash)
+        _store_seal(table, clock, sealed, replace(seal, head=head), manifest)
+    return count
 
-    def _set_expiry(self, pk: str, sealed: SealedRange, keep: timedelta) -> int:
-        expires_at = to_milliseconds(self.clock.now() + keep) // 1000
-        missing = 0
-        for sequence in range(sealed.first, sealed.last + 1):
-            key = keys.entry(pk, sealed.epoch, sequence)
-            try:
-                self.table.write(Update(key, set={("expires_at",): expires_at}, when=Present()))
-            except Conflict:
-                missing += 1
-        if missing:
-            reason = f"{missing} sealed entries have left the table already"
-            log_cause("expiry_skipped", reason=reason, stream=sealed.stream, epoch=sealed.epoch)
-        return sealed.last - sealed.first + 1
 
-    def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream; returns False if the stored seal already covers the range."""
-        item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
-        end = place_text((sealed.epoch, sealed.last))
+def _set_expiry(table: Table, pk: str, sealed: SealedRange, at: datetime) -> int:
+    expires_at, missing = to_milliseconds(at) // 1000, 0
+    for sequence in range(sealed.first, sealed.last + 1):
+        key = keys.entry(pk, sealed.epoch, sequence)
         try:
-            self.table.write(Put(item, when=AnyOf((Absent(), Below("place", end)))))
+            table.write(Update(key, set={("expires_at",): expires_at}, when=Present()))
         except Conflict:
-            log_cause("seal_not_moved", reason="a later seal is stored", stream=sealed.stream, day=manifest.day)
-            return False
-        return True
+            missing += 1
+    if missing:
+        reason = f"{missing} sealed entries have left the table already"
+        log_cause("expiry_skipped", reason=reason, stream=sealed.stream, epoch=sealed.epoch)
+    return sealed.last - sealed.first + 1
+
+
+def _store_seal(table: Table, clock: Clock, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
+    """Store the seal of a stream; returns False if the stored seal already covers the range."""
+    item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, clock.now())
+    end = place_text((sealed.epoch, sealed.last))
+    try:
+        table.write(Put(item, when=AnyOf((Absent(), Below("place", end)))))
+    except Conflict:
+        log_cause("seal_not_moved", reason="a later seal is stored", stream=sealed.stream, day=manifest.day)
+        return False
+    return True
 
 
 def _partition(cluster: str, node: str | None) -> str:
@@ -205,7 +198,7 @@ class Seal:
         stored = self.archive.get(key)
         manifest = self._seal(key, config, result) if stored is None else self._finish(key, stored)
         result.entries = manifest.entries
-        ExpireEntries(self.table, self.clock, self.keep)(manifest)
+        expire_entries(self.table, self.clock, self.keep, manifest)
         return result
 
     def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:

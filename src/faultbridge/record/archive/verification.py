@@ -19,10 +19,7 @@ from faultbridge.record.ports.objects import Archive, Vault
 from faultbridge.record.timeline import Line, TimelineQuery
 from faultbridge.record.verify import AnchoredHashes, Verified
 
-# Anchor reader: collects the hashes of entries that are stored in the vault.
-#
-# A verification compares the entries with these hashes. They are in anchors and sealed manifests, which cannot be
-# changed.
+# A verification compares the entries with hashes in anchors and sealed manifests of the vault, which cannot be changed.
 
 Document = TypeVar("Document")
 
@@ -44,51 +41,46 @@ class _Collected:
             self.breaks.append(Break(stream, epoch, sequence, BreakKind.ANCHOR, detail))
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorReader:
-    """Reads the hashes of entries from the anchors and the sealed manifests in a vault."""
+def anchored_hashes(vault: Vault, cluster: str) -> AnchoredHashes:
+    """Return the hashes of a cluster's entries, with a break for each unreadable or contradicting object."""
+    collected = _Collected()
+    for anchor in _anchors(vault, cluster, collected.breaks):
+        collected.anchors += 1
+        for stream, (epoch, sequence, hashed) in anchor.heads.items():
+            collected.add(stream, epoch, sequence, KnownHash(hashed, f"anchor {anchor.at}"))
+    for manifest in _manifests(vault, cluster, collected.breaks):
+        collected.anchors += 1
+        for one in manifest.ranges:
+            known = KnownHash(one.hash, f"seal {manifest.day}")
+            collected.add(one.stream, one.epoch, one.last, known)
+            collected.sealed.setdefault(one.stream, {})[one.epoch, one.last] = known
+    # `faultbridge recover` has claimed each of these epochs by an object.
+    recovered = frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in vault.list(layout.EPOCHS))
+    breaks = tuple(collected.breaks)
+    return AnchoredHashes(collected.known, collected.sealed, recovered, breaks, collected.anchors)
 
-    vault: Vault
 
-    def __call__(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes of a cluster's entries, with a break for each unreadable or contradicting object."""
-        collected = _Collected()
-        for anchor in self._anchors(cluster, collected.breaks):
-            collected.anchors += 1
-            for stream, (epoch, sequence, hashed) in anchor.heads.items():
-                collected.add(stream, epoch, sequence, KnownHash(hashed, f"anchor {anchor.at}"))
-        for manifest in self._manifests(cluster, collected.breaks):
-            collected.anchors += 1
-            for one in manifest.ranges:
-                known = KnownHash(one.hash, f"seal {manifest.day}")
-                collected.add(one.stream, one.epoch, one.last, known)
-                collected.sealed.setdefault(one.stream, {})[one.epoch, one.last] = known
-        breaks = tuple(collected.breaks)
-        return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
+def _stack_id(vault: Vault, cluster: str) -> str | None:
+    anchor = next(_anchors(vault, cluster, []), None) or next(_manifests(vault, cluster, []), None)
+    return anchor.stack_id if anchor else None
 
-    def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id in the first readable anchor, or else in the first readable sealed manifest."""
-        anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
-        return anchor.stack_id if anchor else None
 
-    def _recovered(self) -> frozenset[int]:
-        """Return the epochs that `faultbridge recover` has claimed by an object in the vault."""
-        return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
+def _anchors(vault: Vault, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
+    return _read(vault, layout.ANCHORS, cluster, read_anchor, breaks)
 
-    def _anchors(self, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
-        return self._read(cluster, layout.ANCHORS, read_anchor, breaks)
 
-    def _manifests(self, cluster: str, breaks: list[Break]) -> Iterator[Manifest]:
-        return self._read(cluster, layout.SEALED, lambda _, body: Manifest.read(body), breaks)
+def _manifests(vault: Vault, cluster: str, breaks: list[Break]) -> Iterator[Manifest]:
+    return _read(vault, layout.SEALED, cluster, lambda _, body: Manifest.read(body), breaks)
 
-    def _read(
-        self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
-    ) -> Iterator[Document]:
-        for key in self.vault.list(f"{folder}cluster={cluster}/"):
-            try:
-                yield parse(key, self.vault.get(key) or b"")
-            except Rejected as error:
-                breaks.append(Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {error.detail}", key))
+
+def _read(
+    vault: Vault, folder: str, cluster: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
+) -> Iterator[Document]:
+    for key in vault.list(f"{folder}cluster={cluster}/"):
+        try:
+            yield parse(key, vault.get(key) or b"")
+        except Rejected as error:
+            breaks.append(Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {error.detail}", key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +150,7 @@ class VerifyArchive:
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
         self._read_lines(cluster, content)
-        anchored = AnchorReader(self.vault)(cluster) if self.vault else AnchoredHashes()
+        anchored = anchored_hashes(self.vault, cluster) if self.vault else AnchoredHashes()
         verified = Verified(breaks=[*content.breaks, *anchored.breaks])
         stack_id = self._stack_id(cluster, content)
         only = None if node is None else f"{cluster}/{node}"
@@ -170,7 +162,7 @@ class VerifyArchive:
 
     def _stack_id(self, cluster: str, content: _ArchiveContent) -> str:
         stack_id = self.stack_id or next((manifest.stack_id for manifest in content.manifests), None)
-        stack_id = stack_id or (AnchorReader(self.vault).stack_id(cluster) if self.vault else None)
+        stack_id = stack_id or (_stack_id(self.vault, cluster) if self.vault else None)
         if stack_id is None:
             raise Rejected("no_stack_id", f"no manifest or anchor of {cluster} names its stack; give --stack-id")
         return stack_id

@@ -1,4 +1,4 @@
-"""Cluster page: nodes by status over time, cases, limits of repair, incidents, and repair times."""
+"""Cluster page and fleet page: nodes by status, cases, limits of repair, incidents, repair times, GPUs."""
 
 from __future__ import annotations
 
