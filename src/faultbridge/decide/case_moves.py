@@ -159,10 +159,9 @@ MAX_WAIT = timedelta(minutes=3)
 
 
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
-    """Return when the minutely sweep must process the node even if no record arrives, or None.
+    """Return when the minutely sweep must process the node, or its `case`, even if no record arrives, or None.
 
-    A node is due at `now` if its faults ended, so that only its status or its case must still change. If `now` is None,
-    such a node is not due. `case` replaces the node's live case, if given.
+    A node whose faults ended, so that only its status or case must still change, is due at `now`.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
@@ -235,9 +234,8 @@ def may_be_shared(state: NodeState) -> bool:
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
     """Let a case that awaits correlation continue without an incident that explains its fault.
 
-    If no active fault of the node requires a case now, the case is queued at once to verify the node. Otherwise, the
-    case is escalated to the operators after it was open for `after`. A case that does not await correlation is
-    unchanged.
+    It is queued at once to verify the node if no fault requires a case now, and else escalated after it was open for
+    `after`.
     """
     case = decided.state.live_case
     if case is None or not case.awaits_correlation:

@@ -150,11 +150,7 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
 def case_change(
     before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
 ) -> Draft:
-    """Draft the timeline entry of a case's transition; the closing entry has the milliseconds per phase.
-
-    If the node's `state` is given, the entry also has the fault message, the instance and the placement, so that a
-    consumer of the event needs no other event to find out what failed and where.
-    """
+    """Draft the entry of a case's transition; with `state`, it has the fault message and the placement."""
     closing, request = not case.status.live, case.pending_approval
     return Draft(
         type=EntryType.CASE_STATUS,

@@ -280,9 +280,8 @@ class Response(NamedTuple):
 def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
     """Return the repair action for a condition; after a relapse, stronger than that of the last repair.
 
-    If the last repair only ran diagnostics, which change nothing, the repair action is not made stronger. An operator
-    must act if the rule permits no stronger action. An operator must also act after a replacement, because the cause is
-    probably outside of the instance.
+    Diagnostics change nothing, so they need no stronger action. An operator must act if the rule permits none, and
+    after a replacement, because the cause is probably outside of the instance.
     """
     required = rule.repair_action(condition.action)
     instance = state.incarnation.instance if state.incarnation else None

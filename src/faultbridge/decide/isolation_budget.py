@@ -54,11 +54,10 @@ class DomainUse:
 
 @dataclass(frozen=True, slots=True)
 class IsolationUse:
-    """The use of a cluster's isolation budget: `nodes` that do not simply serve, and the size of each failure domain.
+    """The use of a cluster's isolation budget by nodes that do not simply serve; at least one node may be out.
 
-    `percent` is the share of the expected nodes that may take no new work; at least one may. A failure domain without
-    a size refuses no node. `evicts` is False if the cluster has no orchestrator, so that nothing is drained.
-    `counted` has the failure domains that were counted before, because each waiting node asks about the same ones.
+    A failure domain without a size refuses no node. `evicts` is False without an orchestrator, so that nothing is
+    drained.
     """
 
     nodes: tuple[BudgetNode, ...]

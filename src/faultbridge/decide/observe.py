@@ -73,10 +73,9 @@ class ShadowDecision:
 def note_shadow(
     decided: Transition, before: NodeState, changes: Iterable[Change], rules: Rules, now: datetime
 ) -> Transition:
-    """Add a note if the shadow policy, a second policy without effect, decides differently.
+    """Add a note if the shadow policy, which has no effect, decides differently.
 
-    `before` and `changes` are the input of the decision `decided`, which the current policy made. The node and its case
-    stay as decided. No note is added for an operator's order, or if the node already had a live case.
+    No note is added for an operator's order, or if the node already had a live case.
     """
     changes = tuple(changes)
     began = [change.condition for change in changes if change.kind is ChangeKind.BEGAN and change.condition]

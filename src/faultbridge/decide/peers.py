@@ -48,12 +48,10 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
 
 
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
-    """Return the nodes of a group whose counters rise much faster than the median of the group.
+    """Return the nodes whose counters rise much faster than the median of their group.
 
-    `rises` contains the rise per hour of each node. A node is an outlier if its rise exceeds the median by at least
-    the detector's `score` in robust standard deviations. This deviation comes from the median absolute deviation. It
-    has a lower bound, so that an outlier also exceeds the median by at least the detector's `floor`. The result is
-    empty if `rises` contains `min_peers` nodes or fewer.
+    An outlier exceeds the median by the detector's `score` in robust standard deviations, and by its `floor`. The
+    result is empty for `min_peers` nodes or fewer.
     """
     if len(rises) <= detector.min_peers:
         return {}

@@ -48,12 +48,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The causes of an event, the event and its effects, in the order of recording.
+    """The causes of an event, the event and its effects, at most `MAX_LINKS` of each if not `complete`.
 
-    - `record` is the id of the raw record that started the chain. It is None if the first entry has no cause, if the
-      causes form a loop (in a damaged table), or if the chain has more than `MAX_LINKS` causes.
-    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the `MAX_LINKS`
-      nearest causes and the `MAX_LINKS` nearest effects.
+    `record` is the id of the raw record that started the chain, or None if that is not known.
     """
 
     links: tuple[Link, ...]

@@ -192,10 +192,9 @@ _MISSING = object()
 
 
 def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
-    """Return whether a difference in a stored attribute is ignored, because it does not prove an alteration.
+    """Return whether a difference proves no alteration: the body does not determine the attribute.
 
-    The result is True for each attribute that the entry's body does not determine. It is also True for the index keys
-    `gsi4pk` and `gsi4sk` if they are missing, because publishing an entry removes them.
+    Publishing an entry removes the index keys `gsi4pk` and `gsi4sk`, so they may be missing.
     """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored

@@ -184,12 +184,10 @@ class TimelineQuery:
         )
 
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
-        """Return whether an entry is about the device with this serial number or UUID.
+        """Return whether an entry is indexed under a device and about this serial number or UUID.
 
-        - An entry that is not indexed under any device is about none.
-        - An entry that names a UUID is about the device if its UUID or serial number is `device`.
-        - In the timeline of a job or case, any other entry is about the device if it is indexed under `device`.
-        - In the timeline of a device, any other entry is about the device, because the index selected it.
+        In the timeline of a job or case, an entry that names no UUID is about the device under which it is indexed. The
+        index of a device selected its other entries.
         """
         data = entry_data(item)
         named = component_of(data).get("uuid") is not None or not (self.job or self.case)

@@ -125,11 +125,7 @@ Made = TypeVar("Made")
 
 
 def with_options(**builders: Callable[..., object]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that replaces parameters of a command with command line options.
-
-    `builders` contains a function for each replaced parameter, by the name of the parameter. The parameters of this
-    function become options of the command. When the command runs, the function gets the values of the options, and
-    returns the value of the replaced parameter.
+    """Return a decorator that replaces parameters of a command with the options of their builders.
 
     For example, `with_options(output=format_of)` replaces the parameter `output` with the options of `format_of`.
     """

@@ -52,10 +52,9 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 
 
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the indexes of the columns that fit a terminal of this width.
+    """Return the indexes of the columns that fit a terminal; the first one always stays.
 
-    Empty columns are left out first, then the last columns. The first column always stays. A column that has a cell
-    with several words may fold, which means that its cells continue on more lines. Other columns need their full width.
+    Empty columns are left out first, then the last columns. Only a column with a cell of several words may fold.
     """
     shown = list(range(len(titles)))
     empty = [number for number in shown[1:] if all(row[number] in {"", EMPTY} for row in rows)]

@@ -370,11 +370,10 @@ _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 
 @dataclass(slots=True)
 class Counterfactual:
-    """Simulates the cases of nodes for which the tested policy decides differently from the record.
+    """Simulates the cases of diverged nodes, for which the tested policy decides differently.
 
-    Such a node has diverged: its recorded repairs no longer apply. A simulated repair takes as long as the recorded
-    repair of the same case with the same action. Without such a recorded repair, it takes the typical duration of the
-    action, or no time if this duration is unknown.
+    A simulated repair takes as long as the recorded one of the case and action, or else the typical duration, or no
+    time.
     """
 
     in_step: InStep
@@ -479,11 +478,7 @@ class Counterfactual:
         track.attempt_ends, track.retry_pause = at + duration, FIRST_PAUSE
 
     def _finish(self, track: Track, case: Case, at: datetime) -> None:
-        """End a simulated attempt: resolve the case, queue the next repair action, or escalate the case.
-
-        The attempt succeeds if the first finished recorded attempt of the case with the same action resolved the case,
-        or if there is no such attempt.
-        """
+        """End a simulated attempt: like the recorded attempt of the same action, or else it succeeds."""
         self.in_step.cluster.free_slot(case.id)
         track.attempt_ends = None
         recorded = track.trail.attempt_with(case.repair_action) if track.trail else None

@@ -83,8 +83,7 @@ class Trail:
 def commits(events: Iterable[Event]) -> Iterator[Commit]:
     """Group entries with an equal time, node and writer into commits, and yield these in order of time.
 
-    One run of admission starts some cases and refuses others at the same time. Of the commits of one time, those with
-    refusals come last, so that a replay occupies the repair slots of the started cases before it compares the refusals.
+    Of the commits of one time, those with refusals come last: the started cases must occupy their repair slots first.
     """
     found = [
         Commit(from_text(recorded), node or None, Actor(actor), tuple(group))
@@ -261,14 +260,10 @@ class Decision:
 
 @dataclass(slots=True)
 class Course:
-    """The course of a case under the tested policy.
+    """The course of a case under the tested policy; `trail` is the recorded course of the same case, if any.
 
-    `trail` is the recorded course of the same case, or None if the record has no such case. `actions` are the simulated
-    repair actions. `end` is empty while the case is live. Afterwards, it is one of these:
-
-    - the resolution of the case, or `closed` if it has none
-    - `none`: the tested policy repairs nothing
-    - `by_operator`: only an operator can close the case
+    `end` is empty while the case is live, and then its resolution, `closed`, `none` (the tested policy repairs nothing)
+    or `by_operator` (only an operator can close it).
     """
 
     node: str
@@ -331,16 +326,10 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 
 @dataclass(slots=True)
 class FactReader:
-    """Rebuilds the conditions of nodes from entries; `policies` are the known policies by version.
+    """Rebuilds the conditions of nodes from entries, which have severity and action after a policy rule.
 
-    An entry has the severity and the action of a fault after a policy rule was applied. The reported severity and the
-    reported action, from before the rule, are rebuilt:
-
-    - If the rule sets the value, the value of the catalog is assumed.
-    - If the rule does not set the value, or the policy is not known, the value of the entry is used.
-
-    `guessed` has the ids of the entries whose rule sets a value or whose policy is not known. Their reported values are
-    uncertain.
+    If the rule sets a value, the value of the catalog is assumed as the reported one, else that of the entry is used.
+    `guessed` has the ids of the entries whose rule sets a value or whose policy is not known.
     """
 
     catalog: Catalog

@@ -106,10 +106,9 @@ class AffectedNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The state of one cluster from which incidents are derived.
+    """The state of one cluster from which incidents are derived; `sizes` are those of failure domains.
 
-    `sizes` maps each failure domain to its number of nodes. It may be empty if no family of faults affects enough nodes
-    for an incident. `knows_intake` is True if it was determined whether records of the cluster arrive at all.
+    `knows_intake` is True if it was determined whether records of the cluster arrive at all.
     """
 
     stack_id: str
@@ -131,12 +130,10 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return a cluster's affected nodes, and its nodes with overdue heartbeats, for a failed intake.
+    """Return a cluster's affected nodes, and those with overdue heartbeats, for a failed intake.
 
-    The intake is the path of records from the queue to the table. In the result, it is a failure domain of each node
-    with a missing heartbeat. `overdue` are the names of nodes whose heartbeats are overdue. `since` is when the last
-    record arrived. This time identifies the outage: one outage opens at most one incident, even if an operator closes
-    that incident or it reaches its maximum age.
+    The intake, the path of records to the table, is then their failure domain. The time `since` of the last record
+    identifies the outage: it opens at most one incident, even if that is closed or reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

@@ -73,12 +73,10 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
 def repeat_condition(
     condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition.
+    """Add one more fault to a condition; `unspecific_key` is the key of an unspecific fault.
 
-    `unspecific_key` is the condition key under which an unspecific fault was reported; None for a specific fault. An
-    unspecific fault names no device or only a general code. Message and attributes of the condition stay unchanged,
-    with one exception: a fault of the node's clock that is not older than the last observation replaces them if the
-    clock error has changed (`clock_has_moved`).
+    Message and attributes stay unchanged, except for a newer fault of the node's clock whose error has changed
+    (`clock_has_moved`).
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()

@@ -32,10 +32,9 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Return what to record for a fault with the note key `key`, and store the day of the record in `noted`.
+    """Return what to record for a fault, once a day for each key, and store the day in `noted`.
 
-    A fault is recorded once a day for each key. If the group of the key has reached its daily limit, one summary is
-    recorded instead, and nothing after that. `at` is the time of the fault; its date is the day.
+    If the group of the key has reached its daily limit, one summary is recorded instead, and nothing after that.
     """
     day = at.date().isoformat()
     if noted.get(key, "") >= day:

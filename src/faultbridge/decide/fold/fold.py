@@ -117,11 +117,10 @@ class Sightings(NamedTuple):
 
 
 def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
-    """Record the new devices of the first health snapshot that has new devices.
+    """Record the new devices of the first snapshot that has new ones, at most `MAX_SIGHTINGS`.
 
-    At most `MAX_SIGHTINGS` devices are recorded. Other new devices are recorded when they are reported again. A
-    snapshot is ignored if it is not certainly about the current instance, is older than `oldest`, or is older than the
-    last snapshot of its reporter.
+    A snapshot is ignored if it is not certainly about the current instance, or is older than `oldest` or the reporter's
+    last one.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation
@@ -157,10 +156,8 @@ def take_custody(
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
     """Record that a node's instance has these devices; return the new custody and the new devices.
 
-    A device is new if `custody` does not contain its UUID (or its serial number, if it has no UUID) in this slot of
-    this instance. A slot is a PCI address. A device that a report does not list stays recorded, because a source may
-    list only some of the devices. The devices of earlier instances are left out of the new custody. At most
-    `MAX_SIGHTINGS` new devices are returned, and the custody keeps the last `MAX_CUSTODY`.
+    A device is new if its UUID, or else its serial number, is not in `custody` in this PCI slot of this instance. A
+    device that a report does not list stays recorded, because a source may list only some of the devices.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]
     known = set(current)

@@ -64,11 +64,9 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return the node with the boot id that a record contains.
+    """Return the node with the boot id of a record, if the record is about its instance and this or a later boot.
 
-    The node is unchanged if it has no instance. It is also unchanged if the record has no boot id, names another
-    instance, or was sent before the current boot. A boot id that replaces another boot id is a new boot: the boot
-    number rises, and the boot starts at the time when the record was sent.
+    A boot id that replaces another is a new boot, which starts at the time when the record was sent.
     """
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:

@@ -72,14 +72,10 @@ def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues |
 def assign_times(
     observations: Iterable[Observation], *, received_at: datetime, sent_at: datetime | None = None
 ) -> tuple[Observation, ...]:
-    """Return the observations of a record with their final times.
+    """Return the observations of a record with their final times; `received_at` is a time of AWS's clock.
 
-    `received_at` is a time of AWS's clock. `sent_at` is the sending time by the sender's clock.
-
-    If the time of a fault or a clear changed, its attributes state that:
-
-    - `time_source` is `sent` or `received` for a time that was missing, and `shifted` for a time that was changed.
-    - `time_claimed` is the original time. For a missing time, it is the sending time, if that was implausible.
+    If the time changed, attributes state it: `time_source` is `sent` or `received` for a missing time and `shifted` for
+    another, `time_claimed` is the original or implausible sending time.
     """
     clock = _Clock(received_at, sent_at)
     return tuple(map(clock.with_time, observations))
@@ -128,12 +124,10 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return how far a node's clock is behind (its lag), as its heartbeats report; zero without a report.
+    """Return how far a node's clock is behind, as its heartbeats report; zero without a report.
 
-    `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
-    heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
-    that have a heartbeat as reporter decide. Of several reports, the smallest lag above zero counts, because a delayed
-    heartbeat reports a larger one.
+    A heartbeat in `observations` decides before the node's `host.clock` conditions. Of several reports, the smallest
+    lag above zero counts, because a delayed heartbeat reports a larger one.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]

@@ -44,13 +44,9 @@ _CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"
 
 
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return the data in a pickle: dicts, lists, tuples, strings, numbers, booleans and None.
+    """Return the plain data in a pickle; raises `Rejected` for any other opcode, such as a call.
 
-    Raises `Rejected` in these cases:
-
-    - The pickle is damaged, or its outermost value is not a dict, list or tuple.
-    - It has an opcode that does not build such data, such as an import or a call.
-    - It exceeds a limit of this module. The limits exist because one byte of a pickle can create a dict of 64 bytes.
+    The limits of this module exist because one byte of a pickle can create a dict of 64 bytes.
     """
     stack, created = _Stack(), 0
     try:

@@ -83,11 +83,9 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the time from which the decoders derive the year of a line without a year.
+    """Return the time from which the decoders derive the year of a line, which no line exceeds.
 
-    No line is assumed to be later than this time. It is the time of receipt (`received_at`), or half a year after the
-    latest time with a year in `heads` (the starts of the files), whichever is earlier. The result is None if
-    `received_at` is None.
+    It is `received_at`, or half a year after the latest time with a year in the heads of files, if that is earlier.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at

@@ -40,10 +40,8 @@ def recorded_evidence(
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
     """Return the recorded faults of nodes as signals, and the time ranges for which records exist.
 
-    Faults up to ten minutes after the end of the window are included. The first range is the whole window. Each other
-    range belongs to one node. It starts with the window, and ends with the node's last heartbeat in `heartbeats`. In
-    the range of a node, the absence of a fault shows that the node reported none. A node without heartbeats, or with a
-    fault `host.silent`, has no range.
+    Faults up to ten minutes after the window are included. In the range of a node, up to its last heartbeat, the
+    absence of a fault shows that it reported none. A node without heartbeats, or with `host.silent`, has no range.
     """
     store = EvidenceStore()
     for event in events:
@@ -102,11 +100,9 @@ _OF_SCHEDULER = "scheduler."
 def end_signals(
     label: str, outcome: str | None, reason: str, ended_at: datetime, patterns: Sequence[LogPattern]
 ) -> Iterator[Signal]:
-    """Yield the signals that follow from the recorded end of a job: its outcome and its reason.
+    """Yield the signals of a job's recorded outcome and of the first 512 characters of its reason.
 
-    The log patterns are applied to the first 512 characters of the reason. A signal from the reason counts as a signal
-    of the job, so it cannot prove a fault of a node. The outcome `cancelled` yields `scheduler.canceled`, unless the
-    reason already yields a signal of the scheduler.
+    A signal from the reason counts as one of the job, so it cannot prove a fault of a node.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

@@ -164,11 +164,9 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time in a text, or None if the text has no time.
+    """Return the first time in the first 120 characters of a line, with `last` that of the last such line.
 
-    A time counts if it is in the first 120 characters of its line. If `last` is True, the time in the last line with a
-    time is returned. A time without a zone is taken as UTC. A time without a year gets its year from `received_at`, and
-    is ignored if `received_at` is None.
+    A time without a zone is UTC. A time without a year gets its year from `received_at`, or is ignored.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:

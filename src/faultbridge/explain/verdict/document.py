@@ -186,11 +186,7 @@ def broken_cases(book: Book) -> Iterator[str]:
 
 
 def verdict_on(book: Book, rows: Sequence[str]) -> Verdict:
-    """Return the verdict on the signals of a golden case.
-
-    Each row is one signal, written as `+SECONDS node|dump|job NODE|- NAME`: its time after the start, its source
-    (`Trust`), its node (`-` for none), and its name. A row with the name `progress` states that the job made progress.
-    """
+    """Return the verdict on the signals of a golden case, as rows `+SECONDS node|dump|job NODE|- NAME`."""
     parsed = [_signal_of_golden_cases(number, row, book) for number, row in enumerate(rows, 1)]
     progressed = [one for one in parsed if one.name == PROGRESS]
     signals = tuple(one for one in parsed if one.name != PROGRESS)

@@ -22,12 +22,9 @@ NODE_DOMAINS = frozenset({"hardware", "network"})
 
 
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
-    """Return the decisive faults of hardware or network that nodes reported shortly before the job failed.
+    """Return the decisive faults that nodes reported shortly before the job failed, without outlook STOP.
 
-    A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count. The time
-    range starts `fault_seconds` (a limit of the weights) before the job may have begun to fail
-    (`TimeLine.failing_since`). It ends at the first failure of the job, plus a tolerance for clocks that differ
-    (`skew_seconds`).
+    The range starts `fault_seconds` before `TimeLine.failing_since`, and ends `skew_seconds` after the first failure.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
@@ -41,11 +38,9 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 
 
 def continues_after(situation: Situation, sign: Signal) -> bool:
-    """Return whether a node's log continues after the line of the job that names the node.
+    """Return whether a node's log continues more than `skew_seconds` after the job's line about the node.
 
-    A log continues if its last time is more than `skew_seconds` after the line. The node was then still alive. If the
-    line (`sign`) has no time, the time of the job's first failure is used instead. If that time is unknown too, any
-    time in the node's log is enough.
+    A line without a time counts as the job's first failure.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
@@ -129,10 +124,9 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
 
 
 def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return an earlier failure of the same attempt of the job that may be the reason for `lead`, or None.
+    """Return an earlier failure of the attempt that may be the reason for `lead` (`_can_be_the_reason`).
 
-    The result is None for an error that NCCL reports, because NCCL reports a mismatch only after the timeout that the
-    mismatch caused. For other errors, `_can_be_the_reason` states which earlier failures count.
+    NCCL reports a mismatch only after the timeout that the mismatch caused, so its errors have no such reason.
     """
     if lead.name.startswith(_NCCL):
         return None

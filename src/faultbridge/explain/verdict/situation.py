@@ -53,10 +53,10 @@ class TimeLine:
         return min((one for one in (self.failed_at, self.progress_at) if one), default=None) if self.failed_at else None
 
     def is_before(self, one: Signal, other: Signal) -> bool:
-        """Return whether a signal is known to come before another signal, or is in the same line.
+        """Return whether a signal comes before another, or is in the same line.
 
-        Some programs print whole seconds and other programs print fractions. Two signals of one file that are less than
-        two seconds apart are therefore compared by their lines.
+        Some programs print whole seconds, so signals of one file less than two seconds apart are compared by their
+        lines.
         """
         has_lines = one.file == other.file and one.line is not None and other.line is not None
         if one.at and other.at and abs(one.at - other.at) >= (_ROUNDED if has_lines else timedelta(microseconds=1)):
@@ -143,10 +143,10 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
 
 
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
-    """Return whether a process survived an error: it handled the error and continued.
+    """Return whether a process handled an error and continued.
 
-    `ending` is the first failure that no process handled, or None. If the process only retried after the error, and the
-    error last occurred at most `recovered_seconds` (in `limits`) before `ending`, the result is False.
+    A retry does not count if the error occurred at most `recovered_seconds` before the first unhandled failure
+    `ending`.
     """
     if not one.handled or ending is None:
         return bool(one.handled)
@@ -227,11 +227,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether the job reported an error only after its launcher had started to end the processes.
-
-    The result is False for a signal that is no first sign of a failure, and for a signal of the scheduler
-    (`scheduler.`) or about memory (`memory.`).
-    """
+    """Return whether a first sign, not of the scheduler or memory, came after the launcher began to end processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)

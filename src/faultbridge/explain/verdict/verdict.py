@@ -130,10 +130,9 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return what to do with the job: the outlook of the cause, or `RESTART` if that is not justified.
+    """Return the outlook of the cause, or `RESTART` if that is not justified.
 
-    `RESTART_WITHOUT` requires that nodes are `blamed`. `STOP` requires that the cause is not doubtful, and scores
-    higher, by a margin, than each hypothesis that permits a restart.
+    `RESTART_WITHOUT` requires blamed nodes. `STOP` requires a cause without doubt, and a margin to each other outlook.
     """
     if cause is None:
         return Outlook.RESTART

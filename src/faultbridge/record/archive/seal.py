@@ -173,9 +173,8 @@ class _DayEntries:
 class Seal:
     """Seals the days of a cluster, so that the entries of a sealed day may expire from the table.
 
-    To seal a day, it adds the entries that the archive lacks, reads back every object in the manifest of the day to
-    check that no entry is missing or changed, and locks the manifest in the vault. `keep` is the time from the seal to
-    the expiry of an entry. None means that entries never expire.
+    It adds the entries that the archive lacks, reads back every object in the manifest, and locks the manifest in the
+    vault.
     """
 
     table: Table

@@ -169,9 +169,7 @@ class Wait:
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
     """Return the waits of a case, oldest first, without waits that ended after less than `SHORTEST`.
 
-    A wait begins with an entry for which `begins_wait` is True. A wait ends with the next entry that changes the case's
-    status, records what a queued case waits for (a refusal), or is about an approval. Successive waits for the same
-    reason are combined.
+    A wait ends with the next change of status, refusal or approval. Successive waits for the same reason are combined.
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]

@@ -92,9 +92,8 @@ def overdue(session: Session) -> int:
 def backlog(session: Session) -> list[dict[str, Any]]:
     """Return a document for each kind of waiting work, for the latest sweep, and for the latest canary.
 
-    - `seconds` is the age of the oldest waiting item, or the time since the sweep or canary. It is None if nothing
-      waits, or if the time is unknown.
-    - `stuck` is True if `seconds` is too long, or if there was no sweep or canary yet. It is never True for rejects.
+    `seconds` is the age of the oldest item, None if nothing waits or the time is unknown. `stuck` is True if it is too
+    long.
     """
     now = session.now()
     return [

@@ -56,14 +56,8 @@ COMPACT_ENTRIES: Columns = {
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
     """Replace successive registrations of nodes with one document per kind of registration.
 
-    Each registration also causes an entry that updates the node counts of the cluster. A series consists of successive
-    entries of these two types:
-
-    - Registrations with the same text, reason and cluster become one document with all their nodes in `nodes`.
-    - Of the updates of node counts, only the last one is kept.
-    - A series with fewer than two registrations stays unchanged.
-
-    Any other entry, such as a change of the cluster's status, ends the series and stays unchanged.
+    Registrations with the same text, reason and cluster become one document with their `nodes`. Of the updates of node
+    counts that they cause, only the last one is kept. Any other entry ends the series.
     """
     for is_setup, run in groupby(entries, _is_setup):
         documents = list(run)
