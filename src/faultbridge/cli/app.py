@@ -16,11 +16,8 @@ import typer.core
 from faultbridge.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 from faultbridge.cli.render.output import examples, print_line
 
-# List the commands and their modules; each new command needs a row here.
-#
-# Every module has `app`, a `typer.Typer`. If `app` has a command with the name of the row, the row is that command
-# (`decode`). Otherwise the row is a noun, and the commands in `app` are its verbs (`node list`). This table imports no
-# module.
+# Each command has a row. Its module has `app`, whose command of that name it is (`decode`); without one, the row is a
+# noun, and the commands in `app` are its verbs (`node list`). This table imports no module.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,8 @@ COMMANDS: Mapping[str, Row] = {
 }
 
 
-# Read text parameters without pydantic, whose import takes longer than most offline commands.
-#
-# Typer converts every value with pydantic, even text that needs no conversion. This module replaces the private
-# function of Typer that creates the conversion of a parameter. The replacement returns a value unchanged if it already
-# has the type of the parameter. Typer still converts all other values. If a version of Typer lacks the function,
-# nothing is replaced.
+# Typer converts every value with pydantic, whose import takes longer than most offline commands. Its private function
+# that creates the conversion of a parameter is replaced, if it exists: a value that has the type stays unchanged.
 
 _NAME = "build_runtime_param"
 """The private function of Typer that is replaced. A test fails if a new version of Typer renames it."""

@@ -16,10 +16,8 @@ from faultbridge.model.nodes import DomainKind
 from faultbridge.model.policy import Policy, Rule, Window
 from faultbridge.model.times import to_text
 
-# Maintenance windows: whether a window is open at a time, in the window's own time zone.
-#
-# The package `cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight
-# saving time. `cronsim` is imported only when a window is evaluated, because most policies have no window.
+# `cronsim` follows the rules of Debian's cron for changes to and from daylight saving time. It is imported only when a
+# window is evaluated, because most policies have no window.
 
 FIELDS = "minute, hour, day of month, month, day of week"
 

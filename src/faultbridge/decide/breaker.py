@@ -27,9 +27,7 @@ from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import NodeStatus
 from faultbridge.model.nodes import NodeState
 
-# Cluster status rule: derive a cluster's status from the number of its nodes in each status.
-#
-# The rule is pure. `repair/cluster_status.py` records the result on the cluster's timeline.
+# `repair/cluster_status.py` records the status of a cluster on its timeline.
 
 RECOVERING = frozenset(
     {NodeStatus.PROVISIONING, NodeStatus.VALIDATING, NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING}

@@ -20,16 +20,6 @@ from faultbridge.model.nodes import Ignored, Isolation, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import earliest, to_text
 
-# Open case: creates the case of a fault, of an added instance or of an operator's order.
-#
-# Arguments of `open_case`:
-#
-# - `rule`: the name of the policy rule that applies.
-# - `reason`: the text of the timeline entry.
-# - `isolate`: whether new work must be kept off the node until it is repaired.
-# - `gpus`: the node's number of GPUs, or None if unknown.
-# - `relapse_of`: the id of the case whose repair did not last, or None if the fault is no relapse.
-
 DETECTED = "detected"
 """The key in `Case.marks` for the time since which the fault behind the case is active."""
 
@@ -97,11 +87,7 @@ def open_case(
     return replace(transition, state=replace(state, case=case), drafts=(*transition.drafts, draft))
 
 
-# Opt-out rule: until when no case opens for a node.
-#
-# The rule concerns a node that is ignored, whose cluster is under maintenance, or that is absent during an update of
-# its group. The faults of such a node are still recorded. The rule is pure; `repair/node_orders.py` applies operators'
-# orders to ignore a node.
+# Faults of an excluded node are still recorded. `repair/node_orders.py` applies operators' orders to ignore a node.
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 

@@ -34,10 +34,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.records import Outcome
 
-# Shadow: records a note if a second policy would have decided differently about a new fault.
-#
-# The second policy has no effect on the node. Only the decision to open a case is compared, once for a new fault.
-# `faultbridge policy backtest` compares all later decisions too.
+# Only the decision to open a case is compared, once for a new fault; `faultbridge policy backtest` compares all others.
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,11 +108,6 @@ def _on_node(verb: str, state: NodeState, reason: str) -> RequiredOrder:
     return RequiredOrder(reason, f"faultbridge node {verb} {state.key.node} --cluster {state.key.cluster}")
 
 
-# No repair: explains to operators why a node with faults has no case, and what would change that.
-#
-# `decide` opens cases, and `required_order` names the operator command without which a case cannot continue.
-
-
 @dataclass(frozen=True, slots=True)
 class NoRepair:
     """Why no repair of a node starts, and what would change that."""

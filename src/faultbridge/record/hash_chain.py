@@ -21,10 +21,6 @@ from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
 from faultbridge.record.cluster_stream import partition
 
-# Stream seal: a stream's last entry in a sealed day of the archive, and which entries may expire.
-#
-# A sealed day has an unchangeable manifest, which lists the entries of the day.
-
 Position = tuple[int, int]
 """Epoch and sequence of an entry."""
 
@@ -95,10 +91,6 @@ def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
         raise Rejected("bad_seal", f"the seal of {found.get('pk')} contradicts itself: {place}")
     return seal
 
-
-# Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
-#
-# The body does not determine `instance_id` and `expires_at`, which are not compared.
 
 StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
 """Computes the attributes that a stored entry must have, from the entry and its stored attributes."""

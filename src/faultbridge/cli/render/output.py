@@ -19,9 +19,7 @@ from typing import Any, TextIO
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
 
-# Wrap text for people to the width of a terminal.
-#
-# A command in backquotes stays on one line, so that it can be copied.
+# A command in backquotes stays on one line of wrapped text, so that it can be copied.
 
 _COMMAND = re.compile(r"`[^`\n]*`")
 _JOINED = "\N{NO-BREAK SPACE}"

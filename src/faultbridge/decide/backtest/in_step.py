@@ -441,7 +441,7 @@ class Counterfactual:
             track.state = replace(track.state, status=NodeStatus.QUARANTINED, isolation=Isolation.CONFIRMED)
 
     def _admit(self, track: Track, case: Case, at: datetime) -> None:
-        state = expire_approval_of(track.state, at)
+        state = expire_approval(Transition(track.state), at).state
         if state.live_case is None or state.live_case.status is not CaseStatus.QUEUED:
             track.state = state
             return
@@ -524,11 +524,6 @@ class Counterfactual:
         probations = track.state.probations or track.recorded.probations
         track.state = replace(track.recorded, probations=probations)
         track.diverged, track.course = False, None
-
-
-def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
-    """Return a node's state, escalated if its approval request is past its deadline."""
-    return expire_approval(Transition(state), at).state
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:

@@ -76,10 +76,7 @@ def _judge(trail: Trail, faults: list[tuple[str, str, datetime]], end: datetime 
     return Judgment.NEEDLESS if trail.verdicts and watched else Judgment.UNDETERMINED
 
 
-# Explanations: which decisions differ because another policy than the tested policy was in force.
-#
-# Each entry about a fault names the policy that was in force. No entry records when a policy was published. A policy
-# may therefore have been in force since the last entry that names another policy.
+# No entry records when a policy was published. A policy may have been in force since the last entry that names another.
 
 NAMING = frozenset(one.value for one in FAULT_TYPES)
 

@@ -204,11 +204,8 @@ def _evidence_since(
     return start - limits.window
 
 
-# Exempt nodes: nodes of an incident past its maximum age. Their repairs wait for no later incident.
-#
-# An exempt node waits for no later incident of the same fault family. It stays exempt until it had no fault of this
-# family for the quiet period. Without this rule, a fault that comes and goes would open one incident after another,
-# each with a maximum age of its own, and the repair of the node would wait for all of them.
+# Nodes of an incident past its maximum age are exempt: without this rule, a fault that comes and goes would open one
+# incident after another, and the repair of the node would wait for all of them.
 
 
 def exempt_nodes(

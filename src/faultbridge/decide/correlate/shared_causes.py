@@ -15,11 +15,8 @@ from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Family
 from faultbridge.model.nodes import DomainKind
 
-# Chance: whether a number of faults in a time window is unlikely, given a failure domain's history.
-#
-# The history counts, for each failure domain and fault family, how often a node started to have faults. Counts decay
-# with a half-life, so that recent faults weigh more than old faults. The caller (`repair/incidents/correlate.py`)
-# leaves out faults that an incident explains.
+# Counts of onsets decay with a half-life, so that recent faults weigh more than old ones. The caller
+# (`repair/incidents/correlate.py`) leaves out faults that an incident explains.
 
 HALF_LIFE = timedelta(days=7)
 PRIOR_PER_NODE = timedelta(days=30)

@@ -113,7 +113,6 @@ def expire(state: NodeState, *, now: datetime) -> Folded:
 
 
 def _damp(ended: Folded, now: datetime) -> Folded:
-    """Damp the sources of the claimed conditions that have ended."""
     return replace(ended, state=with_damped(ended.state, filter(None, (one.condition for one in ended.changes)), now))
 
 

@@ -89,7 +89,6 @@ class NodeConditions:
         return self._apply_new(key, fault, arrival)
 
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        """Apply a fault that belongs to no active condition."""
         if attribution.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
             return Outcome.STALE
         evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)

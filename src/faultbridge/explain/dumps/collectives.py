@@ -64,10 +64,6 @@ def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
     return found
 
 
-# Finds ranks whose collective call differs from the call of the other ranks of their process group.
-#
-# Calls are compared if they have the same sequence number in the group.
-
 Signature = tuple[str, ...]
 _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter_base", "broadcast")
 
@@ -127,12 +123,8 @@ def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) ->
     return Counter(signature for one in others if (signature := _signature(one)) in signatures)
 
 
-# Finds which rank waits for which, from the first pending operation of each rank.
-#
-# In a collective, a rank waits for the group members that have not started it. In a send or receive, a rank waits for
-# its peer, if the peer is known. A rank that has not enqueued the operation, or that has no dump, is `absent`. A rank
-# that has enqueued the operation behind another pending operation is `queued`. In an operation that all its ranks have
-# started, no rank waits for another.
+# In a collective, a rank waits for the members that have not started it; in a send or receive, for its peer, if known.
+# A rank without a dump, or that has not enqueued the operation, is `absent`; one behind another operation is `queued`.
 
 _FULL_SYNC = (
     "all_reduce",

@@ -12,10 +12,6 @@ from typing import Any
 
 from faultbridge.model.errors import Rejected
 
-# Reads plain data from a pickle without importing or calling anything.
-#
-# The size and the depth of the data are limited.
-
 MAX_DEPTH = 32
 """Maximum levels of nesting. A Flight Recorder dump has six."""
 MAX_VALUES = 4_000_000

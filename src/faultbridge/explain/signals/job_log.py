@@ -209,7 +209,6 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
 
 
 def _block(lines: list[str]) -> _Block:
-    """Return the traceback to which the last of these lines belongs, and the tracebacks chained to it."""
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):
         start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)

@@ -18,11 +18,8 @@ from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import GPU_PARTS, Action, Fault, Severity, faults_of
 
-# Recognizes the kind of a file: a Flight Recorder dump, a file of a node, or the log of a job.
-#
-# The program of a job can print any line, even a line that looks like the kernel's. A text is therefore treated as a
-# file of a node only if its start is in the format of a node's source. A log that starts with output of a program is
-# treated as the log of a job.
+# The program of a job can print any line, even one that looks like the kernel's. A text is therefore a file of a node
+# only if its start is in the format of a node's source.
 
 HEAD_BYTES = 64 * 1024
 _MIN_FRAMED = 0.98
@@ -104,14 +101,9 @@ def _is_text(head: bytes) -> bool:
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\x1b"))
 
 
-# Marks lines of a node's log that look like kernel lines, but lack proof that the kernel wrote them.
-#
-# A decoder accepts such lines, because a log collector may have removed the proof. A verdict needs the proof. The lines
-# are therefore marked before a decoder reads the log. Two kinds of lines are marked:
-#
-# - A system log line from `kernel` with a process id, such as `kernel[123]:`, because the kernel has no process id.
-# - A journal record without `_TRANSPORT`. In this field, journald states how it received the record, and no program can
-#   choose its value.
+# A decoder accepts lines without proof that the kernel wrote them, because a log collector may have removed it. A
+# verdict needs the proof, so these lines are marked before: a line from `kernel[123]`, because the kernel has no
+# process id, and a journal record without `_TRANSPORT`, whose value no program can choose.
 
 _PID = re.compile(
     rb"^((?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)"

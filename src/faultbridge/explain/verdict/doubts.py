@@ -333,7 +333,6 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 
 
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier signal that can have caused `lead` by another failure mechanism, or None."""
     for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):
             continue

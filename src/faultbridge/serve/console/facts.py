@@ -236,7 +236,6 @@ class Facts:
         )
 
     def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
-        """Return the names of the other nodes of a cluster that have a live case, sorted."""
         rows = unhealthy_rows(self.views.table, cluster.config)
         return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
 

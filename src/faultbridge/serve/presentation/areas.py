@@ -88,7 +88,6 @@ def _tone(name: str) -> Tone:
 def _outline(
     samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
 ) -> tuple[tuple[float, float], ...]:
-    """Return the corners of one layer between the heights `below` and `above` at each sample."""
     start, end = span
 
     def share(at: datetime) -> float:

@@ -14,16 +14,8 @@ from faultbridge.serve.presentation.grid import IN_SERVICE, natural_order
 from faultbridge.serve.presentation.history import DETECTED, NOTE, STEP, UPDATED, of_type
 from faultbridge.serve.presentation.tones import Tone, action_text, reason_text, words
 
-# Advice: why a case has no repair, what happens next, and what an operator should do.
-#
-# The tables contain these texts by the situation of a case. The situation is the status of the case. For some statuses,
-# a detail follows:
-#
-# - `queued`: what the case waits for; `retry` or `again` after an attempt
-# - `open`: `correlation`, while the fault is compared with the faults of other nodes
-# - `resolved`: the resolution
-# - `escalated`: what stopped the repair, which is `denied`, `relapse` or `operator` (an operator keeps the node out of
-#   service)
+# Texts by the situation of a case: its status and, for some, a detail. `queued`: what it waits for, `retry` or `again`
+# after an attempt. `open`: `correlation`. `resolved`: the resolution. `escalated`: `denied`, `relapse` or `operator`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +211,6 @@ def without_repair(case: Document) -> str:
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
     return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(str(case["status"]), "")
 
-
-# Attempts: sentences about what each repair attempt of a case did.
-#
-# Successive attempts with the same repair action and the same results of their steps share one sentence.
 
 MAX_STEPS = 40
 _STEP_TEXTS = {
@@ -446,7 +434,6 @@ def _swap(steps: Sequence[Document]) -> str:
 
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:
-    """Return each line of a template as a sentence; a value of several lines stays in one sentence."""
     return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
 
 

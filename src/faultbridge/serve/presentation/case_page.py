@@ -29,10 +29,7 @@ from faultbridge.serve.presentation.history import (
 )
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, action_text, mark, words
 
-# Phases: how long a case spent on each wait and on each step of each attempt.
-#
-# The times come from the entries of the case. If the first entries are missing, one bar shows the total time of each
-# phase instead. The document of the case contains these totals.
+# Without the first entries of a case, one bar shows the total time of each phase, which its document contains.
 
 STEP_TEXTS: Mapping[str, str] = {
     "drain": "drain",

@@ -17,10 +17,6 @@ from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
 from faultbridge.serve.presentation.job_rows import job_state
 from faultbridge.serve.presentation.tones import VERDICT, Mark, Tone, mark
 
-# Job advice: the questions of an operator about a job, with their answers.
-#
-# The questions are: what happened to the job, why it ended, whether it may restart, and what to do.
-
 
 class NodeFault(Protocol):
     """A fault that affected a job, with the node that has the fault."""

@@ -28,11 +28,6 @@ from faultbridge.serve.presentation.history import (
 from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, reason_text, words
 
-# Node answers: the questions of an operator about a node, with their answers.
-#
-# The questions are: what happened to the node, why it is not repaired, what was done, what happens now, and what to do.
-# Questions that do not apply are left out. The first sentence of each answer can be read alone.
-
 HAPPENED, NOW, ACTION = "What happened?", "What happens now?", "What should you do?"
 _OF_CASE = frozenset({HAPPENED, "What was done?", NOW, ACTION})
 _COMMAND = re.compile(r"`([^`]+)`")

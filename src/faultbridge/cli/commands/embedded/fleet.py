@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 # The faults that `faultbridge fleet break` injects into nodes of the embedded stack.
-#
-# Each fault defines what the node reports, and whether the diagnostics of its instance fail.
 
 # The link is listed as configured: an unused link may be down, and that is no fault.
 _LINK = (

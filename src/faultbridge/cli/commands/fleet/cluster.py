@@ -78,9 +78,7 @@ def _text(value: object) -> str:
     return text
 
 
-# The option `--domain` of `cluster add` and `cluster set`, which declares failure domains.
-#
-# The option is for failure domains that no inventory reports, such as racks.
+# `--domain` declares failure domains that no inventory reports, such as racks.
 
 DomainOption = Annotated[
     list[str] | None,
@@ -259,10 +257,6 @@ def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
         )
     return ProviderRole(arn, external_id)
 
-
-# `faultbridge cluster template`: sets the instance types, subnets and spares of a cluster.
-#
-# Instance types and subnets override those of the launch templates.
 
 TEMPLATE_EXAMPLES = examples(
     "faultbridge cluster template train-a --instance-type p5.48xlarge \\",

@@ -77,10 +77,6 @@ def _next_text(state: NodeState) -> str:
     return f"the order is recorded{waits}; `faultbridge case watch {case.id}` shows what happens next"
 
 
-# `faultbridge node import`: registers many nodes, from a file or from a group of the provider.
-#
-# A file is CSV with a heading line, or one JSON object per line.
-
 IMPORT_EXAMPLES = examples(
     "faultbridge node import --cluster train-a --group gpu-workers",
     "faultbridge node import --cluster train-a nodes.csv",

@@ -109,7 +109,6 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    """Return a failure mechanism as a document with the field names of the files, without unset fields."""
     row = asdict(one)
     expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
     row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}

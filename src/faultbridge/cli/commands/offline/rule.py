@@ -76,7 +76,6 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each text that no schema of the field lists, if one lists values."""
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:
         if allowed and isinstance(value, str) and value not in allowed:
@@ -84,7 +83,6 @@ def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field
 
 
 def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the alternative schemas of a field, with references to `root` resolved."""
     if "$ref" in node:
         yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
     elif "anyOf" in node:
