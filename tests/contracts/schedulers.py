@@ -15,9 +15,9 @@ from moto.backends import get_backend
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.adapters.slurm.access import Scontrol
+from faultbridge.adapters.slurm.access import Scontrol, SlurmOperations
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmOperations, SlurmRest, send
+from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmRest, send
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig

@@ -49,7 +49,8 @@ class SnsPager:
             raise ValueError(f"page {page.key} has no default body")
         if len(page.attributes) > ATTRIBUTES:
             raise ValueError(f"page {page.key} has more than {ATTRIBUTES} attributes")
-        attributes = _attributes(page.attributes)
+        named = {name: text for name, text in page.attributes.items() if text}
+        attributes = {name: {"DataType": "String", "StringValue": text} for name, text in named.items()}
         message_id = self._publish(
             self._topics[page.urgency],
             page.subject,
@@ -74,10 +75,6 @@ def subject_line(text: str) -> str:
     plain = "".join(letter if letter.isascii() else "?" for letter in " ".join(text.split()))
     shown = "".join(letter for letter in plain if letter.isprintable()).strip() or "(no subject)"
     return shown if len(shown) <= SUBJECT_CHARACTERS else shown[: SUBJECT_CHARACTERS - 3] + "..."
-
-
-def _attributes(attributes: Mapping[str, str]) -> dict[str, Any]:
-    return {name: {"DataType": "String", "StringValue": text} for name, text in attributes.items() if text}
 
 
 PAGERDUTY_DETAIL_TYPE = "Page"

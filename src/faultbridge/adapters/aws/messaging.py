@@ -230,9 +230,15 @@ class EventBridgeBus:
         return sum(len(part.encode()) for part in parts)
 
     def _send(self, batch: Sequence[BusEvent]) -> Iterable[FailedEvent]:
+        name, source = self._bus, self._source
+        entries: list[Any] = [
+            {"EventBusName": name, "Source": source, "DetailType": event.detail_type, "Detail": event.detail}
+            | {"Resources": list(event.resources)}
+            for event in batch
+        ]
         try:
             with translated(f"putting {len(batch)} events on {self._bus}"):
-                answer = self._clients.events.put_events(Entries=[self._entry(event) for event in batch])
+                answer = self._clients.events.put_events(Entries=entries)
         except Transient as error:
             return [FailedEvent(event.event_id, str(error), permanent=False) for event in batch]
         return self._failures(batch, answer["Entries"])
@@ -246,12 +252,3 @@ class EventBridgeBus:
             if code in DEPLOYMENT_CODES:
                 raise Misconfigured(f"the bus {self._bus} rejects events: {reason}")
             yield FailedEvent(event.event_id, reason, permanent=code in CONTENT_CODES)
-
-    def _entry(self, event: BusEvent) -> Any:  # noqa: ANN401 - the stubs' type exists only for type checkers
-        return {
-            "EventBusName": self._bus,
-            "Source": self._source,
-            "DetailType": event.detail_type,
-            "Detail": event.detail,
-            "Resources": list(event.resources),
-        }

@@ -48,9 +48,18 @@ def presence_of(clients: Clients, instance_id: str) -> Presence:
     """
     try:
         with translated(f"reading {instance_id}"):
-            return _presence(clients, instance_id)
+            try:
+                answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
+            except ClientError as error:
+                if code_of(error) in UNKNOWN_INSTANCE:
+                    return Presence.UNLISTED
+                raise
     except Transient:
         return Presence.UNKNOWN
+    states = [one["State"]["Name"] for reservation in answer["Reservations"] for one in reservation["Instances"]]
+    if not states:
+        return Presence.UNLISTED
+    return Presence.GONE if all(state in GONE_STATES for state in states) else Presence.ALIVE
 
 
 def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
@@ -63,9 +72,7 @@ def hardware_of(clients: Clients, instance_id: str) -> InstanceHardware:
                 return InstanceHardware()
             raise
     found = next((one for group in answer["Reservations"] for one in group.get("Instances", [])), None)
-    if found is None:
-        return InstanceHardware()
-    return hardware_in(found)
+    return hardware_in(found) if found is not None else InstanceHardware()
 
 
 def hardware_in(found: Any) -> InstanceHardware:  # noqa: ANN401 - the stubs' type exists only for type checkers
@@ -109,21 +116,6 @@ def listed_instance(clients: Clients, instance_id: str) -> Mapping[str, Any]:
 def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
     """Return the sort key that orders launched instances by launch time, oldest first, and then by id."""
     return candidate.launched_at, candidate.instance_id
-
-
-def _presence(clients: Clients, instance_id: str) -> Presence:
-    try:
-        answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
-    except ClientError as error:
-        if code_of(error) in UNKNOWN_INSTANCE:
-            return Presence.UNLISTED
-        raise
-    states = [
-        instance["State"]["Name"] for reservation in answer["Reservations"] for instance in reservation["Instances"]
-    ]
-    if not states:
-        return Presence.UNLISTED
-    return Presence.GONE if all(state in GONE_STATES for state in states) else Presence.ALIVE
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

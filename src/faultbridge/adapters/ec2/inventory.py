@@ -65,7 +65,8 @@ def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]
     with translated(f"reading the node groups of EKS cluster {cluster}"):
         pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
         names = [name for page in pages for name in page["nodegroups"]]
-        return tuple(_describe(clients, cluster, name) for name in names)
+        answers = (clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name) for name in names)
+        return tuple(cast("Mapping[str, Any]", answer["nodegroup"]) for answer in answers)
 
 
 def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
@@ -99,11 +100,6 @@ def running_updates(groups: Collection[Mapping[str, Any]]) -> dict[str, GroupUpd
         for one in updating
         for name in auto_scaling_groups(one)
     }
-
-
-def _describe(clients: Clients, cluster: str, name: str) -> Mapping[str, Any]:
-    answer = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)
-    return cast("Mapping[str, Any]", answer["nodegroup"])
 
 
 def _repairs(node_group: Mapping[str, Any]) -> bool:

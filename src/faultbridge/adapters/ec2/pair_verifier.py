@@ -7,7 +7,7 @@ peers a verification has used.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -57,15 +57,13 @@ class Ec2Peers:
         cluster = self.known.cluster_of(instance_id)
         if cluster is None or hardware.instance_type is None:
             return ()
-        found = dict([*self._spares(cluster), *self._tagged(cluster, hardware)])
+        spares = {spare: hardware_of(self.clients, spare) for spare in sorted(self.known.ready_spares(cluster))}
+        found = spares | dict(self._tagged(cluster, hardware))
         return tuple(
             Peer(peer, one.address)
             for peer, one in found.items()
             if peer != instance_id and one.address and replace(one, address=hardware.address) == hardware
         )
-
-    def _spares(self, cluster: str) -> Iterator[tuple[str, InstanceHardware]]:
-        return ((spare, hardware_of(self.clients, spare)) for spare in sorted(self.known.ready_spares(cluster)))
 
     def _tagged(self, cluster: str, hardware: InstanceHardware) -> list[tuple[str, InstanceHardware]]:
         tags = {f"tag:{PEER_TAG}": cluster, f"tag:{STACK_TAG}": self.stack}

@@ -62,7 +62,8 @@ class Ec2Volumes:
         """Start to detach a volume by one call without retries; succeeds also if it is already detached."""
         detach = self._clients.ec2_no_retry.detach_volume
         answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
-        return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
+        still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
+        return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
         """Start to attach a volume by one call without retries; EC2 requires the former `device` name."""
@@ -72,9 +73,6 @@ class Ec2Volumes:
         return result_of(
             f"attaching {volume_id}", lambda: attach(VolumeId=volume_id, InstanceId=instance_id, Device=device)
         )
-
-    def _is_on(self, volume_id: str, instance_id: str) -> bool:
-        return any(one.on(instance_id) for one in self.read([volume_id]))
 
     def _described(self, action: str, values: dict[str, list[str]]) -> tuple[Volume, ...]:
         filters: list[Any] = [{"Name": name, "Values": wanted} for name, wanted in values.items()]

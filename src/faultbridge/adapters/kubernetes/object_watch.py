@@ -99,14 +99,11 @@ def _translated(action: str) -> Iterator[None]:
 
 
 def _document(response: httpx2.Response, action: str) -> dict[str, Any]:
-    document: dict[str, Any] = response.json() if not response.is_error or _is_json(response) else {}
+    is_json = not response.is_error or "json" in response.headers.get("content-type", "")
+    document: dict[str, Any] = response.json() if is_json else {}
     if response.is_error:
         raise _error(response.status_code, document, action)
     return document
-
-
-def _is_json(response: httpx2.Response) -> bool:
-    return "json" in response.headers.get("content-type", "")
 
 
 def _change(event: dict[str, Any], action: str) -> ObjectChange:

@@ -15,7 +15,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
-from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmOperations, SlurmRest, checked_address
+from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmRest, checked_address
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.dataclass import dataclass
@@ -196,6 +196,9 @@ def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:
 
     return of_cluster
 
+
+SlurmOperations = Scontrol | SlurmRest
+"""Operations on a cluster: Transient without a usable answer, Misconfigured without permission."""
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")

@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from faultbridge.adapters.call_results import errors_become_results
-from faultbridge.adapters.slurm.rest import SlurmJob, SlurmOperations
+from faultbridge.adapters.slurm.access import SlurmOperations
+from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.names import short_name
@@ -54,7 +55,7 @@ class SlurmOrchestrator:
         slurm, found, others = self._find(node)
         if found is None:
             return _not_found(others)
-        if _is_drained(found) and not _is_ours(found):
+        if _is_drained(found) and found.reason.split(" ", 1)[0] != OWNER:
             return CallResult(reason=f"already drained: {found.reason}")
         if not _is_drained(found) or found.reason != reason_of(node):
             slurm.drain(found.name, reason_of(node))
@@ -72,7 +73,7 @@ class SlurmOrchestrator:
             return _not_found(others)
         if not _is_drained(found):
             return CallResult(reason="not drained")
-        if not _drained_for(found, node):
+        if found.reason.split()[:2] != [OWNER, node.instance_id or NO_INSTANCE]:
             return CallResult(reason=f"stays drained: {found.reason or 'no reason was given'}")
         slurm.resume(found.name)
         return CallResult(reason="resumed")
@@ -161,15 +162,6 @@ def _not_found(others: Sequence[str]) -> CallResult:
 
 def _is_drained(found: SlurmNode) -> bool:
     return not DRAINED.isdisjoint(_STATES.findall(found.state.upper()))
-
-
-def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether the reason of a drain names Faultbridge and the present instance."""
-    return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]
-
-
-def _is_ours(found: SlurmNode) -> bool:
-    return found.reason.split(" ", 1)[0] == OWNER
 
 
 def _work(jobs: tuple[SlurmJob, ...]) -> CallResult:

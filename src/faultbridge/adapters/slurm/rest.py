@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from faultbridge.adapters.http_post import Limits, limited_connection
@@ -26,25 +26,6 @@ class SlurmJob:
     id: str
     state: str
     reason: str = ""
-
-
-class SlurmOperations(Protocol):
-    """Operations on a cluster: Transient without a usable answer, Misconfigured without permission."""
-
-    def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None if Slurm reports that it has no such node."""
-
-    def jobs(self, name: str) -> tuple[SlurmJob, ...]:
-        """Return the jobs that use resources of a node."""
-
-    def drain(self, name: str, reason: str) -> None:
-        """Drain a node, and store the reason in Slurm."""
-
-    def resume(self, name: str) -> None:
-        """Resume a drained node, so that it runs jobs again."""
-
-    def requeue(self, job: SlurmJob) -> bool:
-        """Requeue a job; returns False, and changes nothing, if the job cannot be requeued."""
 
 
 CONNECT_SECONDS, TOTAL_SECONDS = 3.0, 12.0

@@ -18,7 +18,7 @@ from faultbridge.node.agent.delivery.sender import Sender, ServiceClock, Transpo
 from faultbridge.node.agent.drop_folder import DropFolder
 from faultbridge.node.agent.host import AgentClock
 from faultbridge.node.agent.kernel_log import JournalLog, KernelLog
-from faultbridge.node.agent.log_follower import Follower, Log
+from faultbridge.node.agent.log_follower import Follower
 from faultbridge.node.agent.probes import ProbeScheduler, node_probes
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.agent.unchanged_output import UnchangedOutput
@@ -194,18 +194,7 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         transport = aws_transport(settings, services)
     interval = settings.heartbeat_seconds
     unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
-    agent = Agent(
-        clock,
-        followers,
-        probes,
-        unchanged,
-        drop_folder,
-        outbox,
-        packer,
-        services,
-        cpu_budget,
-        settings.heartbeat_seconds,
-    )
+    agent = Agent(clock, followers, probes, unchanged, drop_folder, outbox, packer, services, cpu_budget, interval)
     agent.sender = Sender(
         outbox,
         transport,
@@ -226,13 +215,11 @@ def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, cl
             cursors.advance(spooled)  # ignored when the file has a later one
         return cursors
 
-    def follower(log: Log, cursors: CursorFile) -> Follower:
-        return Follower(log, cursors, outbox, packer, clock)
-
     cursors = cursor_file(KernelLog.name)
     kernel_log = KernelLog(settings.kmsg, packer.boot_id, cursors.cursor.position, clock)
-    followers = [follower(kernel_log, cursors)]
+    followers = [Follower(kernel_log, cursors, outbox, packer, clock)]
     for unit, source in settings.journal_units.items():
         cursors = cursor_file(f"journal-{Path(unit).name}")
-        followers.append(follower(JournalLog(unit, source, cursors.cursor.position, clock), cursors))
+        log = JournalLog(unit, source, cursors.cursor.position, clock)
+        followers.append(Follower(log, cursors, outbox, packer, clock))
     return followers

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -62,11 +63,12 @@ def instance_id(base_url: str = METADATA_URL) -> str | None:
 def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
     """Return the text at a path of the metadata service (version 2); raises OSError without it."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
-    headers = {"X-aws-ec2-metadata-token": token}
-    return _get(urllib.request.Request(f"{base_url}/meta-data/{path}", headers=headers))  # noqa: S310 - as above
+    token = read_url(f"{base_url}/api/token", lifetime, METADATA_TIMEOUT_SECONDS, method="PUT")
+    return read_url(f"{base_url}/meta-data/{path}", {"X-aws-ec2-metadata-token": token}, METADATA_TIMEOUT_SECONDS)
 
 
-def _get(request: urllib.request.Request) -> str:
-    with urllib.request.urlopen(request, timeout=METADATA_TIMEOUT_SECONDS) as response:  # noqa: S310 - as above
+def read_url(url: str, headers: Mapping[str, str], seconds: float, method: str = "GET") -> str:
+    """Return up to 64 KiB of text from a URL of a fixed or checked host; raises OSError."""
+    request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 - the host is checked
+    with urllib.request.urlopen(request, timeout=seconds) as response:  # noqa: S310 - as above
         return str(response.read(65536).decode())

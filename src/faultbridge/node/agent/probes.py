@@ -350,7 +350,7 @@ def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
     nvidia_smi = partial(start_process, (settings.nvidia_smi, "-q", "-x"))
     dcgm_health = partial(start_process, (settings.dcgmi, "health", "-c", "-j"))
     ip_link = partial(start_process, ("ip", "-j", "link"))
-    exporter = partial(_start_scrape, settings.exporter_url)
+    exporter = partial(BackgroundRead, partial(scrape, settings.exporter_url))
     counters = partial(_start_port_counters, settings.sysfs / "class" / "infiniband")
     return (
         Probe(
@@ -390,10 +390,6 @@ def _physical_interfaces(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if (path / "device").exists())[:MAX_INTERFACES]
     except OSError:
         return []
-
-
-def _start_scrape(url: str) -> RunningProbe:
-    return BackgroundRead(partial(scrape, url))
 
 
 def scrape(url: str) -> bytes:

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from faultbridge.model.storage.wire.message import (
 from faultbridge.model.times import from_text, to_text
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.delivery.sender import AccessRefused, RecordRefused, SendFailed, ServiceClock
-from faultbridge.node.agent.host import METADATA_URL, AgentClock, print_warning, read_metadata
+from faultbridge.node.agent.host import METADATA_URL, AgentClock, print_warning, read_metadata, read_url
 from faultbridge.node.agent.settings import AgentSettings
 
 
@@ -225,7 +224,7 @@ class RoleCredentials:
         file = self.environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
         if file:
             headers["Authorization"] = Path(file).read_text(encoding="utf-8").strip()
-        yield _parse(json.loads(_get(url, headers)))
+        yield _parse(json.loads(read_url(url, headers, CONTAINER_TIMEOUT_SECONDS)))
 
     def _from_instance(self) -> Iterator[Credentials]:
         with suppress(urllib.error.HTTPError):  # an instance without a role
@@ -236,12 +235,6 @@ class RoleCredentials:
 def _parse(document: Mapping[str, Any]) -> Credentials:
     expires = from_text(document["Expiration"]) if document.get("Expiration") else None
     return Credentials(document["AccessKeyId"], document["SecretAccessKey"], document.get("Token"), expires)
-
-
-def _get(url: str, headers: Mapping[str, str]) -> str:
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - only fixed or checked hosts
-    with urllib.request.urlopen(request, timeout=CONTAINER_TIMEOUT_SECONDS) as response:  # noqa: S310 - as above
-        return str(response.read(65536).decode())
 
 
 def region_of(queue_url: str, configured: str | None) -> str:
