@@ -22,13 +22,12 @@ Here: a refresh replaces all instances immediately. Its status is in progress fo
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from faultbridge.local.gaps.patching import Gap, add_method, replace, resolve
+from faultbridge.local.gaps.patching import Gap, add_method, replace, resolve, source_has
 
 TERMINATE = "moto.autoscaling.models:AutoScalingBackend|terminate_instance"
 VALIDATION_ERROR = "moto.autoscaling.exceptions:ValidationError"
@@ -45,10 +44,6 @@ REFRESH_TIME = timedelta(minutes=1)
 IN_PROGRESS = "InProgress"
 
 
-def _fails_for_gone_instances() -> bool:
-    return "next(" in inspect.getsource(resolve(TERMINATE))
-
-
 def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
     def terminate_instance(backend: Any, instance_id: str, should_decrement: bool) -> Any:  # noqa: ANN401, FBT001 - moto's signature
         groups = backend.autoscaling_groups.values()
@@ -58,10 +53,6 @@ def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
         return terminate(backend, instance_id, should_decrement)
 
     return terminate_instance
-
-
-def _lists_no_activities() -> bool:
-    return '{"Activities": []}' in inspect.getsource(resolve(DESCRIBE))
 
 
 def _list_activities() -> None:
@@ -168,9 +159,14 @@ GAPS = (
     Gap(
         "gone_instances",
         (TERMINATE, VALIDATION_ERROR),
-        _fails_for_gone_instances,
+        source_has(TERMINATE, "next("),
         lambda: replace(TERMINATE, _with_validation_error),
     ),
-    Gap("scaling_activities", (LAUNCH, DESCRIBE, RESULT, EC2_ERROR, NOW), _lists_no_activities, _list_activities),
+    Gap(
+        "scaling_activities",
+        (LAUNCH, DESCRIBE, RESULT, EC2_ERROR, NOW),
+        source_has(DESCRIBE, '{"Activities": []}'),
+        _list_activities,
+    ),
     Gap("instance_refreshes", (RESPONSE, RESULT, NOW, VALIDATION_ERROR), _has_no_refreshes, _add_refreshes),
 )

@@ -46,15 +46,13 @@ INSTANCES_PER_SWITCH = 4
 
 
 def _describe_instance_topology(response: Any) -> Any:  # noqa: ANN401 - moto's types
-    running = sorted((one for one in response.ec2_backend.all_instances() if one.state == "running"), key=_by_id)
+    running = sorted(
+        (one for one in response.ec2_backend.all_instances() if one.state == "running"), key=lambda one: str(one.id)
+    )
     wanted = set(response._get_param("InstanceIds", []))
     topologies = [_topology(instance, number // INSTANCES_PER_SWITCH) for number, instance in enumerate(running)]
     found = [topology for topology in topologies if not wanted or topology["InstanceId"] in wanted]
     return resolve(RESULT)({"Instances": found})
-
-
-def _by_id(instance: Any) -> str:  # noqa: ANN401 - moto's types
-    return str(instance.id)
 
 
 def _topology(instance: Any, switch: int) -> dict[str, Any]:  # noqa: ANN401 - moto's types

@@ -10,24 +10,19 @@ returns no certificate, because the API is on loopback. The nodes are the runnin
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from faultbridge.local.environment import PORT_VARIABLE, endpoint
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
 from faultbridge.local.kubernetes import PATH
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance
 
 CREATE = "moto.eks.models:Cluster|__init__"
 EC2 = "moto.ec2.models:ec2_backends"
 EKS = "moto.eks.models:eks_backends"
-
-
-def _has_no_api_server() -> bool:
-    return "self.endpoint = ENDPOINT_TEMPLATE" in inspect.getsource(resolve(CREATE))
 
 
 def _with_fake_endpoint(create: Callable[..., None]) -> Callable[..., None]:
@@ -85,5 +80,10 @@ def _backends(name: str) -> Iterator[Any]:
 
 
 GAPS = (
-    Gap("kubernetes_endpoints", (CREATE, EC2, EKS), _has_no_api_server, lambda: replace(CREATE, _with_fake_endpoint)),
+    Gap(
+        "kubernetes_endpoints",
+        (CREATE, EC2, EKS),
+        source_has(CREATE, "self.endpoint = ENDPOINT_TEMPLATE"),
+        lambda: replace(CREATE, _with_fake_endpoint),
+    ),
 )

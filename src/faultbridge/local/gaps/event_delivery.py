@@ -20,7 +20,6 @@ for the next sweep. Schedules with `cron` or `at` keep their times.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import threading
@@ -29,7 +28,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faultbridge.local.environment import MINUTE_VARIABLE
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
 
 LOOP = "ministack.services.lambda_svc:_poll_loop"
 MAPPINGS = "ministack.services.lambda_svc:_iter_all_esms"
@@ -52,10 +51,6 @@ _thread = threading.local()
 
 Mappings = Callable[[], Iterator[tuple[str, str, dict[str, Any]]]]
 Receive = Callable[[str, int], list[dict[str, Any]]]
-
-
-def _polls_in_one_thread() -> bool:
-    return "time.sleep(1 if" in inspect.getsource(resolve(LOOP))
 
 
 def _poll_in_parallel() -> None:
@@ -135,7 +130,9 @@ def _scaled(rate: Callable[[str], int | None], factor: float) -> Callable[[str],
 
 
 GAPS = (
-    Gap("poller_pace", (LOOP, MAPPINGS, POLL_QUEUE, POLL_STREAM), _polls_in_one_thread, _poll_in_parallel),
+    Gap(
+        "poller_pace", (LOOP, MAPPINGS, POLL_QUEUE, POLL_STREAM), source_has(LOOP, "time.sleep(1 if"), _poll_in_parallel
+    ),
     Gap(
         "sqs_batch_size", (RECEIVE, CREATE_QUEUE), _limits_batches_to_ten, lambda: replace(RECEIVE, _with_full_batches)
     ),

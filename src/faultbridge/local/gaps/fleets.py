@@ -58,11 +58,14 @@ def _read_request(response: Any) -> Document:  # noqa: ANN401 - moto's response
 
 def _launch(backend: Any, request: Document) -> Document:  # noqa: ANN401 - moto's backend
     errors = []
-    for config in sorted(_split_overrides(request["configs"]), key=_priority):
+    for config in sorted(
+        _split_overrides(request["configs"]), key=lambda one: float(one["Overrides"][0].get("Priority", 0))
+    ):
         try:
             fleet = _create_fleet(backend, config, request)
         except resolve(ERROR) as error:
-            errors.append({"Lifecycle": "on-demand", **_template_of(config), **_error_of(error)})
+            texts = {"ErrorCode": error.code, "ErrorMessage": error.message}
+            errors.append({"Lifecycle": "on-demand", **_template_of(config), **texts})
         else:
             return {"FleetId": fleet.id, "Errors": errors, "Instances": fleet.instances}
     return {"FleetId": resolve(FLEET_ID)(), "Errors": errors, "Instances": []}
@@ -91,17 +94,9 @@ def _split_overrides(configs: list[Document]) -> Iterator[Document]:
             yield {**config, "Overrides": [override]}
 
 
-def _priority(config: Document) -> float:
-    return float(config["Overrides"][0].get("Priority", 0))
-
-
 def _template_of(config: Document) -> Document:
     specification, override = config["LaunchTemplateSpecification"], config["Overrides"][0]
     return {"LaunchTemplateAndOverrides": {"LaunchTemplateSpecification": specification, "Overrides": override}}
-
-
-def _error_of(error: Any) -> Document:  # noqa: ANN401 - moto's error
-    return {"ErrorCode": error.code, "ErrorMessage": error.message}
 
 
 FLEET_LAUNCHES = Gap(

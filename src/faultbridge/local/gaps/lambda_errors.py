@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
 
 EXECUTE = "ministack.services.lambda_svc:_execute_function"
 EXECUTE_WARM = "ministack.services.lambda_svc:_execute_function_warm"
@@ -33,10 +33,6 @@ _GENERIC_ERROR = "Runtime.HandlerError"
 _LAST_LINE = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*)(?::|$)")
 
 _current = threading.local()
-
-
-def _has_one_error_name() -> bool:
-    return f'"{_GENERIC_ERROR}"' in inspect.getsource(resolve(EXECUTE_WARM))
 
 
 def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -102,7 +98,10 @@ def _reporting_failure(call: Callable[..., Any]) -> Callable[..., Any]:
 
 GAPS = (
     Gap(
-        "lambda_error_names", (EXECUTE, EXECUTE_WARM), _has_one_error_name, lambda: replace(EXECUTE, _with_class_names)
+        "lambda_error_names",
+        (EXECUTE, EXECUTE_WARM),
+        source_has(EXECUTE_WARM, f'"{_GENERIC_ERROR}"'),
+        lambda: replace(EXECUTE, _with_class_names),
     ),
     Gap("callback_failures", (INVOKE, CALL, TOKENS, ERROR), _ignores_failed_calls, _fail_waiting_tasks),
 )

@@ -22,12 +22,11 @@ Here: `servers.fault_injection` selects faults at random from a seed; by default
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has, source_lacks
 from faultbridge.local.servers.fault_injection import (
     DIAGNOSTICS_FAILED,
     FAULTS,
@@ -50,10 +49,6 @@ LAUNCH_FAILED = "Server.InternalError"
 # The value that moto uses for a missing token.
 _NO_TOKEN = "ABCDE"  # noqa: S105 - no secret
 _PENDING = ("pending", 0)
-
-
-def _never_refuses() -> bool:
-    return NO_CAPACITY not in inspect.getsource(resolve(RUN))
 
 
 def retry_scaling_groups() -> None:
@@ -85,10 +80,6 @@ def _requested_type(backend: Any, options: dict[str, Any]) -> str:  # noqa: ANN4
     return str(options.get("instance_type"))
 
 
-def _ignores_tokens() -> bool:
-    return "client_token" not in inspect.getsource(resolve(RUN))
-
-
 def _with_client_tokens(run: Callable[..., Any]) -> Callable[..., Any]:
     seen: dict[tuple[str, str, str], tuple[str, Any]] = {}
 
@@ -107,10 +98,6 @@ def _with_client_tokens(run: Callable[..., Any]) -> Callable[..., Any]:
         return reservation
 
     return run_instances
-
-
-def _launches_immediately() -> bool:
-    return 'InstanceState("running", 16)' in inspect.getsource(resolve(CREATED))
 
 
 def _with_launch_faults(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,14 +133,19 @@ def _after(seconds: float, action: Callable[[], None]) -> None:
     timer.start()
 
 
-CAPACITY = Gap("capacity", (RUN, TEMPLATE, ERROR, GROUPS), _never_refuses, lambda: replace(RUN, _with_limited_capacity))
+CAPACITY = Gap(
+    "capacity",
+    (RUN, TEMPLATE, ERROR, GROUPS),
+    source_lacks(RUN, NO_CAPACITY),
+    lambda: replace(RUN, _with_limited_capacity),
+)
 GAPS = (
     CAPACITY,
-    Gap("client_tokens", (RUN, ERROR), _ignores_tokens, lambda: replace(RUN, _with_client_tokens)),
+    Gap("client_tokens", (RUN, ERROR), source_lacks(RUN, "client_token"), lambda: replace(RUN, _with_client_tokens)),
     Gap(
         "launches",
         (RUN, ERROR, STATE, START, CREATED),
-        _launches_immediately,
+        source_has(CREATED, 'InstanceState("running", 16)'),
         lambda: replace(RUN, _with_launch_faults),
     ),
 )

@@ -6,6 +6,7 @@ example `moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -50,6 +51,16 @@ def replace(name: str, make: Callable[[Any], Any]) -> None:
         owner[last] = new
     else:
         setattr(owner, last, new)
+
+
+def source_has(name: str, text: str) -> Callable[[], bool]:
+    """Return a check for `Gap.is_open`: whether the source of a private name contains a text."""
+    return lambda: text in inspect.getsource(resolve(name))
+
+
+def source_lacks(name: str, text: str) -> Callable[[], bool]:
+    """Return a check for `Gap.is_open`: whether the source of a private name does not contain a text."""
+    return lambda: text not in inspect.getsource(resolve(name))
 
 
 def add_method(class_name: str, method: str, function: Callable[..., Any]) -> None:

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
 
 DEPLOY = "ministack.services.cloudformation.changesets:_deploy_stack_async"
 DELETE = "ministack.services.cloudformation.stacks:_delete_resource"
@@ -38,10 +38,6 @@ _KEPT_OF_STREAM = ("LatestStreamArn", "LatestStreamLabel")
 Resources = dict[str, dict[str, Any]]
 Deploy = Callable[..., Awaitable[None]]
 Provisioner = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
-
-
-def _deletes_at_rollback() -> bool:
-    return "for logical_id in reversed(created_in_this_run)" in inspect.getsource(resolve(DEPLOY))
 
 
 def _restore_at_rollback() -> None:
@@ -121,6 +117,11 @@ def _keeping_items(create: Provisioner) -> Provisioner:
 
 
 GAPS = (
-    Gap("failed_updates", (DEPLOY, DELETE, UPDATE, STACKS), _deletes_at_rollback, _restore_at_rollback),
+    Gap(
+        "failed_updates",
+        (DEPLOY, DELETE, UPDATE, STACKS),
+        source_has(DEPLOY, "for logical_id in reversed(created_in_this_run)"),
+        _restore_at_rollback,
+    ),
     Gap("stateful_updates", (CREATE_QUEUE, CREATE_TABLE, QUEUES, TABLES), _recreates_queues_and_tables, _keep_contents),
 )

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faultbridge.local.gaps.patching import Gap, replace, resolve
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_lacks
 
 MAPPINGS = "ministack.services.lambda_svc:_iter_all_esms"
 FILTER = "ministack.services.lambda_svc:_apply_filter_criteria"
@@ -80,14 +80,11 @@ def _with_full_batches(read: Callable[..., list[Record]], accepted: Filter) -> C
     return stream_records_since
 
 
-def _ignores_reported_failures() -> bool:
-    return "batchItemFailures" not in inspect.getsource(resolve(POLL))
-
-
 def _with_stream_failures(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     def execute_function(function: dict[str, Any], event: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         result = execute(function, event)
-        if _is_from_stream(event) and _reports_failures(result.get("body")):
+        body = result.get("body")
+        if _is_from_stream(event) and isinstance(body, dict) and body.get("batchItemFailures"):
             return {**result, "error": True, "body": dict(_FAILED)}
         return result
 
@@ -99,16 +96,12 @@ def _is_from_stream(event: object) -> bool:
     return bool(records) and isinstance(records, list) and records[0].get("eventSource") == "aws:dynamodb"
 
 
-def _reports_failures(body: object) -> bool:
-    return isinstance(body, dict) and bool(body.get("batchItemFailures"))
-
-
 GAPS = (
     Gap("stream_batches", (MAPPINGS, FILTER, POLL, RECORDS), _filters_after_cutting, _fill_batches),
     Gap(
         "stream_partial_failures",
         (EXECUTE, POLL),
-        _ignores_reported_failures,
+        source_lacks(POLL, "batchItemFailures"),
         lambda: replace(EXECUTE, _with_stream_failures),
     ),
 )

@@ -20,7 +20,6 @@ Here: the call lists every running instance as online.
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 from collections.abc import Callable
@@ -31,7 +30,7 @@ import boto3
 from botocore.config import Config
 
 from faultbridge.local.environment import EVENT_PLANE_VARIABLE
-from faultbridge.local.gaps.patching import Gap, missing_method, replace, resolve
+from faultbridge.local.gaps.patching import Gap, missing_method, replace, resolve, source_has, source_lacks
 from faultbridge.local.servers.fault_injection import FAULTS, CommandOutput
 
 INVOCATION = "moto.ssm.models:SimpleSystemManagerBackend|get_command_invocation"
@@ -52,10 +51,6 @@ _OUTPUT_LIMIT = 24_000
 _OUTPUT_NAME = "awsrunShellScript/0.awsrunShellScript/stdout"
 
 Invocation = Callable[[Any, str, str, str | None], dict[str, Any]]
-
-
-def _answers_without_output() -> bool:
-    return '"StandardOutputContent": ""' in inspect.getsource(resolve(CANNED))
 
 
 def _with_injected_output(invocation: Invocation) -> Invocation:
@@ -109,10 +104,6 @@ def _output_fields(output: CommandOutput) -> dict[str, Any]:
         "StatusDetails": status,
         "StandardOutputContent": output.stdout[:_OUTPUT_LIMIT],
     }
-
-
-def _sends_without_targets() -> bool:
-    return "if not" not in inspect.getsource(resolve(TARGETS))
 
 
 def _send_to_named_instances() -> None:
@@ -170,9 +161,9 @@ GAPS = (
     Gap(
         "command_output",
         (INVOCATION, COMMAND, CANNED),
-        _answers_without_output,
+        source_has(CANNED, '"StandardOutputContent": ""'),
         lambda: replace(INVOCATION, _with_injected_output),
     ),
-    Gap("command_targets", (TARGETS, SEND, ERROR, EC2), _sends_without_targets, _send_to_named_instances),
+    Gap("command_targets", (TARGETS, SEND, ERROR, EC2), source_lacks(TARGETS, "if not"), _send_to_named_instances),
     missing_method("managed_instances", RESPONSE, _describe_instance_information, RESULT, NOW, EC2),
 )

@@ -82,6 +82,7 @@ EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
 JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
 VOLUME_ATTACHMENTS = re.compile(r"/apis/storage\.k8s\.io/v1/volumeattachments")
 VERSION = re.compile(r"/version")
+_VERSION = {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}
 
 Query = dict[str, list[str]]
 
@@ -131,7 +132,7 @@ def _list_nodes(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvi
     selector = dict(_pairs(query.get("labelSelector", [""])[0]))
 
     def wanted(node: Document) -> bool:
-        return _matches(node["metadata"]["labels"], selector)
+        return all(node["metadata"]["labels"].get(name) == value for name, value in selector.items())
 
     return _list_or_watch(cluster, NODE_RESOURCE, query, wanted)
 
@@ -210,10 +211,6 @@ def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvi
     return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _version(*_: object) -> tuple[int, Document]:
-    return 200, {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}
-
-
 _Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
 _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ...] = (
     ("GET", NODES, None, _list_nodes),
@@ -224,7 +221,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
     ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
     ("GET", VOLUME_ATTACHMENTS, ("list", "volumeattachments"), _list_volume_attachments),
-    ("GET", VERSION, ("get", "version"), _version),
+    ("GET", VERSION, ("get", "version"), lambda *_: (200, _VERSION)),
 )
 
 
@@ -273,10 +270,6 @@ def _pairs(selector: str) -> Iterator[tuple[str, str]]:
     for term in filter(None, selector.split(",")):
         name, _, value = term.partition("=")
         yield name, value.removeprefix("=")
-
-
-def _matches(labels: Document, wanted: dict[str, str]) -> bool:
-    return all(labels.get(name) == value for name, value in wanted.items())
 
 
 def _merge_patch(environ: WSGIEnvironment) -> Any:  # noqa: ANN401 - any JSON

@@ -83,17 +83,9 @@ def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
         return "400 Bad Request", {"error": f"{type(error).__name__}: {error}"}
 
 
-def _identity(_body: dict[str, Any]) -> object:
-    return {"token": os.environ.get(TOKEN_VARIABLE, "")}
-
-
 def _set_command_output(body: dict[str, Any]) -> None:
     output = CommandOutput(exit_code=int(body["exit_code"]), stdout=str(body["stdout"]))
     FAULTS.set_output(str(body["instance_id"]), output, body.get("until"))
-
-
-def _heal(body: dict[str, Any]) -> None:
-    FAULTS.heal(str(body["instance_id"]))
 
 
 def _set_capacity(body: dict[str, Any]) -> None:
@@ -145,9 +137,9 @@ def _reset(_body: dict[str, Any]) -> None:
 
 
 _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
-    ("GET", "identity"): _identity,
+    ("GET", "identity"): lambda _: {"token": os.environ.get(TOKEN_VARIABLE, "")},
     ("POST", "command-output"): _set_command_output,
-    ("POST", "heal"): _heal,
+    ("POST", "heal"): lambda body: FAULTS.heal(str(body["instance_id"])),
     ("POST", "capacity"): _set_capacity,
     ("POST", "capacity-reservations"): _set_reservations,
     ("POST", "launch-faults"): _set_launch_faults,

@@ -89,10 +89,6 @@ def _api_id() -> str:
     return next((api_id for (_account, _region, api_id), _ in apigateway._apis.all_items()), "")
 
 
-def _identity(_body: dict[str, Any]) -> object:
-    return {"token": os.environ.get(TOKEN_VARIABLE, "")}
-
-
 def _workers(_body: dict[str, Any]) -> object:
     """Return the function name and process id of each running Lambda worker, so that a test can kill one."""
     from ministack.core import lambda_runtime
@@ -128,7 +124,7 @@ def _start_worker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
 
 
 _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
-    ("GET", "identity"): _identity,
+    ("GET", "identity"): lambda _: {"token": os.environ.get(TOKEN_VARIABLE, "")},
     ("GET", "workers"): _workers,
     ("POST", "warm"): _warm,
 }

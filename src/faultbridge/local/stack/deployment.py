@@ -249,9 +249,12 @@ def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: 
         return built
     progress("building the functions and their layer (sam build)")
     marker.unlink(missing_ok=True)
+    # Without the option, SAM reads the file beside the template.
+    settings = wanted.project / "samconfig.toml"
+    config = ["--config-file", str(settings)] if settings.exists() else []
     write_state_machines(wanted.project)
     run(
-        ["build", "--template", str(wanted.template), "--build-dir", str(folder.build), *_config(wanted)],
+        ["build", "--template", str(wanted.template), "--build-dir", str(folder.build), *config],
         project=wanted.project,
         environment=tool_environment(state.ports, folder),
         log=folder.log("sam-build"),
@@ -289,9 +292,3 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
         environment=tool_environment(state.ports, folder),
         log=folder.log("sam-deploy"),
     )
-
-
-def _config(wanted: Deployment) -> list[str]:
-    """Return the option for the project's settings; without it, SAM reads the file beside the template."""
-    settings = wanted.project / "samconfig.toml"
-    return ["--config-file", str(settings)] if settings.exists() else []

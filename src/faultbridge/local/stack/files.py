@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from faultbridge.local.environment import Ports, endpoint
 from faultbridge.model.errors import Misconfigured
@@ -242,7 +242,8 @@ def read_state(folder: StackFolder) -> StackState | None:
         document = json.loads(folder.state.read_text())
         if document.pop("version", None) != _VERSION:
             return None
-        return StackState(**{**document, "emulators": tuple(map(_read_emulator, document["emulators"]))})
+        emulators = (Emulator(**{**one, "process": Process(**one["process"])}) for one in document["emulators"])
+        return StackState(**{**document, "emulators": tuple(emulators)})
     except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
         return None
 
@@ -258,10 +259,6 @@ def write_state(folder: StackFolder, state: StackState) -> None:
 def remove_state(folder: StackFolder) -> None:
     """Delete the state file; a missing file is not an error."""
     folder.state.unlink(missing_ok=True)
-
-
-def _read_emulator(document: dict[str, Any]) -> Emulator:
-    return Emulator(**{**document, "process": Process(**document["process"])})
 
 
 # The inputs of a deployment. Of the package, `local` and `cli` run only on this machine.

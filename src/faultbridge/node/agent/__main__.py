@@ -13,7 +13,7 @@ from pathlib import Path
 
 from faultbridge.model.errors import Misconfigured
 from faultbridge.node.agent import host, resource_limits
-from faultbridge.node.agent.agent import Agent, MemoryExceeded, build_agent
+from faultbridge.node.agent.agent import MemoryExceeded, build_agent
 from faultbridge.node.agent.settings import AgentSettings
 
 EXIT_NOT_SENT, EXIT_USAGE, EXIT_RESTART = 1, 2, 75
@@ -36,7 +36,8 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
     if settings.instance_id is None:
         settings = replace(settings, instance_id=host.instance_id())
     agent = build_agent(settings)
-    _stop_on_signals(agent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: agent.stopping.set())
     try:
         if once:
             problem = agent.run_once(ONCE_SECONDS)
@@ -64,11 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
     except Misconfigured as error:
         sys.stderr.write(f"faultbridge: {error}\n")
         return EXIT_USAGE
-
-
-def _stop_on_signals(agent: Agent) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: agent.stopping.set())
 
 
 if __name__ == "__main__":

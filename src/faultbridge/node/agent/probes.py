@@ -352,6 +352,9 @@ def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
     ip_link = partial(start_process, ("ip", "-j", "link"))
     exporter = partial(BackgroundRead, partial(scrape, settings.exporter_url))
     counters = partial(_start_port_counters, settings.sysfs / "class" / "infiniband")
+    interfaces = _physical_interfaces(settings.sysfs / "class" / "net")
+    statistics = InterfaceStatistics(interfaces)
+    ethtool = Probe("ethtool", SOURCE, statistics.start, settings.counter_seconds, statistics.timeout_seconds)
     return (
         Probe(
             "nvidia-smi",
@@ -374,15 +377,8 @@ def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
             timeout,
             second_source="infiniband-state",
         ),
-        *_interface_probes(settings),
+        *([ethtool] if interfaces else []),
     )
-
-
-def _interface_probes(settings: AgentSettings) -> Iterator[Probe]:
-    interfaces = _physical_interfaces(settings.sysfs / "class" / "net")
-    if interfaces:
-        statistics = InterfaceStatistics(interfaces)
-        yield Probe("ethtool", SOURCE, statistics.start, settings.counter_seconds, statistics.timeout_seconds)
 
 
 def _physical_interfaces(folder: Path) -> list[str]:

@@ -78,7 +78,9 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     health = {label: labels[label] for label in _health_labels() if label in labels}
     for source, conditions in by_source.items():
         fields = (*_CONDITION, _REPORTED) if source == NVSENTINEL_SOURCE else _CONDITION
-        body = _node(name, health if source == NODE_SOURCE else {}, conditions, fields)
+        kept = [{field: one[field] for field in fields if field in one} for one in conditions]
+        metadata = {"name": name, "labels": health if source == NODE_SOURCE else {}}
+        body = _json({"kind": "Node", "metadata": metadata, "status": {"conditions": kept}})
         yield CollectedRecord(source, name, body, _instance_of(node))
 
 
@@ -141,11 +143,6 @@ def _instance_of(node: Mapping[str, Any]) -> str | None:
     provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
     candidate = provider_id.rpartition("/")[2]
     return candidate if names.INSTANCE_ID.fullmatch(candidate) else None
-
-
-def _node(name: str, labels: Mapping[str, Any], conditions: list[Mapping[str, Any]], fields: tuple[str, ...]) -> bytes:
-    kept = [{field: one[field] for field in fields if field in one} for one in conditions]
-    return _json({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"conditions": kept}})
 
 
 def _json(document: Mapping[str, Any]) -> bytes:

@@ -69,7 +69,8 @@ def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
     job_label = next((one for one in JOB_LABELS if text(labels.get(one), _MAX_NAME)), None)
     fields = (metadata.get("uid"), metadata.get("name"), metadata.get("namespace"))
     uid, name, namespace = (text(value, _MAX_NAME) for value in fields)
-    gpus = sum(_gpus(one) for one in objects_in(spec.get("containers")))
+    limits = (members(members(one.get("resources")).get("limits")) for one in objects_in(spec.get("containers")))
+    gpus = sum(number(one.get(GPU)) or 0 for one in limits)
     if job_label is None or uid is None or name is None or namespace is None or not 0 < gpus <= MAX_GPUS:
         return None
     node = text(spec.get("nodeName"), _MAX_NAME)
@@ -165,10 +166,6 @@ def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
     else:
         first, second = 0, completion
     return (first, second) if first is not None and second is not None else None
-
-
-def _gpus(container: Mapping[str, Any]) -> int:
-    return number(members(members(container.get("resources")).get("limits")).get(GPU)) or 0
 
 
 def _time(value: object) -> datetime | None:

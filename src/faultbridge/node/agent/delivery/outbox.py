@@ -136,16 +136,13 @@ class Spool:
         with suppress(OSError), self._lock:
             (self._folder / (name + _READY)).rename(self._folder / (name + _QUARANTINED))
             self._quarantined.extend(self._take(name))
-        while self._quarantined_bytes() > self._max_bytes * QUARANTINE_SHARE:
+        while sum(size for _, size in self._quarantined) > self._max_bytes * QUARANTINE_SHARE:
             oldest, size = self._quarantined.popleft()
             with suppress(OSError):
                 (self._folder / (oldest + _QUARANTINED)).unlink()
             self.used_bytes -= size
         self.remove(name)
         return any(name == kept for kept, _ in self._quarantined)
-
-    def _quarantined_bytes(self) -> int:
-        return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
         taken = [file for file in self._files if file[0] == name]
