@@ -93,7 +93,7 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
 
 
 def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
-    """Return a session with the credentials of a role, which `sts`, a client of our own account, assumes."""
+    """Return a session with the credentials of a role, which `sts` assumes for Faultbridge's account."""
     session = new_session(region)
     session.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
     return session

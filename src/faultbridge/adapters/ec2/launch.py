@@ -216,7 +216,7 @@ class LaunchTemplateProvider(Ec2Instances):
         return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
-        """Return none: only `FleetLauncher.launched` knows which instance of a template is a successor."""
+        """Return none: `FleetLauncher.launched` returns the instances that were launched for one case."""
         return ()
 
 

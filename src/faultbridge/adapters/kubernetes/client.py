@@ -58,7 +58,7 @@ class ApiAccess:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The Kubernetes API rejected the request (as HTTP 404, 409, 422), for `reasons` that it may name."""
+    """The Kubernetes API rejected the request, for example with HTTP 404, 409 or 422, for `reasons`."""
 
     def __init__(self, status: int, text: str, reasons: frozenset[str] = frozenset()) -> None:
         super().__init__(text)

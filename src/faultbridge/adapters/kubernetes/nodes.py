@@ -71,7 +71,7 @@ def isolation_patch(node: Node) -> Patch | None:
 
 
 def preference_patch(node: Node) -> Patch | None:
-    """Return the patch that adds the taint `PreferNoSchedule`; None if the node has our taint or label."""
+    """Return the patch that adds `PreferNoSchedule`; None if the node has Faultbridge's taint or label."""
     taints = _taints(node)
     if ISOLATED in _labels(node) or any(map(_is_ours, taints)):
         return None
@@ -80,7 +80,7 @@ def preference_patch(node: Node) -> Patch | None:
 
 
 def release_patch(node: Node) -> Patch | None:
-    """Return the patch that removes our label, taints and cordon; None if the node has none."""
+    """Return the patch that removes Faultbridge's label, taints and cordon; None if there are none."""
     taints = _taints(node)
     labeled = ISOLATED in _labels(node)
     if not labeled and not any(map(_is_ours, taints)):

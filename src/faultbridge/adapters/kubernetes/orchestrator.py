@@ -85,7 +85,7 @@ class EksOrchestrator:
 
     @errors_become_results(failure_of)
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Remove our taint and isolation; a node that was cordoned before stays so, as the reason states."""
+        """Remove Faultbridge's taint and isolation; a node that was cordoned before stays cordoned."""
         from faultbridge.adapters.kubernetes.nodes import release_patch, stays_cordoned
 
         before = self._node_client(node).patch(node, release_patch)

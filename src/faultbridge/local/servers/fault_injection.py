@@ -94,7 +94,7 @@ class ComputeFaults:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """Return the output of a command: a restart's, else the injected one, else healthy diagnostics."""
+        """Return the output of a restart, the injected output, healthy diagnostics, or None."""
         restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
         if restart is not None:
             return self._restart(instance_id, restart, commands)

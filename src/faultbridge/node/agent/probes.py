@@ -429,7 +429,7 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read state and counters with a threshold of each RDMA port, as `MAX_FILES` lines `path: value`."""
+    """Read state and counters with a threshold of each RDMA port, as lines `path: value`."""
     lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):
         files = [port / name for name in _PORT_FILES]

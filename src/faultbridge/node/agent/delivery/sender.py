@@ -268,7 +268,7 @@ class Sender:
         return 1
 
     def _send_heartbeats(self, number: int, records: Sequence[NamedRecord]) -> None:
-        """Send records and up to one heartbeat; one that is not accepted is repeated within a minute."""
+        """Send records and, if `number` is 1, a heartbeat; if it is refused, a new one is due in a minute."""
         due = [("", self.new_heartbeat())] if self.new_heartbeat and number else []
         accepted = self._send([*due, *records])
         if any(heartbeat.record_id not in accepted for _, heartbeat in due):
