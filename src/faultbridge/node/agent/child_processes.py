@@ -59,11 +59,9 @@ class RunningProbe(Protocol):
 
     def poll(self) -> ProbeResult | None:
         """Return the result of the probe, or None while the probe runs. Does not wait for the probe."""
-        ...
 
     def kill(self) -> bool:
         """Try to kill the probe. Returns False if the probe still runs, for example in a blocked driver call."""
-        ...
 
 
 class ChildProcess:
