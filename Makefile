@@ -173,12 +173,16 @@ fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observati
 nightly-tests: setup machines
 	@$(BIN)/pytest -m "nightly or embedded"
 
-NIGHTLY = laws nightly-tests fuzz
+NIGHTLY = laws nightly-tests fuzz mutants
 
 .PHONY: nightly
-nightly: setup machines ## run the tests that take minutes, and searches for counterexamples
+nightly: setup machines ## run the tests that take minutes, searches for counterexamples, and mutants
 	@for part in $(NIGHTLY); do $(MAKE) --no-print-directory $$part || broken="$$broken $$part"; done; \
 	  [ -z "$$broken" ] || { echo "failed; repeat:$$broken (make NAME)" >&2; exit 1; }
+
+.PHONY: mutants
+mutants: setup machines ## change the code in 300 places and list the changes that no test notices (SEED=day COUNT=300 MINUTES=60)
+	@$(BIN)/python -m infra.mutants $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),300) --minutes $(or $(MINUTES),60)
 
 .PHONY: laws
 laws: setup machines ## search for counterexamples of the property tests with new random inputs, ten times as many
@@ -250,5 +254,5 @@ lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 
 .PHONY: clean
 clean: ## remove build outputs and caches, but not .venv
-	@rm -rf .aws-sam build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
+	@rm -rf .aws-sam build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
 	@find src functions tests infra -name __pycache__ -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import shlex
 from collections.abc import Iterator
 from functools import cache
@@ -48,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slowest tests first, and give those on a stack the time that a busy host needs."""
     items.sort(key=start_order)
     for item in items:
+        if "MUTANT_UNDER_TEST" in os.environ:
+            item._nodeid = item.nodeid  # mutmut 3.7 reads this name, which pytest 9.2 does not have
         if needs_stack(item.nodeid) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(STACK_TIMEOUT))
 
