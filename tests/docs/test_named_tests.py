@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
+NAME = re.compile(r"\b(tests/[\w/]*\btest_\w+\.py)::(\w+)")
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 DEFECTS = yaml.safe_load(Path(__file__).with_name("required_tests.yaml").read_text(encoding="utf-8"))
 
