@@ -61,10 +61,9 @@ ANY_CLUSTER = "*"
 class JobWebhook:
     """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
 
-    - `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
-      uses the entry `*`. If the entry `*` is missing too, the delivery fails.
-    - The signature of a request covers the time of the request, the method and the path with its query, each followed
-      by a newline, and then the body. Faultbridge's own webhook accepts signatures of this format.
+    `read_document` returns `{"CLUSTER": {"url": URL, "secret": TEXT}}`; `*` is the entry of all other clusters. The
+    signature covers the time, the method and the path with its query, each followed by a newline, and then the body, as
+    Faultbridge's own webhook accepts it.
     """
 
     ordered = True
@@ -150,11 +149,9 @@ class SlurmRequeue:
     def deliver(self, notice: JobNotice) -> CallResult:
         """Requeue a job that failed, timed out or was preempted; release a job held after its failure.
 
-        - Returns TIMEOUT while the job is ending or suspended, or if Slurm gives no usable answer, so that the caller
-          tries again.
-        - Returns NOT_FOUND if the job id is not valid, or if Slurm no longer has the job.
-        - Returns PERMISSION_DENIED if Slurm does not requeue the job, or if a permission or a setting is missing.
-        - Returns success, and changes nothing, if the job has any other state.
+        The result is TIMEOUT while the job is ending or suspended, or without a usable answer, NOT_FOUND without the
+        job, and PERMISSION_DENIED if Slurm does not requeue it. A job in any other state is a success, and does not
+        change.
         """
         if not SLURM_JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")

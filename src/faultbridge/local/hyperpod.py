@@ -38,10 +38,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: its permanent logical id (`slot`), its current instance, and its running transition.
-
-    At the time `until`, the status becomes `then`. `until` is None without a running transition.
-    """
+    """A node with its permanent logical id (`slot`); at the time `until`, its status becomes `then`."""
 
     slot: str
     group: Group

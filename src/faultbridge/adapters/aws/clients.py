@@ -133,13 +133,10 @@ def _model_loader(data_path: str | None) -> Loader:
 
 
 class Clients:
-    """The clients of AWS services, each as an attribute of this object.
+    """The clients of AWS services as attributes; `observe` receives service and operation of each call.
 
-    - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
-      `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the endpoint that botocore selects.
-    - A client whose name ends in `_no_retry` sends each call once. Such a client is for calls that must not be
-      repeated, for example the termination of an instance.
-    - `observe` receives the service name and the operation name before each call. None means no observer.
+    The endpoint of a service is `AWS_ENDPOINT_URL_<SERVICE>`, else `endpoint_url`, else `AWS_ENDPOINT_URL`, else that
+    of botocore. A client whose name ends in `_no_retry` sends each call once, for calls that must not be repeated.
     """
 
     dynamodb: DynamoDBClient

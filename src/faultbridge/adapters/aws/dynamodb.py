@@ -331,13 +331,11 @@ class DynamoTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of the items of a partition, in the order of the sort key.
+        """Return one page of a partition, at most 1 MB and `limit` items, in the order of the sort key.
 
-        - A page has at most 1 MB, and at most `limit` items.
-        - The items have sort keys that start with `prefix`, are greater than `after`, and are at most `up_to`.
-        - `start` is the pagination token of the previous page. Raises ValueError if the token is invalid.
-        - `index` is the index that is queried. Without `index`, the table is queried, strongly consistent.
-        - `newest_first` reverses the order.
+        The sort keys start with `prefix`, are greater than `after`, and at most `up_to`. `start` is the token of the
+        previous page; raises ValueError for an invalid one. Without an `index`, the table is queried, strongly
+        consistent.
         """
         bounds = sort_key_bounds(prefix, after, up_to)
         if bounds is not None and bounds[0] > bounds[1]:

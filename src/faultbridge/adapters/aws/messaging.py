@@ -55,13 +55,8 @@ class SqsQueue:
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         """Send (message group, body) pairs; returns the bodies that were not accepted.
 
-        One call to SQS sends at most ten messages and 256 KiB. These bodies are returned:
-
-        - bodies of messages above 256 KiB, which are not sent
-        - bodies of messages that SQS refused
-        - all bodies of a call that failed temporarily
-
-        If the first call fails temporarily, Transient is raised instead.
+        These are bodies above 256 KiB, which are not sent, bodies that SQS refused, and all bodies of a call that
+        failed temporarily. If the first call fails temporarily, Transient is raised instead.
         """
         fitting = [message for message in messages if _size(message) <= CALL_BYTES]
         unsent = [message[1] for message in messages if _size(message) > CALL_BYTES]
@@ -201,12 +196,9 @@ class EventBridgeBus:
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
         """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
 
-        - A returned event has `permanent` True if EventBridge can never accept it. Events with a defect that
-          `defect_of` finds are not sent.
-        - A returned event has `permanent` False if EventBridge refused it temporarily, or if the whole call failed
-          temporarily.
-        - If EventBridge rejects events because of the deployment, such as a missing permission, Misconfigured is
-          raised, even if other events were accepted before.
+        Events with a defect, which are not sent, and events that EventBridge can never accept are `permanent`; after a
+        temporary failure they are not. If EventBridge rejects events because of the deployment, such as a missing
+        permission, Misconfigured is raised, even if other events were accepted before.
         """
         defects = {event.event_id: self.defect_of(event) for event in events}
         invalid = (FailedEvent(event_id, defect, permanent=True) for event_id, defect in defects.items() if defect)

@@ -1,8 +1,7 @@
 """Write and read delivery receipts in CloudWatch Logs, one JSON line per batch of records.
 
-The commands `send`, `fleet` and `demo` write receipts of the raw records that they sent, to a log group of their own.
-Ingest prints receipts with the outcomes of raw records, so they are in the log group of the ingest function.
-`faultbridge audit` compares both kinds of receipts.
+The commands `send`, `fleet` and `demo` write receipts to a group of their own, ingest prints receipts with the outcomes
+of raw records, and `faultbridge audit` compares both.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ def read_receipt(message: str) -> Mapping[str, Any] | None:
 
 
 class LogReceipts:
-    """Delivery receipts in CloudWatch log groups.
-
-    Receipts are written to the log group `group`, and read from `group` and the groups in `also_read`. `now` returns
-    the time that a written line gets; without `now`, the system clock is used.
-    """
+    """Delivery receipts, written to the log group `group`, and read also from those in `also_read`."""
 
     def __init__(
         self, clients: Clients, *, group: str, also_read: Sequence[str] = (), now: Callable[[], datetime] | None = None

@@ -44,10 +44,9 @@ def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 
 
 
 def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return (command id, comment) pairs of the commands that SSM lists for an instance, oldest first.
+    """Return id and comment of the listed commands whose comment starts with `prefix`, oldest first.
 
-    Only commands whose comment starts with `prefix` are returned. SSM lists a command for 30 days. `ListCommands` may
-    reject an instance whose SSM agent has never registered. The result is then empty.
+    SSM lists a command for 30 days. For an instance whose agent has never registered, the result is empty.
     """
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
@@ -75,14 +74,10 @@ def send(
 ) -> str:
     """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    - `ssm` should be a client that never retries, because SSM runs the script of each call that it accepts. Only a
-      throttled call is repeated, as `retry` defines.
-    - `token` becomes the comment of the command, by which `find` finds the command again.
-    - `script` contains the lines of the script.
-    - If the script has not started after `delivery_seconds`, SSM does not start it. SSM accepts values of at least 30.
-    - `output` contains the parameters of `SendCommand` that name an S3 bucket and prefix for the complete output; None
-      if SSM stores no output there.
-    - The instances in `others` run the command too.
+    `ssm` must never retry, because SSM runs the script of each call that it accepts; only a throttled call is repeated,
+    as `retry` defines. `token` becomes the comment, by which `find` finds the command. A script that has not started
+    after `delivery_seconds` (at least 30) is not started. `output` names an S3 bucket and prefix for the complete
+    output. The instances in `others` run the command too.
     """
 
     def call() -> Mapping[str, Any]:

@@ -119,13 +119,11 @@ def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the failure domains in EC2's instance topology, by instance id and by kind of domain.
+    """Return the failure domains in EC2's instance topology, by instance id and kind of domain.
 
-    One call to EC2 reads up to 100 instances of one type, because EC2 rejects a call with a type that has no topology.
-
-    - If the type has no topology, or EC2 refuses the call, each instance of the call gets an empty dictionary.
-    - After a temporary error, or if EC2 does not have one of the instances, all instances of the call are left out of
-      the result. The caller can read these instances later.
+    EC2 rejects a call with a type without topology, so one call reads up to 100 instances of one type. If EC2 refuses
+    it, each of them gets an empty dictionary; after a temporary error, or without one of them, all are left out for
+    now.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

@@ -141,11 +141,9 @@ class Ec2Inventory:
         }
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of the group members that EC2 lists, sorted by name.
+        """Return descriptions of the group members that EC2 lists, sorted by name, 100 members per call.
 
-        - EC2 receives one call per 100 members, and one topology call per 100 members of one instance type.
-        - IAM receives one call for each instance profile that is not cached.
-        - Without topology, the failure domains of an instance are its zone, placement group and capacity block.
+        Without topology, the failure domains of an instance are its zone, placement group and capacity block.
         """
         clients = self._clients.for_role(config.provider_role)
         described = list(_instances(clients, "instance-id", members))

@@ -84,14 +84,7 @@ class SsmLogCollector:
 
 
 def script(url: str) -> tuple[str, ...]:
-    """Return the lines of the shell script that collects logs and uploads them to a URL.
-
-    A missing diagnostic program on the host does not stop the collection:
-
-    - Without `nvidia-bug-report.sh`, the bundle does not contain its report.
-    - Without `journalctl`, the kernel log comes from `dmesg`.
-    - Without `nvidia-smi` or `dcgmi`, the file for its output contains an error text.
-    """
+    """Return the shell script that collects logs and uploads them; a missing program does not stop it."""
     return (
         "set -u",
         f"{URL}{shlex.quote(url)}",

@@ -262,11 +262,10 @@ class HyperPodVerifier:
         return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the health checks.
+        """Return the status of the checks of `operation`, whose id contains the level.
 
-        The verdict is `pending` while the checks run. The verdict is `unknown` if no check was started, if the deep
-        check did not run to completion, or if the instance is gone or shutting down. `operation` is the id that `start`
-        returned. The id contains the level, so the parameter `level` is ignored.
+        The verdict is `pending` while the checks run, and `unknown` if none was started, if the deep check did not run
+        to completion, or if the instance is gone or shutting down.
         """
         request = self._requests.find(operation)
         if request is None:

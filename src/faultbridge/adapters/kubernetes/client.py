@@ -235,10 +235,9 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> ApiAccess:
-    """Return the access of the current pod to the API, with the mounted service account token.
+    """Return the access of the current pod to the API, with the token of its service account.
 
-    The kubelet renews the token in its file, so each call reads the file. Raises Misconfigured if the process does not
-    run in a pod, or if the token or the certificate authority cannot be read.
+    Raises Misconfigured outside a pod. The kubelet renews the token in its file, so each call reads the file.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:

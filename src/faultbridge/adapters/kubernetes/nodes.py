@@ -156,11 +156,10 @@ class NodeClient:
         return next((self._remember(node, found) for found in self.api.nodes() if _matches(found, node)), None)
 
     def patch(self, node: ClusterNode, make_patch: Callable[[Node], Patch | None]) -> Node:
-        """Patch a Kubernetes node, and return the node as it was before the patch.
+        """Patch a Kubernetes node unless `make_patch` returns None; returns the node as it was before.
 
-        `make_patch` returns None if nothing has to change. If another client changed the node meanwhile, the node is
-        read and patched again, in at most three attempts. Raises ApiRejection with status 404 if the node does not
-        exist, and with status 409 if another client changed the node during each attempt.
+        If another client changed the node meanwhile, it is read and patched again, at most three times; then
+        ApiRejection 409 is raised. Without the node, ApiRejection 404 is raised.
         """
 
         def read_and_patch() -> Node:

@@ -220,11 +220,10 @@ def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[
 
 
 def access_of(document: bytes, url: str) -> Access:
-    """Return the user, token and certificate authority for the slurmrestd at an address.
+    """Return the access to a slurmrestd from `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`.
 
-    `document` is `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`. Raises Misconfigured if the document has no valid
-    entry for the address, or if the address is neither an https URL nor on loopback. No error contains a value of the
-    document.
+    Raises Misconfigured without a valid entry, or for an address that is neither https nor on loopback. No error
+    contains a value of the document.
     """
     checked_address(url)
     try:

@@ -39,9 +39,8 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 class SlurmOrchestrator:
     """An Orchestrator for Slurm clusters; `connect` returns the Slurm operations of a cluster.
 
-    If Slurm gives no usable answer, `cordon`, `uncordon`, `drain` and `idle` return TIMEOUT, and `readiness` raises
-    Transient.
-    `cordon` and `uncordon` return NOT_FOUND if Slurm has no usable record of the node.
+    Without a usable answer of Slurm, calls return TIMEOUT, and `readiness` raises Transient. `cordon` and `uncordon`
+    return NOT_FOUND if Slurm has no usable record of the node.
     """
 
     applicable = True

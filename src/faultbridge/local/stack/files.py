@@ -189,10 +189,8 @@ class Emulator:
 class StackState:
     """The processes of a started stack, and its latest deployment.
 
-    - `token` identifies the emulators of this stack: their `identity` routes return it.
-    - `emulator_code` is the fingerprint of the code that the emulators have loaded.
-    - `deployed` is the fingerprint of the latest deployment, and `outputs` are its CloudFormation outputs. Both are
-      empty before the first deployment.
+    `token` identifies the emulators, `emulator_code` the code that they have loaded. `deployed` is the fingerprint of
+    the latest deployment; it and `outputs` are empty before the first one.
     """
 
     stack: str

@@ -143,13 +143,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StackInfo:
-    """An embedded stack that is started and deployed.
-
-    - `endpoint` is the URL of the event plane, `compute_endpoint` that of the compute plane.
-    - `outputs` are the CloudFormation outputs of the deployment.
-    - `environment` has the variables that direct AWS clients to the stack.
-    - `pids` and `logs` have the process id and the log file of each emulator by name.
-    """
+    """A deployed stack: URLs of both planes, outputs, variables for clients, ids and logs of processes."""
 
     stack: str
     region: str

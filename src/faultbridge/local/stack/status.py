@@ -36,11 +36,7 @@ class QueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """The current status of an embedded stack.
-
-    `up` is True if both emulators respond and a deployment has succeeded. If `up` is False, queues and executions were
-    not read. `stuck` is the number of overdue items of work, such as timers, or None if they were not counted.
-    """
+    """The status of a stack; if it is not `up`, queues, executions and `stuck` work were not read."""
 
     stack: str
     up: bool

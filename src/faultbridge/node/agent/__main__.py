@@ -21,16 +21,10 @@ ONCE_SECONDS = 45.0
 
 
 def run(settings: AgentSettings, *, once: bool = False) -> int:
-    """Run the agent in this process and return its exit code.
+    """Run the agent, or with `once` each probe once, within about 45 s; return the exit code.
 
-    If `once` is True, the agent runs each probe once, sends the records and ends within about 45 s. If `once` is False,
-    the agent runs until a signal ends it. The exit codes are:
-
-    - 0: the agent ended normally.
-    - 1, only with `once`: records could not be sent.
-    - 75, only without `once`: the agent used too much memory, and its supervisor must restart it.
-
-    If an error ended the sender thread, this function raises that error.
+    It is 0 after a normal end, 1 if records could not be sent (`once`), and 75 if the agent used too much memory and
+    its supervisor must restart it. Raises the error that ended the sender thread.
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:

@@ -39,11 +39,7 @@ class MemoryExceeded(Exception):  # noqa: N818 - names the situation
 
 @dataclass(slots=True)
 class Agent:
-    """A running agent: its main loop, and the parts that the loop uses.
-
-    `cpu_seconds` returns the CPU time that the agent has used, in seconds. `resident_bytes` returns its resident memory
-    in bytes. `sender_error` is the error that ended the sender thread, or None.
-    """
+    """A running agent: its main loop, and the parts that the loop uses."""
 
     clock: AgentClock
     followers: Sequence[Follower]

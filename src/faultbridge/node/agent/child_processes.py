@@ -20,16 +20,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class Outcome(StrEnum):
-    """How a probe ended.
-
-    - `done`: the program exited with code 0, or the files or the metrics page were read.
-    - `failed`: the program exited with another code or could not be started, the read failed, or the output is not in
-      the expected format.
-    - `crashed`: a signal killed the program.
-    - `oversized`: the output was larger than 2 MiB.
-    - `hung`: the probe gave no result within its timeout.
-    - `absent`: the node does not have the program, the files or the exporter that the probe reads.
-    """
+    """How a probe ended. HUNG: no result in time. ABSENT: no program, files or exporter to read."""
 
     DONE = "done"
     FAILED = "failed"

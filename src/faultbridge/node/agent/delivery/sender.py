@@ -57,12 +57,7 @@ MAX_REFUSALS = 3
 
 
 class Failure(Enum):
-    """Why a record could not be sent.
-
-    - `REFUSAL`: AWS refuses the content of the record.
-    - `ACCESS`: AWS refuses the call for a reason other than its content, such as a missing permission.
-    - `OTHER`: any other failure, such as an outage of the network.
-    """
+    """Why a record could not be sent: AWS refuses its content, or the call (ACCESS), or another failure."""
 
     REFUSAL = "refusal"
     ACCESS = "access"
@@ -141,11 +136,7 @@ class PostponedRecords:
 
 
 def pause_after(tries: int, random: Random, max_seconds: float = MAX_BACKOFF_SECONDS) -> float:
-    """Return a random pause in seconds before the next attempt, after `tries` failures.
-
-    The pause is between half of a maximum and the maximum. The maximum is 2 s after the first failure, and doubles with
-    each further failure, up to `max_seconds`.
-    """
+    """Return a random pause of half to all of 2 s, which doubles with each failure up to `max_seconds`."""
     longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 10), max_seconds)
     return random.uniform(longest / 2, longest)
 

@@ -303,11 +303,11 @@ class AwsTransport:
         self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else aws_url
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send up to ten records in one call.
+        """Send up to ten records in one call; returns the ids of the accepted and of the refused records.
 
-        Returns the ids of the accepted records, and the ids of the refused records. Records of one message group share
-        a message if they fit. If SQS permanently refuses a message, all its records are refused, even if some of them
-        are valid. A record in neither set can be sent again. Raises SendFailed if the whole call failed.
+        Records of one group share a message if they fit. If SQS permanently refuses a message, all its records are
+        refused, even if some are valid. A record in neither set can be sent again. Raises SendFailed if the whole call
+        failed.
         """
         messages = to_messages(records)
         entries = [
