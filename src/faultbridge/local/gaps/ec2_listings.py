@@ -1,4 +1,4 @@
-"""Patches that add lists of EC2, which moto lacks: capacity reservations and the network topology of instances.
+"""Patches that add lists that moto's EC2 lacks: capacity reservations, topology of instances.
 
 `capacity_reservations`
 AWS: `DescribeCapacityReservations` lists reservations by their ids or by filters, with their free instances.

@@ -28,7 +28,7 @@ class Gap:
 
 
 def missing_method(name: str, class_name: str, function: Callable[..., Any], *private_names: str) -> Gap:
-    """Return the gap of a call that a class of the emulator lacks; the patch adds `function` under its name."""
+    """Return the gap of a call that a class of the emulator lacks; the patch adds `function`."""
     method = function.__name__.lstrip("_")
 
     def is_open() -> bool:
