@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.stack.loopback_server import LoopbackServer
+from faultbridge.cli.commands.records.console import LoopbackServer
 from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.edges import CaseStatus

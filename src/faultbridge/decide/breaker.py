@@ -139,7 +139,7 @@ def evaluate_breakers(
     node_counts: Mapping[str | None, int],
     now: datetime,
 ) -> tuple[BreakerChange, ...]:
-    """Return the state changes of a cluster's breakers that are due now; None counts the cluster."""
+    """Return the changes of breakers due now; `node_counts` has the nodes of each domain, of the cluster for None."""
     failing, limits = list(failing), tuple(limits)
     changes = (
         _change(name, limit, breakers.get(name), tally, now)

@@ -270,7 +270,7 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Set the status to degraded while a condition is a warning or the node isolated, else healthy."""
+    """Set degraded while a condition of warning or worse is active or the node is isolated, else healthy."""
     state = decided.state
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     if state.status is NodeStatus.HEALTHY and impaired:

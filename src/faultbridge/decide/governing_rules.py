@@ -205,7 +205,7 @@ def required_repair_action(state: NodeState, case: Case, policy: Policy) -> Repa
 
 
 def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
-    """Return whether only claims that nothing and nobody confirmed require the next attempt's action."""
+    """Return whether only unconfirmed claims require the next action; a failed verification confirms a claim."""
     claimed = [_ORDER.index(one) for one in _required(_with_claims_only(state), policy)]
     if not claimed or case.approved:
         return False

@@ -52,7 +52,7 @@ class Trust:
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
-        """Return when a record was first received: `claimed`, unless an instance, which is not trusted, says so."""
+        """Return when a record was first received: `claimed`, at most `delivered_at`, unless an instance sent it."""
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at
         return min(claimed, delivered_at)

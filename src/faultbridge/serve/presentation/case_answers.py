@@ -1,4 +1,4 @@
-"""Case answers: the questions of an operator about a case; the first sentence of an answer stands alone."""
+"""Case answers: the questions of an operator about a case; the first sentence of each answer can be read alone."""
 
 from __future__ import annotations
 

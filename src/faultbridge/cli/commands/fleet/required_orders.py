@@ -51,7 +51,7 @@ def list_stuck(session: Session, cluster: AnyClusterOption = None) -> None:
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:
-    """Print each node, and its command on a line of its own, which a reason cannot imitate."""
+    """Print each node, and its command on a separate line that can be copied; a reason has no line breaks."""
     for one in found:
         print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {visible_line(one['reason'])}")
         print_line(f"    {one['command']}")

@@ -45,7 +45,7 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the caller knows about an input: the catalog, the cluster, and the node of unnamed observations."""
+    """The facts that an input may lack: the catalog, the cluster, and the node of observations without one."""
 
     catalog: Catalog
     cluster: str | None = None
