@@ -37,7 +37,7 @@ def once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("faultbridge.node.agent.host.instance_id", lambda *_: None)
     monkeypatch.setattr("faultbridge.node.agent.delivery.transport.RoleCredentials._from_instance", lambda _: iter(()))
     monkeypatch.setattr("faultbridge.node.agent.resource_limits.lower_priority", lambda: None)
-    monkeypatch.setattr("faultbridge.node.agent.__main__._stop_on_signals", lambda _: None)
+    monkeypatch.setattr("faultbridge.node.agent.__main__.signal.signal", lambda *_: None)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     settings = {"CLUSTER": "train-a", "NODE": "gpu-1", "SPOOL": str(tmp_path), "KMSG": str(tmp_path / "kmsg")}
