@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -58,11 +60,13 @@ def run(names: Sequence[str], end: float) -> None:
     """Run mutants until the time is over; mutmut first creates all mutants and finds the tests of each function."""
     with (FOLDER.parent / "build" / "mutants.log").open("a", encoding="utf-8") as log:
         command = [str(MUTMUT), "run", *names]
-        with subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) as started:  # noqa: S603  # fixed program
+        with subprocess.Popen(  # noqa: S603  # fixed program
+            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+        ) as started:
             try:
                 started.wait(max(end - time.monotonic(), 1))
             except subprocess.TimeoutExpired:
-                started.terminate()
+                os.killpg(started.pid, signal.SIGKILL)  # with the processes that run tests
 
 
 def report(drawn: Sequence[str]) -> bool:
