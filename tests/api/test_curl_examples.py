@@ -11,7 +11,8 @@ from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
 from tests.world import World
 
-PAGE = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs" / "reference" / "http-api").glob("*.md"))
+PAGE = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 EXAMPLES = re.findall(r'^    curl \$AUTH "\$API([^"?]+)\??([^"]*)"$', PAGE, flags=re.MULTILINE)
 REPORTS = re.findall(r"^    curl \$AUTH \"\$API([^\"]+)\" -d '(.*)'$", PAGE, flags=re.MULTILINE)
 
