@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.stack import StackSecret
 from faultbridge.model.settings import PREFIX, Settings
 from faultbridge.serve.wiring.installation import on_aws
 from tests.architecture.project import resources, template
@@ -40,6 +41,8 @@ SERVICES = {
     "TimelineFunction": ("api.answers",),
 }
 """The services that each function uses, as attributes of the installation."""
+SECRETS = {"IntakeFunction": "webhook_senders", "TimelineFunction": "token_secret"}
+"""The secrets whose names a function reads at a call, as methods of the ports."""
 
 FUNCTIONS = sorted(resources("AWS::Serverless::Function"))
 
@@ -65,7 +68,8 @@ def given(function: str) -> set[str]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
+def test_a_function_is_given_what_it_reads_and_no_more(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StackSecret, "value", b"{}")
     asked: set[str] = set()
     for through in ("firehose", ""):
         chosen = {f"{PREFIX}ARCHIVE_STREAM": through, f"{PREFIX}PAGERDUTY": "bus"}
@@ -73,6 +77,8 @@ def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
         installation = on_aws(Settings(variables), Clients(region="us-east-1"))
         for service in SERVICES[function]:
             attrgetter(service)(installation)
+        if function in SECRETS:
+            getattr(installation.ports, SECRETS[function])()
         asked |= variables.asked
     assert asked - EVERYWHERE == given(function) - EVERYWHERE
 

@@ -297,7 +297,8 @@ class AwsPorts(AwsComputePorts, Ports):
         from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
         from faultbridge.adapters.slurm.access import connect
 
-        webhook = JobWebhook(lambda: self._document(self.settings.job_callbacks), self.clock)
+        secret = self.settings.job_callbacks
+        webhook = JobWebhook(lambda: self._document(secret), self.clock)
         return {
             "webhook": webhook,
             "sns": JobTopic(self.clients, self.settings.job_topic),
@@ -326,7 +327,8 @@ class AwsPorts(AwsComputePorts, Ports):
         from faultbridge.adapters.slurm.access import connections
         from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 
-        connect = connections(self.clients, lambda: self._document(self.settings.slurm_tokens))
+        tokens = self.settings.slurm_tokens
+        connect = connections(self.clients, lambda: self._document(tokens))
         slurm = SlurmOrchestrator(connect, self.clock)
         eks = EksOrchestrator(self.clients, self.clock)
         built_in: dict[str, Orchestrator] = {"none": NoOrchestrator(), "eks": eks, "slurm": slurm}
