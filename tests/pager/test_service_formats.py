@@ -127,7 +127,7 @@ def test_without_base_urls_a_page_names_the_runbook_in_the_repository() -> None:
 
 
 def test_the_example_in_the_docs_is_the_golden_page() -> None:
-    shown = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
+    shown = (ROOT / "docs" / "page-example.md").read_text(encoding="utf-8")
     golden = (ROOT / "tests" / "pager" / "golden" / "page-case-escalated.txt").read_text(encoding="utf-8")
     parts = [part.partition("\n") for part in golden.split("== ")[1:]]
     assert [name for name, _, body in parts if body.strip() not in shown] == []
