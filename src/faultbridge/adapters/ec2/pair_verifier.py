@@ -143,17 +143,11 @@ class SsmPairVerifier:
         return self._deep.start(instance_id, token, level, prove_idle=prove_idle)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the deep verification and, at level 4 or 5, of the tests with peers after it.
+        """Return the status of the deep verification and, if it passed at level 4 or 5, of tests with peers.
 
-        Below level 4, and until the deep verification has passed, the status of the deep verification is returned.
-        After that, tests run with one peer after another, at most four:
-
-        - If the tests pass with any peer, the instance passes.
-        - If the tests fail with two peers, the instance fails.
-        - If no other peer is left after failed tests with one peer, the result is `unknown`, because either instance
-          may be faulty.
-        - If no other peer is left and no tests failed, the instance passes at level 4, and the result is `unknown` at
-          level 5.
+        The tests run with one peer after another, at most four, until `PeerChecks.decide` has a decision. If no other
+        peer is left after failed tests with one peer, the result is `unknown`, because either instance may be faulty.
+        If no tests failed, the instance passes at level 4, and the result is `unknown` at level 5.
         """
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:

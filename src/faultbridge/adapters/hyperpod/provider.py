@@ -132,13 +132,8 @@ def _launched(one: Mapping[str, Any]) -> LaunchedInstance:
 
 # Reboot a node of a SageMaker HyperPod cluster; HyperPod has no call that resets GPUs.
 #
-# SageMaker reports no result of a reboot. A reboot counts as done when the node has the status `Running` and one of
-# these conditions is met:
-#
-# - An earlier call found the node in a status other than `Running` and `Failure`.
-# - SageMaker accepted the request, and the request is more than 10 minutes old (`SETTLE`).
-#
-# The verification after the reboot shows whether the node is healthy.
+# SageMaker reports no result of a reboot; `HyperPodRestarter.status` derives it. The verification after the reboot
+# shows whether the node is healthy.
 
 SETTLE = timedelta(minutes=10)
 """How long an accepted reboot may take until a running node counts as rebooted; a reboot takes one to three minutes."""

@@ -4,11 +4,7 @@ When Faultbridge drains a node, the reason names Faultbridge, the instance and t
 if the reason names the instance that backs the node now. A drain by an operator or a health check stays.
 
 Slurm's record of a node may keep its name when another instance backs the node, and may remain after its instance is
-gone. A record is therefore used only in one of these cases:
-
-- The record belongs to the instance that backs the node.
-- The name of the record is an alias of the node.
-- The name of the record is the name of the node, and the node is registered to keep this name.
+gone; `_find` returns only a usable record.
 """
 
 from __future__ import annotations
