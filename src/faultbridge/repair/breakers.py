@@ -72,7 +72,8 @@ class Breakers:
             config = rules_of(self.rulebook, cluster).config
             damped, damping_drafts = update_damped(config.damped_sources, false_claims, now)
             drafts += (*budget_drafts, *eviction_drafts, *damping_drafts)
-            writes = (_store(config, damped, now),) if damping_drafts else ()
+            stored = items.config_item(replace(config, damped_sources=damped, version=config.version + 1), now)
+            writes = (Put(stored, when=Equals("version", config.version)),) if damping_drafts else ()
             return ControlChange(changed, drafts, highest_severity(rows), cause or latest_event(rows), writes)
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
@@ -86,13 +87,9 @@ class Breakers:
             domain_of(name) and one.state is not BreakerState.CLOSED for name, one in control.breakers.items()
         )
         if limits and (most_failing >= min(limits) or tripped):
-            counts |= _count_by_domain(self.table, rules.config)
+            domains = (row.get("domain") for row in nodes_in_use(self.table, rules.config))
+            counts |= Counter[str | None](str(domain) for domain in domains if domain)
         return counts
-
-
-def _store(config: ClusterConfig, damped: tuple[DampedSource, ...], now: datetime) -> Put:
-    changed = replace(config, damped_sources=damped, version=config.version + 1)
-    return Put(items.config_item(changed, now), when=Equals("version", config.version))
 
 
 def _update_budget(
@@ -155,13 +152,6 @@ def _cause(rows: Iterable[Mapping[str, Any]]) -> str:
     causes = Counter((str(row.get("code")), ", ".join(map(str, row.get("sources", ())))) for row in rows)
     (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=(("", ""), 0))
     return f"{code} (reported by {sources})" if sources else code
-
-
-def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
-    counts: Counter[str | None] = Counter(
-        str(row["domain"]) for row in nodes_in_use(table, config) if row.get("domain")
-    )
-    return dict(counts)
 
 
 def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:

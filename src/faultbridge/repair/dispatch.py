@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime, timedelta
 from itertools import islice
 
-from faultbridge.decide.admit import Admission, Refused, admit, closed_window
+from faultbridge.decide.admit import Refused, admit, closed_window
 from faultbridge.decide.case_moves import Rules, exclusion_reason
 from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
 from faultbridge.decide.isolation_budget import IsolationUse
@@ -122,75 +122,64 @@ GROUP = 50
 """How many cases are read at once. Their refusals are recorded, in a few transactions, before more cases are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedCases:
-    """Records decisions about queued cases: refusals, escalations and dry runs."""
+def record_if_all_wait(
+    append: Append,
+    queued: Sequence[QueuedCase],
+    control: Control,
+    rules: Rules,
+    now: datetime,
+    use: IsolationUse | None,
+) -> bool:
+    """If no queued case may start now, record what the cases wait for, and return True.
 
-    append: Append
+    If any case may start or is a dry run, record nothing and return False.
 
-    def record_if_all_wait(
-        self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime, use: IsolationUse | None
-    ) -> bool:
-        """If no queued case may start now, record what the cases wait for, and return True.
+    The arguments may come from a cache and be outdated, which does no harm: each change that permits a repair
+    triggers another dispatch, and a refusal is recorded only if the case is still queued.
+    """
+    if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(case.rule).dry_run for case in queued):
+        return False
+    admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
+    if not admission.picks:
+        record_refusals(append, admission.refusals, rules)
+    return not admission.picks
 
-        If any case may start or is a dry run, record nothing and return False.
 
-        The arguments may come from a cache and be outdated, which does no harm: each change that permits a repair
-        triggers another dispatch, and a refusal is recorded only if the case is still queued.
-        """
-        if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
-            return False
-        admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
-        if not admission.picks:
-            self.record(admission, rules)
-        return not admission.picks
+def record_refusals(append: Append, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
+    """Record what each case waits for, if that changed; a later call records those beyond `limit`."""
+    changed = list(islice((refusal for refusal in refusals if not refusal.recorded), limit))
+    for start in range(0, len(changed), GROUP):
+        _record_group(append, changed[start : start + GROUP], rules)
 
-    def record(self, admission: Admission, rules: Rules) -> None:
-        """Record the refusals of an admission: at most `MAX_BEFORE_REPAIRS` if other cases may start now."""
-        self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
 
-    def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
-        """Record what each case waits for, if that changed; a later call records those beyond `limit`."""
-        changed = list(islice((one for one in refusals if not one.recorded), limit))
-        for start in range(0, len(changed), GROUP):
-            self._record_group(changed[start : start + GROUP], rules)
+def _record_group(append: Append, refusals: Sequence[Refused], rules: Rules) -> None:
+    refused = {refusal.queued.key: refusal for refusal in refusals}
 
-    def _record_group(self, refusals: Sequence[Refused], rules: Rules) -> None:
-        refused = {one.queued.key: one for one in refusals}
+    def revision(refusal: Refused) -> Revise:
+        rule = rules.policy.rule_named(refusal.queued.rule)
+        return lambda state, now: record_refusal(state, refusal, rule, now)
 
-        def revision(refusal: Refused) -> Revise:
-            rule = rules.policy.rule_named(refusal.queued.rule)
-            return lambda state, now: record_refusal(state, refusal, rule, now)
+    changes = {key: revision(refusal) for key, refusal in refused.items()}
+    for appended in append_many(append, changes, actor=Actor.DISPATCH):
+        key = appended.state.key
+        if not appended.entries:
+            continue
+        waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
+        log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
 
-        changes = {key: revision(one) for key, one in refused.items()}
-        for appended in append_many(self.append, changes, actor=Actor.DISPATCH):
-            key = appended.state.key
-            if not appended.entries:
-                continue
-            waiting_for, reason = refused[key].waiting_for.value, refused[key].reason
-            log_admission(key, refused[key].queued.case, "admission_refused", reason, waiting_for=waiting_for)
 
-    def escalate(self, pick: QueuedCase, reason: str) -> None:
-        """Escalate a case to an operator because the policy permits no repair action for it."""
-        self.append(
-            pick.key,
-            lambda state, now: escalate_queued(state, pick.case, reason, now),
-            actor=Actor.DISPATCH,
-        )
-        log_admission(pick.key, pick.case, "case_escalated", reason)
+def resolve_dry_runs(append: Append, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
+    """Apply a dry run to queued cases, and return the ids of those that are no longer queued."""
+    ended: set[str] = set()
+    for queued in cases:
 
-    def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Apply a dry run to queued cases, and return the ids of those that are no longer queued."""
-        ended: set[str] = set()
-        for queued in cases:
+        def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
+            return apply_dry_run(state, queued.case, rules, now)
 
-            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
-                return apply_dry_run(state, queued.case, rules, now)
-
-            after = self.append(queued.key, revise, actor=Actor.DISPATCH).state
-            if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
-                ended.add(queued.case)
-        return ended
+        after = append(queued.key, revise, actor=Actor.DISPATCH).state
+        if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
+            ended.add(queued.case)
+    return ended
 
 
 def log_admission(
@@ -228,10 +217,6 @@ class Dispatch:
     forget: Callable[[], None] = lambda: None
 
     @property
-    def _queued_cases(self) -> QueuedCases:
-        return QueuedCases(self.append)
-
-    @property
     def _permits(self) -> IsolationPermits:
         return IsolationPermits(self.table)
 
@@ -243,23 +228,24 @@ class Dispatch:
         now = truncate(self.clock.now())
         control = self._control(cluster)
         use = self._use(rules, control, queued, now)
-        if self._queued_cases.record_if_all_wait(queued, control, rules, now, use):
+        if record_if_all_wait(self.append, queued, control, rules, now, use):
             return DispatchResult()
         self.forget()  # no condition of a write protects what the registration and the policy decide
         rules = rules_of(self.rulebook, cluster)
         queued = self._queued(rules) if rules.config.opens_cases else []
         if rules.config.mode is Mode.DRY_RUN:
-            self._queued_cases.resolve_dry_runs(rules, queued)
+            resolve_dry_runs(self.append, rules, queued)
             return DispatchResult()
         admitted, until = list[NodeState](), self.clock.now() + limit
         dry_runs = [case for case in queued if rules.policy.rule_named(case.rule).dry_run]
-        excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
+        excluded = resolve_dry_runs(self.append, rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
             control, now = self._control(cluster), truncate(self.clock.now())
             use = self._use(rules, control, queued, now)
             admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
-            self._queued_cases.record(admission, rules)
+            limit_of_refusals = MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS
+            record_refusals(self.append, admission.refusals, rules, limit_of_refusals)
             if not admission.picks:
                 break
             batch = self._admit(control, admission.picks, rules, now, until)
@@ -344,12 +330,12 @@ class Dispatch:
             return None
         reason = exclusion_reason(state, rules.config, self.clock.now())
         if reason is not None:
-            self._queued_cases.record_refusals((Refused(pick, WaitingFor.PAUSE, reason),), rules)
+            record_refusals(self.append, (Refused(pick, WaitingFor.PAUSE, reason),), rules)
             return None
         if state.status is not None and state.status.in_service and state.isolation is Isolation.CONFIRMED:
             state, busy = self.isolate.take_out(state, rules)
             if busy is not None:
-                self._queued_cases.record_refusals((Refused(pick, WaitingFor.IDLE, busy),), rules)
+                record_refusals(self.append, (Refused(pick, WaitingFor.IDLE, busy),), rules)
                 return None
         if state.status is None or state.status.in_service or state.live_case != case:
             return None
@@ -365,20 +351,24 @@ class Dispatch:
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action
         if action is None:
-            self._queued_cases.escalate(pick, choice.reason)
+            reason = choice.reason
+            self.append(
+                pick.key, lambda state, now: escalate_queued(state, pick.case, reason, now), actor=Actor.DISPATCH
+            )
+            log_admission(pick.key, pick.case, "case_escalated", reason)
             return None
         governing = governing_rules(state, case, rules.policy, action)
         if case.repair_action is not RepairAction.VERIFY and all(rule.dry_run for rule in governing):
-            self._queued_cases.resolve_dry_runs(rules, [pick])
+            resolve_dry_runs(self.append, rules, [pick])
             return None
         asking = rule_to_ask(state, case, rules.policy, action, case.attempts + 1)
         closed = closed_window(governing, action, self.clock.now())
         if asking is not None:
             reason = f"{action.value} requires approval: rule {asking.name}"
             asked = replace(pick, repair_action=action, rule=asking.name)
-            self._queued_cases.record_refusals((Refused(asked, WaitingFor.APPROVAL, reason),), rules)
+            record_refusals(self.append, (Refused(asked, WaitingFor.APPROVAL, reason),), rules)
         elif closed is not None:
-            self._queued_cases.record_refusals((Refused(pick, WaitingFor.WINDOW, closed),), rules)
+            record_refusals(self.append, (Refused(pick, WaitingFor.WINDOW, closed),), rules)
         else:
             return ReadyCase(state, case, action, tuple(rule.name for rule in governing), choice.reason)
         return None

@@ -96,8 +96,10 @@ class Isolate:
         ordered = ordered or (in_service(state) and state.isolation is Isolation.CONFIRMED)
         if needs_isolation(state, ordered=ordered):
             result = self._isolate(state, rules, orchestrator, ordered=ordered)
-            if result is IsolationResult.HELD and not state.discouraged:
-                self._prefer_others(state, orchestrator, rules)
+            prefers = result is IsolationResult.HELD and not state.discouraged and orchestrator.applicable
+            # While the budget keeps the node in service, the orchestrator prefers other nodes for new work.
+            if prefers and orchestrator.discourage(ClusterNode.of(state, rules.config)).ok:
+                self.append(state.key, _mark_discouraged, actor=Actor.ISOLATE, current=state)
             return result
         if in_service(state) and _is_kept_from_work(state):
             return self._withdraw(state, rules, orchestrator)
@@ -134,11 +136,6 @@ class Isolate:
             return replace(changed, state=replace(changed.state, permitted_at=at), writes=(*changed.writes, permit))
 
         return with_permit
-
-    def _prefer_others(self, state: NodeState, orchestrator: Orchestrator, rules: Rules) -> None:
-        """Let the orchestrator prefer other nodes for new work, while the budget keeps a node in service."""
-        if orchestrator.applicable and orchestrator.discourage(ClusterNode.of(state, rules.config)).ok:
-            self.append(state.key, _mark_discouraged, actor=Actor.ISOLATE, current=state)
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         if self._is_postponed(state):

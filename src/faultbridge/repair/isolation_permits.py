@@ -43,8 +43,10 @@ class IsolationPermits:
 
     def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
-        domains = domains_of(rules.config, {"node": state.key.node, **_placement(state)})
-        cluster = state.key.cluster
+        cluster, placement = state.key.cluster, state.placement
+        domains = domains_of(
+            rules.config, {"node": state.key.node, "domain": placement.domain, "domains": dict(placement.domains)}
+        )
         control = self._control(cluster)
         use = self.use(rules, control, now, placed=is_placed(domains))
         refused = use.refusal(state.key.node, domains)
@@ -97,7 +99,3 @@ def _node(
         urgency=(-Severity(str(severity)).rank if severity else 0, str(opened or "")),
         expected=is_expected(joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now),
     )
-
-
-def _placement(state: NodeState) -> Mapping[str, Any]:
-    return {"domain": state.placement.domain, "domains": dict(state.placement.domains)}

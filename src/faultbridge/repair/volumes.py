@@ -61,7 +61,9 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 
 
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
-    """Return whether an instance's zone is unknown or that of all volumes, so that they attach."""
+    """Return whether all volumes can attach: there are none, or the zone of the instance is theirs or unknown."""
+    if not zones:
+        return True
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
 

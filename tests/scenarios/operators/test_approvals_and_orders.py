@@ -19,7 +19,7 @@ from faultbridge.model.storage.queue_rows import read_queued
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure, Verdict, Verification
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.dispatch import QueuedCases
+from faultbridge.repair.dispatch import record_refusals
 from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -355,7 +355,7 @@ def test_a_case_that_was_canceled_after_its_refusal_is_not_asked_for_approval_ag
     assert row is not None
     refused = Refused(read_queued(rules.config, row), WaitingFor.APPROVAL, "replace_node requires approval")
     world.orders.cancel(world.case().id, ADA)
-    QueuedCases(world.append).record_refusals([refused], rules)
+    record_refusals(world.append, [refused], rules)
     assert world.case().cancelled
     assert world.case().pending_approval is None
     world.pause_repairs(paused=False)

@@ -15,10 +15,11 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.faults import Action, Severity
 from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Match, Rule
+from faultbridge.record.append import Append
 from faultbridge.record.ports import CallResult, ClusterNode, ProviderFailure
+from faultbridge.repair import dispatch
 from faultbridge.repair.attempt.progress import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.dispatch import QueuedCases
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World
 
@@ -127,16 +128,16 @@ def test_an_approval_that_arrives_after_the_refusal_was_decided_is_not_asked_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(rules=(ASKING,))
-    record = QueuedCases.record_refusals
+    record = dispatch.record_refusals
 
-    def ask_and_approve_first(cases: QueuedCases, refusals: Sequence[Refused], rules: Rules, *limit: int) -> None:
+    def ask_and_approve_first(append: Append, refusals: Sequence[Refused], rules: Rules, *limit: int) -> None:
         if any(one.waiting_for is WaitingFor.APPROVAL for one in refusals):
             monkeypatch.undo()
             world.dispatch.admit_cases(world.key().cluster)
             world.orders.approve(world.case().id, ADA)
-        record(cases, refusals, rules, *limit)
+        record(append, refusals, rules, *limit)
 
-    monkeypatch.setattr(QueuedCases, "record_refusals", ask_and_approve_first)
+    monkeypatch.setattr(dispatch, "record_refusals", ask_and_approve_first)
     world.fault_and_react(**NEEDS_REBOOT)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert [stage for stage, _ in approvals(world)] == ["begun", "over"]

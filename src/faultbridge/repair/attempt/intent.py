@@ -370,7 +370,7 @@ def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
     if EVIDENCE_NAME in context.attempt.steps or instance_id is None:
         return context, None
     if context.attempt.bundle_since is None:
-        context = context.commit(_start_collecting)
+        context = context.commit(lambda state, now: Transition(update_attempt(state, bundle_since=now)))
     bundle = _read_bundle(context, instance_id)
     since = context.attempt.bundle_since
     timed_out = since is None or context.now >= since + COLLECT_TIMEOUT
@@ -387,10 +387,6 @@ def _read_bundle(context: StepContext, instance_id: str) -> Bundle:
     except FaultbridgeError as error:
         # A missing log bundle must not stop the repair.
         return Bundle(BundleState.FAILED, reason=str(error))
-
-
-def _start_collecting(state: NodeState, now: datetime) -> Transition:
-    return Transition(update_attempt(state, bundle_since=now))
 
 
 def _record_bundle(state: NodeState, now: datetime, bundle: Bundle, instance_id: str) -> Transition:

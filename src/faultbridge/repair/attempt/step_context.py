@@ -71,10 +71,6 @@ def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
     raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
-def without_incidents(_cluster: str) -> None:
-    """Do nothing. This is `StepTools.update_incidents` if the installation opens no cluster incidents."""
-
-
 @dataclass(frozen=True, slots=True)
 class StepTools:
     """The interfaces that steps use; a cluster selects its adapters, such as the provider, by name."""
@@ -95,7 +91,7 @@ class StepTools:
     volume_attachments: Mapping[str, VolumeAttachments] = field(default_factory=dict)
     probe_interval: timedelta = timedelta(seconds=30)
     compute_of_cluster: Callable[[ClusterConfig], ComputeAccess] = no_other_accounts
-    update_incidents: Callable[[str], object] = without_incidents
+    update_incidents: Callable[[str], object] = lambda _cluster: None
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
         """Return a cluster's own adapters if it has a role or HyperPod cluster, else the shared ones."""

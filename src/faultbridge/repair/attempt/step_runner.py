@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from faultbridge.model.cases import Attempt
@@ -136,12 +136,8 @@ class StepRunner:
         return self._wait(step, context, result) if result.outcome is StepOutcome.WAITING else result
 
     def _start(self, step: Step, context: StepContext, token: str | None) -> StepContext:
-        timeout = step.timeout(context.rules.policy.limits)
-
-        def revise(state: NodeState, now: datetime) -> Transition:
-            return Transition(start_or_resume_step(state, context.request.step, token, now, timeout))
-
-        return context.commit(revise)
+        name, timeout = context.request.step, step.timeout(context.rules.policy.limits)
+        return context.commit(lambda state, now: Transition(start_or_resume_step(state, name, token, now, timeout)))
 
     def _wait(self, step: Step, context: StepContext, result: StepResult) -> StepResult:
         context = replace(context, state=self._reread(context))

@@ -257,7 +257,8 @@ class ComparePeers:
             found = Finding(
                 finding_id(cluster, node, detector, now), cluster, node, detector, now, *own, component=component
             )
-            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {_then(found, acts=acts)}"
+            effect = f"reported as the fault {fault_code(detector)}" if acts else "nothing is done"
+            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {effect}"
             note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
             written = Put(stored.finding_item(found, now), when=Absent())
             return self._observe(state, note, written, [began(found)] if acts else [], rules, now)
@@ -331,10 +332,6 @@ def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) 
         return False
     in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN
     return finding.mark is None and in_time and case.severity.rank >= Severity.ERROR.rank
-
-
-def _then(finding: Finding, *, acts: bool) -> str:
-    return f"reported as the fault {fault_code(finding.detector)}" if acts else "nothing is done"
 
 
 def _facts(finding: Finding) -> dict[str, object]:

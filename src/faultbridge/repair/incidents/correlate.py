@@ -155,18 +155,13 @@ def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
     """Return, by node, the incident that may explain why a repair of the node failed."""
-    repeated = [row for row in rows if row.get("repeated")]
-    found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
-    return {node: incident for node, incident in found.items() if incident is not None}
-
-
-def _incident_of(control: Control, node: str, config: ClusterConfig, row: Mapping[str, Any]) -> str | None:
-    return control.incident_of(node, domains_of(config, row), (), repeated_since=from_text(str(row["opened"])))
-
-
-def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
-    """Return the names of all nodes of a cluster that are not retired, sorted."""
-    return tuple(sorted(str(row["node"]) for row in nodes_in_use(table, config)))
+    explained: dict[str, str] = {}
+    for row in rows:
+        if row.get("repeated"):
+            node, opened = str(row["node"]), from_text(str(row["opened"]))
+            incident = control.incident_of(node, domains_of(config, row), (), repeated_since=opened)
+            explained |= {node: incident} if incident is not None else {}
+    return explained
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
@@ -195,7 +190,9 @@ class Correlate:
         now = self.changes.controls.clock.now()
         affected = affected_nodes(rules.config, rows, now)
         if intake is not None and intake.failed:
-            silent = intake.silent_nodes(cluster, names_in_use(self.table, rules.config))
+            silent = intake.silent_nodes(
+                cluster, sorted(str(row["node"]) for row in nodes_in_use(self.table, rules.config))
+            )
             affected = without_records(affected, cluster, silent, intake.last_arrival or now)
         changed: tuple[IncidentChange, ...] = ()
         history: OnsetHistory | None = None

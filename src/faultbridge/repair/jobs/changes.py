@@ -100,6 +100,7 @@ class JobChange:
 
 def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
     """Return the `data` of the entry that records a change of a job."""
+    callback = change.callback
     return {
         "job_id": job.id,
         "name": job.name,
@@ -111,7 +112,7 @@ def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
         "outcome": job.outcome,
         "hit": _hit(change.impact) if change.impact else None,
         "resume": _resume(change.resume) if change.resume else None,
-        **({"callback": _callback(change.callback)} if change.callback else {}),
+        **({"callback": {"name": callback.name, "delivered": callback.delivered}} if callback else {}),
     }
 
 
@@ -119,10 +120,6 @@ def _hit(impact: Impact) -> dict[str, Any]:
     condition = impact.condition
     about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
     return {"node": impact.node, "about": about}
-
-
-def _callback(callback: CallbackResult) -> dict[str, Any]:
-    return {"name": callback.name, "delivered": callback.delivered}
 
 
 def _resume(resume: Resume) -> dict[str, Any]:

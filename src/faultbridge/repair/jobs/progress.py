@@ -94,9 +94,7 @@ class JobProgress:
         alarm = loss_alarm(progress.losses, loss, job.alarm)
         if alarm == job.alarm or (alarm is None and not advanced):
             return job
-        return self._record_alarm(job, alarm, step, loss)
 
-    def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
         def update(before: Job | None, _: datetime) -> Job | None:
             return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)
 

@@ -14,7 +14,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, move_case
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import VacantNode
-from faultbridge.model.cases import Case, Resolution
+from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.dataclass import dataclass
@@ -130,15 +130,11 @@ def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tupl
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     transition = Transition(ended.state, faults)
     if case is not None:
-        transition = move_case(transition, _resolved(case, now), now, REASON)
+        resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.RETIRED, waiting_for=None)
+        transition = move_case(transition, replace(resolved, attempt=None, closed_at=now), now, REASON)
     moved = entry_builder.status_change(transition.state, NodeStatus.RETIRED, now, REASON)
     drafts = (*transition.drafts, note, moved)
     return replace(transition.state, status=NodeStatus.RETIRED, due_at=None), drafts
-
-
-def _resolved(case: Case, now: datetime) -> Case:
-    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.RETIRED, waiting_for=None, closed_at=now)
-    return replace(resolved, attempt=None)
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:

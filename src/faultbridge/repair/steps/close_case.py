@@ -7,7 +7,7 @@ from functools import partial
 
 from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
-from faultbridge.model.cases import EXTERNAL, RELEASED, Attempt, Case, Phase, RepairAction, Resolution
+from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, RepairAction, Resolution
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.copies import replace
 from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
@@ -105,14 +105,12 @@ def _resolution(case: Case, *, replaced: bool) -> Resolution:
     # If another controller replaced the instance, Faultbridge only verified it. If an earlier attempt released the old
     # instance, and another controller then terminated the successor, the release counts.
     attempt = case.attempt
-    taken_over = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
+    intent = attempt.intent if attempt else None
+    replaced_by_us = intent is not None and intent.repair_action is RepairAction.REPLACE_NODE
+    taken_over = attempt is not None and attempt.successor is not None and not replaced_by_us
     verified = case.repair_action is RepairAction.VERIFY
     if EXTERNAL in case.marks and RELEASED not in case.marks and (verified or taken_over):
         return Resolution.EXTERNAL
     if verified and Phase.INTENT.value in case.marks:  # an earlier attempt repaired what this one only verified
         return Resolution.REPLACED if replaced else Resolution.REPAIRED
     return RESOLUTIONS[case.repair_action]
-
-
-def _replaced_by_us(attempt: Attempt) -> bool:
-    return attempt.intent is not None and attempt.intent.repair_action is RepairAction.REPLACE_NODE

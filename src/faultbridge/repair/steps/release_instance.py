@@ -174,7 +174,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
         return Transition(state, (step, draft))
 
     result = context.finish(StepOutcome.DONE, Phase.ACTED, ending_wait(finished))
-    sources.mark_available(context)
+    sources.mark_group(context, until=None)
     return result
 
 

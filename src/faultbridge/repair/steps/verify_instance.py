@@ -51,7 +51,8 @@ def verify_instance(context: StepContext) -> StepResult:
         return waiting("the verification is running")
     if found.verdict in {Verdict.OCCUPIED, Verdict.UNKNOWN}:
         return _end_if_occupied(context, found) or _requeue_if_gone(context) or _start_again(context, found)
-    faults = (*faults_since_start(context.state), *_missing_gpus(context, found))
+    missing = missing_gpus(found.gpus, context.state.placement.instance_type)
+    faults = (*faults_since_start(context.state), *((missing,) if missing else ()))
     if found.verdict is not Verdict.PASSED or faults:
         return _finish_failed(context, found, (*found.findings, *faults))
     remaining = _end_verified(context, found, context.state, context.now).state
@@ -82,11 +83,6 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
     """Fail a verification that has passed, because of faults that were observed after its start."""
     return _finish_failed(context, Verification(Verdict.FAILED), findings)
-
-
-def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    finding = missing_gpus(found.gpus, context.state.placement.instance_type)
-    return (finding,) if finding else ()
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:

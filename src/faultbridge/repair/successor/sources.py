@@ -53,9 +53,8 @@ def count_pending(context: StepContext, control: Control | None = None) -> int:
 def _awaits_successor(case: Case) -> bool:
     attempt = case.attempt
     intent = attempt.intent if attempt else None
-    if attempt is None or intent is None or intent.repair_action is not RepairAction.REPLACE_NODE:
-        return False
-    return attempt.successor is None
+    replaces = intent is not None and intent.repair_action is RepairAction.REPLACE_NODE
+    return attempt is not None and replaces and attempt.successor is None
 
 
 MIN_LEFT = timedelta(hours=1)
@@ -179,27 +178,12 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
     return SourceAnswer(source, Capacity(CapacityEvidence.LAUNCH_FIRST, reason=reason), context.now)
 
 
-def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Return the answer of the spare pool: the spare that the case took before, or a spare taken now.
-
-    If the attempt has already recorded a spare, that spare could not be claimed. Then only a ready spare of the pool is
-    taken. If earlier spares were returned, two spares that cannot be claimed, such as stopped instances, would replace
-    each other without end, and no successor would be launched.
-    """
-    taken = _taken(context, instance_id) if context.attempt.spare is None else None
-    return taken or _spare(context, instance_id, group)
-
-
 def _taken(context: StepContext, instance_id: str) -> SourceAnswer | None:
-    spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
+    spare = taken_spare(context, lambda spare: in_zones(context, spare, volume_zones(context, instance_id)))
     if spare is None:
         return None
     found = Capacity(CapacityEvidence.SPARE, reason=spare)
     return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
-
-
-def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
-    return not zones or in_zones(context, spare, zones)
 
 
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
@@ -207,7 +191,7 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)
     zones = volume_zones(context, instance_id)
-    spare = take_spare(context, group, lambda one: _fits(context, one, zones))
+    spare = take_spare(context, group, lambda spare: in_zones(context, spare, zones))
     where = f" in {', '.join(sorted(zones))}" if zones else ""
     reason = spare or f"no verified spare with as many GPUs is free{where}"
     found = Capacity(CapacityEvidence.SPARE, free=spare is not None, reason=reason, count=None if spare else 0)
@@ -217,12 +201,9 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
 def _fallback(context: StepContext) -> SourceAnswer:
     """Return the answer for fallback types; the launch before the release shows their capacity."""
     types = fallback_types(context) if context.launcher else ()
-    found = (
-        Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))
-        if types
-        else Capacity(CapacityEvidence.ABSENT, reason="the cluster has no further instance type")
-    )
-    return SourceAnswer(CapacitySource.FALLBACK_TYPES, found, context.now)
+    evidence = CapacityEvidence.LAUNCH_FIRST if types else CapacityEvidence.ABSENT
+    reason = ", ".join(types) or "the cluster has no further instance type"
+    return SourceAnswer(CapacitySource.FALLBACK_TYPES, Capacity(evidence, reason=reason), context.now)
 
 
 # Capacity for a successor: whether there is evidence of free capacity that permits a release.
@@ -355,11 +336,6 @@ def requeue_without_capacity(
     return result
 
 
-def mark_available(context: StepContext) -> None:
-    """Record that the node's group has EC2 capacity again, so that other cases of the group continue."""
-    mark_group(context, until=None)
-
-
 def mark_group(context: StepContext, *, until: datetime | None) -> None:
     """Store until when replacements of the group wait (None: capacity again); a conflict stores nothing."""
     cluster, group = context.state.key.cluster, context.state.placement.group
@@ -408,7 +384,10 @@ def _take_spare(context: StepContext, group: str) -> StepContext | None:
     old = context.instance_id
     if old is None:
         return None
-    found = CapacityCheck((ask_spare_pool(context, old, group),))
+    # A spare that the attempt has recorded could not be claimed. If earlier spares were returned too, two spares that
+    # cannot be claimed, such as stopped instances, would replace each other without end, and nothing would be launched.
+    taken = _taken(context, old) if context.attempt.spare is None else None
+    found = CapacityCheck((taken or _spare(context, old, group),))
     spare = found.spare
     if spare is None:
         return None
@@ -444,10 +423,7 @@ def _launch(context: StepContext, launcher: Launcher, group: str) -> tuple[StepC
     if not answer.ok:
         context.log("successor_launch_failed", answer.reason, failure=answer.failure)
     if not answer.ok and answer.failure not in SAME_TOKEN:
-        context = context.commit(_use_next_token)
+        context = context.commit(
+            lambda state, _: Transition(update_attempt(state, launches=live_attempt(state)[1].launches + 1))
+        )
     return context, answer
-
-
-def _use_next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - the signature of a change
-    _, attempt = live_attempt(state)
-    return Transition(update_attempt(state, launches=attempt.launches + 1))
