@@ -17,8 +17,10 @@ from faultbridge.model.settings import Settings
 from faultbridge.model.storage.wire.message import Message, encode_message
 from faultbridge.record.ports import Ports
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.wiring.installation import Installation, Timing
+from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY, NOON, STACK_ID, config
 from tests.sim.fakes import (
     FakeBus,
@@ -120,14 +122,14 @@ class World:
         self.config: ClusterConfig = config(**registered)
         self.settings = Settings({**SETTINGS, **(settings or {})})
         self._numbers = iter(range(1, 10**9))
-        self.app.registry.registration.add_cluster(replace(self.config, expected=0))
+        wire_registration(self.app).add_cluster(replace(self.config, expected=0))
         for node in nodes:
             self.register_node(node)
 
     def register_node(self, node: str) -> str:
         """Register a serving node with an instance of the fleet; returns the instance's id."""
         instance = self.ports.fleet.launch(GROUP)
-        self.app.registry.registration.add_node(self.config.cluster, NewNode(node, instance, group=GROUP))
+        wire_registration(self.app).add_node(self.config.cluster, NewNode(node, instance, group=GROUP))
         return instance
 
     @cached_property
@@ -155,7 +157,7 @@ class World:
 
     def outcomes(self, *deliveries: Delivery) -> list[Outcome]:
         """Return the outcomes that ingest gives to deliveries, in the order of their records."""
-        return list(self.app.ingestion.ingest(deliveries).outcomes.values())
+        return list(wire_ingest(self.app).ingest(deliveries).outcomes.values())
 
     def node(self, key: NodeKey = KEY) -> NodeState:
-        return self.app.ledger.append.read(key)
+        return self.app.append.read(key)

@@ -24,6 +24,7 @@ from faultbridge.node.agent.delivery.sender import SendFailed
 from faultbridge.node.agent.delivery.transport import text_of, to_messages
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.record.timeline import entry_data
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.agent.agent_process import FakeNode, QueueServer, wait_for
 from tests.agent.builders import KernelRing
@@ -62,7 +63,7 @@ class Site:
         now = self.world.now
         for message in to_messages(records):
             self.delivered += 1
-            ingested = self.world.app.ingestion.ingest([Delivery(f"m-{self.delivered}", text_of(message), now)])
+            ingested = wire_ingest(self.world.app).ingest([Delivery(f"m-{self.delivered}", text_of(message), now)])
             assert not ingested.reasons, ingested.reasons
         if self.loses_responses and self.rng.random() < 0.3:
             raise SendFailed("the response was lost")
@@ -157,7 +158,7 @@ def test_each_line_is_one_entry_when_the_agent_process_is_killed(tmp_path: Path,
     world.ports.clock.advance_to(datetime.now(UTC))
     # A message that arrived twice is delivered twice, as SQS may do.
     for number, text in enumerate(queue.arrived):
-        assert not world.app.ingestion.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
+        assert not wire_ingest(world.app).ingest([Delivery(f"m-{number}", text, world.now)]).reasons
     assert sorted(fault_entries(world)) == sorted((f"xid.{code}", f"0000:{bus:02x}:00") for code, bus in LINES)
     assert kills > 5
 

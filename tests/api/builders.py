@@ -13,6 +13,10 @@ from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Put
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.gateway import Gateway
 from tests.world import World
 
@@ -35,9 +39,9 @@ def lose_links(gateway: Gateway) -> None:
     """Declare the rack, and let each of its nodes report a lost link, which opens an incident."""
     app, world = gateway.world.app, gateway.world
     rack = DeclaredDomain(DomainKind.RACK, "r-7", "gpu-[01-08]")
-    app.registry.registration.set_cluster("train-a", {"domains": (rack,)})
-    app.ingestion.ingest([world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK])
-    app.ops.react([("train-a", name) for name in RACK])
+    wire_registration(app).set_cluster("train-a", {"domains": (rack,)})
+    wire_ingest(app).ingest([world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK])
+    wire_react(app).run([("train-a", name) for name in RACK])
 
 
 def incident_of(gateway: Gateway) -> str:
@@ -63,8 +67,8 @@ def waiting(gateway: Gateway) -> str:
     """Return the case of another node, under a policy that requires approval for every repair action."""
     app, world = gateway.world.app, gateway.world
     world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
-    app.registry.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
+    wire_registration(app).set_cluster("train-a", {"policy": BY_APPROVAL.version})
     world.ports.clock.advance(timedelta(hours=1))
-    app.ingestion.ingest([world.message(node="n-2")])
-    app.ops.sweep()
+    wire_ingest(app).ingest([world.message(node="n-2")])
+    wire_sweep(app).run()
     return case_of(gateway, N2)

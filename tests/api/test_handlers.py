@@ -17,6 +17,9 @@ from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api import handlers
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.response_models import MODELS
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import ANSWER, case_of, waiting
 from tests.api.gateway import Gateway, Response
 from tests.sim.fakes import Call
@@ -29,9 +32,9 @@ def gateway() -> Gateway:
     """Return two clusters; the first has a node with a fatal fault and a case."""
     made = Gateway()
     app = made.world.app
-    app.registry.registration.add_cluster(ClusterConfig("secret-b"))
-    app.registry.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
-    app.ingestion.ingest([made.world.message(node="n-1")])
+    wire_registration(app).add_cluster(ClusterConfig("secret-b"))
+    wire_registration(app).add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
+    wire_ingest(app).ingest([made.world.message(node="n-1")])
     app.repair.cluster_status.update("train-a")
     return made
 
@@ -60,7 +63,7 @@ PATH_BY_MODEL = {
 
 @pytest.mark.parametrize("model", PATH_BY_MODEL)
 def test_a_response_matches_its_model(gateway: Gateway, model: str) -> None:
-    gateway.world.app.ingestion.ingest([gateway.world.message("unknown content", node="n-1")])
+    wire_ingest(gateway.world.app).ingest([gateway.world.message("unknown content", node="n-1")])
     answer = gateway.get(PATH_BY_MODEL[model])
     assert answer.status == 200, answer.text
     MODELS[model].model_validate_json(answer.text)
@@ -305,14 +308,14 @@ def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb
 def test_an_approved_attempt_starts(gateway: Gateway) -> None:
     case = waiting(gateway)
     gateway.post(f"{C}/cases/{case}/approve", ANSWER)
-    gateway.world.app.ops.sweep()
+    wire_sweep(gateway.world.app).run()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "in_progress"
 
 
 def test_a_denied_attempt_escalates_the_case(gateway: Gateway) -> None:
     case = waiting(gateway)
     gateway.post(f"{C}/cases/{case}/deny", ANSWER)
-    gateway.world.app.ops.sweep()
+    wire_sweep(gateway.world.app).run()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "escalated"
 
 

@@ -14,6 +14,8 @@ from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage.writes import Put
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api.response_models import MODELS
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import finding
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
@@ -28,13 +30,13 @@ def gateway() -> Gateway:
     """Return two clusters; the same card fell off the bus in a node of each, and a node of the first has a finding."""
     made = Gateway(World(nodes=("n-1", "n-2")))
     world = made.world
-    registration = world.app.registry.registration
+    registration = wire_registration(world.app)
     registration.add_cluster(ClusterConfig("secret-b"))
     registration.add_node("secret-b", NewNode("b-1", world.ports.fleet.launch("others")))
     for cluster, node in (("train-a", "n-1"), ("secret-b", "b-1"), ("train-a", "n-2")):
         world.ports.clock.advance(timedelta(minutes=5))
         for text, source in ((CARD, "nvidia-smi-xml"), (XID_79, "kernel-log")):
-            world.app.ingestion.ingest([world.message(text, source=source, cluster=cluster, node=node)])
+            wire_ingest(world.app).ingest([world.message(text, source=source, cluster=cluster, node=node)])
     world.ports.table.write(Put(stored.finding_item(finding(world), world.now)))
     return made
 
@@ -57,7 +59,7 @@ def test_the_history_of_a_device_contains_only_the_cluster_of_the_path(gateway: 
 
 
 def test_a_device_that_no_source_of_the_cluster_reported_is_unknown(gateway: Gateway) -> None:
-    gateway.world.app.registry.registration.add_cluster(ClusterConfig("empty"))
+    wire_registration(gateway.world.app).add_cluster(ClusterConfig("empty"))
     for path in (f"{C}/devices/4711/history", "/clusters/empty/devices/1653/history"):
         answer = gateway.get(path)
         assert (answer.status, answer.json["type"]) == (404, "urn:faultbridge:unknown_device")

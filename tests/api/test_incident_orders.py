@@ -12,6 +12,8 @@ from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put, Update
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.response_models import MODELS
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import RACK, C, incident_of, lose_links
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
@@ -37,7 +39,7 @@ def test_a_closed_incident_names_its_operator_and_releases_its_cases(gateway: Ga
         "an-operator",
         "closed by an operator: not the switch",
     )
-    gateway.world.app.ops.sweep()
+    wire_sweep(gateway.world.app).run()
     assert "absorbed" not in {one["status"] for one in gateway.get(f"{C}/cases").json["items"]}
     entries = gateway.get(f"{C}/entries", type="Cluster Incident Change").json["items"]
     assert [(one["data"]["change"], one["data"]["operator"]) for one in entries] == [
@@ -62,7 +64,7 @@ def test_a_closed_or_unknown_incident_cannot_be_closed(gateway: Gateway) -> None
 def test_an_incident_is_closed_only_through_its_own_cluster_and_only_by_callers_that_may_see_it(
     gateway: Gateway,
 ) -> None:
-    gateway.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(gateway.world.app).add_cluster(ClusterConfig("secret-b"))
     incident = incident_of(gateway)
     assert gateway.post(f"/clusters/secret-b/incidents/{incident}/close", {}).status == 404
     assert gateway.post(f"{C}/incidents/{incident}/close", {}, operated=("secret-b",)).status == 403

@@ -13,6 +13,8 @@ from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.reports import FIELDS
 from faultbridge.serve.api.response_models import MODELS, JobReport
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import START
 from tests.api.gateway import Gateway, Response
 from tests.architecture.roles import statements
@@ -49,14 +51,14 @@ def test_a_stall_is_noticed_after_the_reported_limit(gateway: Gateway) -> None:
     gateway.post(JOBS, {**START, "stall_after_seconds": 600})
     gateway.post(JOBS, {"change": "heartbeat", "job_id": "88213", "step": 7})
     gateway.world.ports.clock.advance(timedelta(seconds=601))
-    gateway.world.app.ops.sweep()
+    wire_sweep(gateway.world.app).run()
     assert shown(gateway)["state"] == "stalled"
 
 
 def test_the_sweep_makes_the_nodes_name_the_job(gateway: Gateway) -> None:
     gateway.post(JOBS, START)
-    gateway.world.app.ops.sweep()
-    state = gateway.world.app.ledger.append.read(NodeKey("train-a", "n-1"))
+    wire_sweep(gateway.world.app).run()
+    state = gateway.world.app.append.read(NodeKey("train-a", "n-1"))
     assert state.jobs == ("88213",)
 
 
@@ -120,7 +122,7 @@ def test_a_job_of_five_thousand_nodes_fits_and_a_larger_body_is_refused(gateway:
 
 
 def test_only_a_caller_of_the_cluster_reports_its_jobs(gateway: Gateway) -> None:
-    gateway.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(gateway.world.app).add_cluster(ClusterConfig("secret-b"))
     assert gateway.post(JOBS, START, operated=("secret-b",)).status == 403
     assert reason(gateway.post("/clusters/secret-b/jobs", START)) == (404, "unknown_node")
     assert gateway.get(JOBS).json["items"] == []

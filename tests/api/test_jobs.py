@@ -7,6 +7,8 @@ import pytest
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
 from faultbridge.serve.api.response_models import MODELS
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.gateway import Gateway
 from tests.world import World
 
@@ -18,11 +20,11 @@ def gateway() -> Gateway:
     """Return a cluster with a job that failed when its node lost a GPU, and one that succeeded."""
     made = Gateway(World(nodes=("n-1", "n-2")))
     world, jobs = made.world, made.world.app.jobs.jobs
-    world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(world.app).add_cluster(ClusterConfig("secret-b"))
     jobs.start("train-a", "88213", ["n-1", "n-2"], name="llm")
     jobs.start("train-a", "88214", ["n-2"])
     jobs.end("train-a", "88214", outcome="succeeded")
-    world.app.ingestion.ingest([world.message(node="n-1")])
+    wire_ingest(world.app).ingest([world.message(node="n-1")])
     world.app.jobs.impact.record(NodeKey("train-a", "n-1"))
     jobs.end("train-a", "88213", outcome="failed")
     return made

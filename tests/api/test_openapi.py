@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from faultbridge.serve.api.routes import ROUTES
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from infra.docs.openapi import openapi_document
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
@@ -25,7 +26,7 @@ CHECKS = [not_a_server_error, content_type_conformance, response_schema_conforma
 
 def _gateway() -> Gateway:
     gateway = Gateway()
-    gateway.world.app.ingestion.ingest([gateway.world.message(node="n-1")])
+    wire_ingest(gateway.world.app).ingest([gateway.world.message(node="n-1")])
     return gateway
 
 

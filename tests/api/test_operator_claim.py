@@ -14,6 +14,7 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.requests import OPERATOR_CLAIM
 from faultbridge.serve.api.routes import ROUTES, Route
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import ANSWER, N2, RACK, START, case_of, finding, incident_of, lose_links, waiting
 from tests.api.gateway import Gateway
 from tests.world import World
@@ -44,7 +45,7 @@ def cluster_with_something_to_change() -> Gateway:
     """Return a cluster with a case that waits for approval, an open incident and a finding."""
     made = Gateway(World(nodes=("n-1", "n-2", *RACK, *(f"other-{number}" for number in range(24)))))
     world = made.world
-    world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(world.app).add_cluster(ClusterConfig("secret-b"))
     waiting(made)
     lose_links(made)
     world.ports.table.write(Put(stored.finding_item(finding(world), world.now)))

@@ -12,8 +12,9 @@ LOADED = """
 import gc, json, sys
 sys.path[:0] = sys.argv[1:]
 from handler import handler
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.wiring.function import from_environment
-from_environment().ingestion.ingest
+wire_ingest(from_environment())
 json.dump([gc.get_threshold()[0], sorted(sys.modules)], sys.stdout)
 """
 NOT_LOADED = (

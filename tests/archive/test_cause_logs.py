@@ -110,7 +110,7 @@ def test_a_cluster_without_a_registration_is_skipped_with_a_cause(
     world: ArchiveWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.table.write(Delete(keys.cluster_config("train-a")))
-    assert world.archive_schedule().roots == {}
+    assert world.archive_schedule.run().roots == {}
     (skipped,) = logged(caplog, "cluster_not_archived")
     assert skipped["cluster"] == "train-a"
 
@@ -123,6 +123,6 @@ def test_a_run_that_lost_every_conflict_is_postponed_with_a_cause(
             raise Transient("throttled")
 
     world.vault.seam.before = throttle
-    assert world.archive_schedule().late == ["train-a: throttled"]
+    assert world.archive_schedule.run().late == ["train-a: throttled"]
     (postponed,) = logged(caplog, "archive_run_postponed")
     assert (postponed["cluster"], postponed["reason"]) == ("train-a", "throttled")

@@ -343,16 +343,16 @@ def _remove_hooks(world: ArchiveWorld) -> None:
 def test_the_schedule_anchors_each_hour_and_seals_each_day_once_two_hours_after_its_end() -> None:
     world = kept()
     world.clock.advance_to(world.clock.now().replace(hour=23, minute=30))
-    assert set(world.archive_schedule().roots) == {"train-a"}
-    assert world.archive_schedule().roots == {}
+    assert set(world.archive_schedule.run().roots) == {"train-a"}
+    assert world.archive_schedule.run().roots == {}
     world.pass_time(hours=2)
-    assert world.archive_schedule().sealed == 0
+    assert world.archive_schedule.run().sealed == 0
     world.pass_time(hours=1)
-    first = world.archive_schedule()
+    first = world.archive_schedule.run()
     assert (set(first.roots), first.sealed, first.failures) == ({"train-a"}, 11, [])
     world.archive.seam.calls.clear()
     world.pass_time(hours=1)
-    assert world.archive_schedule().sealed == 0
+    assert world.archive_schedule.run().sealed == 0
     assert world.archive.seam.calls == []
 
 
@@ -364,9 +364,9 @@ def anchors_on_chain(world: ArchiveWorld) -> list[dict]:
 def test_each_anchor_is_recorded_once_on_the_clusters_own_stream() -> None:
     world = kept()
     for _ in range(3):
-        world.archive_schedule()
+        world.archive_schedule.run()
     world.pass_time(hours=1)
-    world.archive_schedule()
+    world.archive_schedule.run()
     stored = [read_anchor(key, world.vault.get(key) or b"") for key in world.vault.list(layout.ANCHORS)]
     seen = {one.key: one.root for one in stored}
     assert {facts["anchor"]: facts["root"] for facts in anchors_on_chain(world)} == seen
@@ -378,14 +378,14 @@ def test_an_anchor_stored_before_a_crash_is_recorded_by_the_next_run() -> None:
     world = kept()
     world.anchor(world.config)
     assert anchors_on_chain(world) == []
-    world.archive_schedule()
+    world.archive_schedule.run()
     assert len(anchors_on_chain(world)) == 1
 
 
 def test_a_failing_cluster_is_reported_and_logged_and_does_not_raise(caplog: pytest.LogCaptureFixture) -> None:
     world = kept()
     world.vault.seam.before = _breaking_put
-    assert len(world.archive_schedule().failures) == 1
+    assert len(world.archive_schedule.run().failures) == 1
     (logged,) = [vars(record) for record in caplog.records if record.message == "archive_run_failed"]
     assert (logged["cluster"], logged["reason"]) == ("train-a", "access denied")
 

@@ -50,10 +50,10 @@ class ArchiveWorld(LedgerFixture):
             if record.event == "INSERT" and record.new and str(record.new["sk"]).startswith("ENTRY#")
         ]
         self._published = len(self.table.stream)
-        Publish(self.table, FakeBus(), self.stack.id)(new)
+        Publish(self.table, FakeBus(), self.stack.id).publish(new)
         write = WriteArchive(self.sink)
         for batch in (new[: len(new) // 2], new[len(new) // 2 :]):
-            write(batch)
+            write.write(batch)
 
     def record_history(self, nodes: int = 2, notes: int = 4) -> None:
         """Register nodes, record a note on each every minute, and publish everything."""

@@ -22,6 +22,9 @@ from typing import Any
 import yaml
 
 from faultbridge.adapters.aws.receipts import receipt_line
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.publish import wire_archive_writer, wire_publish
+from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.ingest.outcomes import outcome_line
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ops.react import status_causes
@@ -119,7 +122,7 @@ class Run:
         """Ingest a batch and return its CPU seconds, measured without garbage collection."""
         gc.disable()
         start = time.process_time()
-        result = self.world.app.ingestion.ingest(batch)
+        result = wire_ingest(self.world.app).ingest(batch)
         took = time.process_time() - start
         gc.enable()
         self.receipt_bytes += len(receipt_line(outcome_line(result.outcomes)))
@@ -137,11 +140,11 @@ class Run:
         while entries := self._new_entries():
             for batch in _stream_batches("PublishFunction", entries):
                 self.meter.invocations["publish"] += 1
-                app.ledger.publish(batch)
-                app.archive.write(batch)
+                wire_publish(app).publish(batch)
+                wire_archive_writer(app).write(batch)
             for batch in _stream_batches("ReactFunction", [one for one in entries if one["type"] in REACT_ENTRY_TYPES]):
                 self.meter.invocations["react"] += 1
-                app.ops.react({(str(one["cluster"]), one["node"]) for one in batch}, status_causes(batch))
+                wire_react(app).run({(str(one["cluster"]), one["node"]) for one in batch}, status_causes(batch))
 
     def _new_entries(self) -> list[dict[str, Any]]:
         stream = self.world.ports.table.stream

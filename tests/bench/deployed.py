@@ -26,6 +26,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.settings import Settings
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.installation import Installation, on_aws
+from faultbridge.serve.wiring.services import wire_registration
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table
 from tests.packaging.runtime import link_runtime
 
@@ -57,7 +58,7 @@ class Deployed:
     def add_node(self, node: str, number: int) -> None:
         """Register a node."""
         instance = f"i-{number:017x}"
-        self.installation.registry.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
+        wire_registration(self.installation).add_node(CLUSTER, NewNode(node, instance_id=instance))
 
     def run(self, program: str, path: list[Path], *arguments: str) -> ProcessRun:
         """Run a program in a new process until it ends."""
@@ -103,7 +104,7 @@ def _deploy(endpoint: str, folder: Path) -> Deployed:
     clients = Clients(region=REGION, endpoint_url=endpoint)
     named = _resources(clients, endpoint)
     installation = on_aws(Settings({**named, "FAULTBRIDGE_STACK_ID": "bench", "FAULTBRIDGE_STACK": "bench"}), clients)
-    installation.registry.registration.add_cluster(ClusterConfig(CLUSTER))
+    wire_registration(installation).add_cluster(ClusterConfig(CLUSTER))
     variables = {**CREDENTIALS, **named, "AWS_ENDPOINT_URL": endpoint, "PATH": os.environ["PATH"]}
     return Deployed(clients, variables, installation, folder, link_runtime(folder))
 

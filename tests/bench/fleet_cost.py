@@ -28,6 +28,7 @@ from faultbridge.model.storage.wire.message import encode_message, join_records
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.record.rulebook import rules_of
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_heartbeat_log
 from tests.bench import node_minutes
 from tests.bench.calls import MIX, TEMPLATE, TEXTS, BatchingMapping, Run, configured
 from tests.bench.case import month_of_sweeps
@@ -153,8 +154,8 @@ def measure(agents: Sequence[Sequence[node_minutes.Call]], nodes: int, mapping: 
 def heartbeat_sweeps(nodes: int, mapping: BatchingMapping) -> dict[str, float]:
     """Return the units of a month in which the sweep reads and stores the last heartbeats of a fleet once a minute."""
     world = World(nodes=("n0",), mode="observe", repair_owner="observe")
-    log, table, clock = world.app.ingestion.heartbeat_log, world.ports.table, world.ports.clock
-    config = rules_of(world.app.rules.rulebook, KEY.cluster).config
+    log, table, clock = wire_heartbeat_log(world.app), world.ports.table, world.ports.clock
+    config = rules_of(world.app.rulebook, KEY.cluster).config
     config = replace(config, shards=-(-nodes // NODES_PER_SHARD))
     size = mapping.batch(nodes / HEARTBEAT_SECONDS)
     billed = {"read_request_unit": 0.0, "write_request_unit": 0.0}

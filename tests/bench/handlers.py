@@ -22,6 +22,7 @@ from faultbridge.model.events.wire import detail_of
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Item
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.api.gateway import event as request
 from tests.bench.cold_start import batch
@@ -65,7 +66,7 @@ def _report_faults(on: Deployed) -> list[Item]:
     for number in range(NODES // 2):
         node = f"node-{number}"
         (record,) = batch(node)["Records"]
-        on.installation.ingestion.ingest([Delivery(node, record["body"], datetime.now(UTC))])
+        wire_ingest(on.installation).ingest([Delivery(node, record["body"], datetime.now(UTC))])
         partition = keys.node_partition(NodeKey(CLUSTER, node))
         entries += on.installation.ports.table.query(partition, prefix="ENTRY#").items
     return [entry for entry in entries if entry["type"] == "Node Status Change"]

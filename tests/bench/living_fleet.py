@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 from faultbridge.record.rulebook import rules_of
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.bench import node_minutes
 from tests.bench.calls import THOUSAND, BatchingMapping, Run, configured
 from tests.bench.dynamodb_meter import Meter
@@ -67,7 +68,7 @@ class CalmFleet(FleetRun):
         if self.world.now - self.swept_at >= timedelta(minutes=1):
             self.swept_at = self.world.now
             self.meter.invocations["sweep"] += 1
-            self.world.app.ops.sweep()
+            wire_sweep(self.world.app).run()
 
 
 def calm(nodes: int, mapping: BatchingMapping) -> Row:
@@ -112,7 +113,7 @@ def burst(nodes: int, mapping: BatchingMapping, *, mode: str = "act", nodes_per_
     """Measure one Xid 79 of every node."""
     run = Burst(nodes, mapping, mode, nodes_per_shard)
     bill, seconds = run.measure([("fatal", f"n{number}") for number in range(nodes)])
-    shards = rules_of(run.world.app.rules.rulebook, run.world.config.cluster).config.shards
+    shards = rules_of(run.world.app.rulebook, run.world.config.cluster).config.shards
     hottest, units = max(run.meter.reads_by_partition().items(), key=lambda one: one[1])
     return {
         "burst": f"{nodes:,} nodes, {mode}, {shards} shards",
@@ -131,10 +132,10 @@ def burst(nodes: int, mapping: BatchingMapping, *, mode: str = "act", nodes_per_
 def idle_sweep(nodes: int, mapping: BatchingMapping) -> Row:
     """Measure one sweep of a cluster of healthy nodes; the first sweep of a process warms its caches."""
     run = Run(nodes, 1.0, mapping)
-    run.world.app.ops.sweep()
+    wire_sweep(run.world.app).run()
     run.world.ports.clock.advance(60)
     meter = Meter(run.world.ports.seam.calls, run.world.ports.table)
-    run.world.app.ops.sweep()
+    wire_sweep(run.world.app).run()
     bill = meter.bill()
     return {
         "idle sweep": f"{nodes:,} nodes",

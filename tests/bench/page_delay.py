@@ -10,6 +10,9 @@ import statistics
 import time
 
 from faultbridge.model.storage import keys
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.pager import wire_pages
+from faultbridge.serve.entrypoints.publish import wire_publish
 from tests.world import World
 
 PAGES = 200
@@ -25,15 +28,15 @@ def measure() -> list[dict[str, float]]:
     for number in range(PAGES):
         record, before = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)
         start = time.process_time()
-        world.app.ingestion.ingest([record])
+        wire_ingest(world.app).ingest([record])
         ingested = time.process_time()
         entries = [one.new for one in stream[before:] if one.new and one.key.sk.startswith(keys.ENTRY)]
         put = len(world.ports.bus.accepted)
-        world.app.ledger.publish(entries)
+        wire_publish(world.app).publish(entries)
         published = time.process_time()
         for event in world.ports.bus.accepted[put:]:
             if event.detail_type == "Case Status Change":
-                world.app.pager.page(json.loads(event.detail))
+                wire_pages(world.app).deliver(json.loads(event.detail))
         paged = time.process_time()
         figures.append({"ingest": ingested - start, "publish": published - ingested, "pager": paged - published})
     assert len({page.key for page in world.ports.pager.sent}) == PAGES

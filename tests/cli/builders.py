@@ -16,6 +16,8 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.records import Outcome
 from faultbridge.record.verify import Verified
 from faultbridge.repair.registry.views import CaseView
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.ingest.send import DeliveryAudit
 from tests.builders import KEY, NOON, node
 from tests.cli.desk import Desk
@@ -97,8 +99,8 @@ def rack_incident(desk: Desk) -> str:
         desk.world.register_node(name)
     desk.json("cluster", "set", KEY.cluster, "--domain", "rack/r-7=gpu-[01-08]")
     deliveries = [desk.world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK]
-    desk.world.app.ingestion.ingest(deliveries)
-    desk.world.app.ops.react([(KEY.cluster, name) for name in RACK])
+    wire_ingest(desk.world.app).ingest(deliveries)
+    wire_react(desk.world.app).run([(KEY.cluster, name) for name in RACK])
     (incident,) = desk.json("incident", "list")
     return str(incident["incident_id"])
 

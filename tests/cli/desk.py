@@ -13,6 +13,8 @@ import pytest
 from faultbridge.cli.app import run
 from faultbridge.cli.commands.fleet import node
 from faultbridge.cli.stack.session import Session
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.ingest.outcomes import outcome_lines
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
@@ -45,7 +47,7 @@ class Desk:
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(Session, "application", property(lambda _session: self.world.app))
         monkeypatch.setattr(Session, "operator", property(lambda _session: OPERATOR))
-        monkeypatch.setattr(node, "wait", lambda: self.world.app.ops.react([(KEY.cluster, KEY.node)]))
+        monkeypatch.setattr(node, "wait", lambda: wire_react(self.world.app).run([(KEY.cluster, KEY.node)]))
         monkeypatch.setattr(Session, "receipts", property(lambda _session: self.receipts))
 
     def __call__(self, *arguments: str, given: str | bytes = b"") -> Ran:
@@ -67,7 +69,7 @@ class Desk:
         queue = self.world.ports.queue
         while received := queue.receive():
             deliveries = [Delivery(one.handle, one.body, one.sent_at) for one in received]
-            ingested = self.world.app.ingestion.ingest(deliveries)
+            ingested = wire_ingest(self.world.app).ingest(deliveries)
             for line in outcome_lines(ingested.outcomes):
                 self.receipts.write(line)
             for one in received:

@@ -15,6 +15,7 @@ from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome
 from faultbridge.record.verify import Break, BreakKind, Verified
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.send import DeliveryAudit
 from tests.builders import KEY, NOON
 from tests.cli.builders import INFO, successful_result
@@ -31,7 +32,7 @@ def test_each_bundled_record_has_its_intended_outcome() -> None:
         world.message(one.raw_input.body, source=one.raw_input.source, node=one.raw_input.node, record_id=f"r-{number}")
         for number, one in enumerate(records)
     ]
-    ingested = world.app.ingestion.ingest(deliveries)
+    ingested = wire_ingest(world.app).ingest(deliveries)
     assert [ingested.outcomes[f"r-{number}"].value for number in range(len(records))] == [
         "clean", "recorded", "recorded", "recorded", "clean", "recorded", "recorded", "duplicate",
         "rejected", "rejected",

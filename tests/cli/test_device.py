@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from faultbridge.model.instances import Instance
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY
 from tests.cli.builders import CARD, UUID
 from tests.cli.desk import Desk
@@ -16,7 +17,7 @@ def report(desk: Desk, node: str = KEY.node) -> None:
     """Let a node report its card, and a minute later that the card fell off the bus."""
     desk.world.ports.clock.advance(timedelta(minutes=5))
     for text, source in ((CARD, "nvidia-smi-xml"), (XID_79, "kernel-log")):
-        found = desk.world.app.ingestion.ingest([desk.world.message(text, source=source, node=node)])
+        found = wire_ingest(desk.world.app).ingest([desk.world.message(text, source=source, node=node)])
         assert not found.reasons
         desk.world.ports.clock.advance(timedelta(minutes=1))
 
@@ -67,7 +68,7 @@ def test_the_history_of_a_node_names_its_instances_and_devices_with_their_faults
 
 def test_a_card_without_a_serial_number_is_named_by_its_uuid_in_the_history_of_a_node(desk: Desk) -> None:
     without = CARD.replace("<serial>1653</serial>", "")
-    assert not desk.world.app.ingestion.ingest([desk.world.message(without, source="nvidia-smi-xml")]).reasons
+    assert not wire_ingest(desk.world.app).ingest([desk.world.message(without, source="nvidia-smi-xml")]).reasons
     lines = desk.json("node", "history", KEY.node, "--cluster", KEY.cluster)
     assert [one["device"] for one in lines if one["kind"] == "device"] == [UUID]
 
@@ -76,7 +77,7 @@ def test_a_new_instance_of_a_node_is_a_line_of_its_history(desk: Desk) -> None:
     report(desk)
     successor = desk.world.ports.fleet.launch("gpu-workers")
     app, instance = desk.world.app, Instance(successor, launched_at=desk.world.now)
-    detection = ReplacementDetection(desk.world.ports.table, app.ledger.append, app.rules.rulebook)
+    detection = ReplacementDetection(desk.world.ports.table, app.append, app.rulebook)
     assert detection.attach_replacement(desk.world.config, KEY.node, instance)
     lines = desk.json("node", "history", KEY.node, "--cluster", KEY.cluster)
     assert [one["instance_id"] for one in lines if one["kind"] == "instance"][-1] == successor

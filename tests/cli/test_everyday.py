@@ -7,6 +7,8 @@ import json
 import pytest
 
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.entrypoints.sweep import wire_send_canary
+from faultbridge.serve.wiring.services import wire_retirement
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval
@@ -69,7 +71,7 @@ def test_a_case_is_watched_until_it_is_resolved(desk: Desk, monkeypatch: pytest.
     case = case_for_approval(desk)
 
     def clear(_seconds: float) -> None:
-        desk.world.app.registry.retirement.retire(KEY, OperatorOrder(OPERATOR, "removed"))
+        wire_retirement(desk.world.app).retire(KEY, OperatorOrder(OPERATOR, "removed"))
 
     monkeypatch.setattr("faultbridge.cli.commands.fleet.case.time.sleep", clear)
     ran = desk("case", "watch", case)
@@ -83,7 +85,7 @@ def test_an_unknown_case_is_not_watched(desk: Desk) -> None:
 
 def test_the_cluster_of_test_records_is_explained_where_it_is_listed(desk: Desk) -> None:
     assert desk("cluster", "list").err == ""
-    desk.world.app.ingestion.send_canary()
+    wire_send_canary(desk.world.app).send()
     assert "faultbridge-canary" in {one["cluster"] for one in desk.json("cluster", "list")}
     assert "faultbridge-canary has no nodes" in desk("cluster", "list").err
 

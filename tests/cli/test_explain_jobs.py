@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.cli.desk import Desk
 from tests.world import XID_79
@@ -21,7 +23,7 @@ def run(desk: Desk, hours: float) -> None:
     """Let the job run, and its node send a heartbeat."""
     desk.world.ports.clock.advance(timedelta(hours=hours))
     beat = json.dumps({"heartbeat": 1, "at": to_text(desk.world.now)})
-    desk.world.app.ingestion.ingest([desk.world.message(beat, source="heartbeat")])
+    wire_ingest(desk.world.app).ingest([desk.world.message(beat, source="heartbeat")])
 
 
 def end(desk: Desk, outcome: str = "failed", reason: str = "") -> None:
@@ -33,8 +35,8 @@ def hang(desk: Desk, hours: float, *, before_start: bool = False) -> None:
     if not before_start:
         start(desk)
         run(desk, 46)
-    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
-    desk.world.app.ops.sweep()
+    wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
+    wire_sweep(desk.world.app).run()
     if before_start:
         run(desk, 1)
         start(desk)
@@ -112,7 +114,7 @@ def _is_of_job(point: dict[str, Any]) -> bool:
 def test_a_recorded_reason_never_outweighs_a_fault_of_the_node(desk: Desk) -> None:
     start(desk)
     run(desk, 46)
-    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
     end(desk, "cancelled", "scancel by alice")
     assert explain(desk)["nodes"] == [NODE]
 
@@ -150,8 +152,8 @@ def test_a_job_that_succeeded_is_not_explained(desk: Desk) -> None:
 def test_the_case_of_a_job_that_succeeded_is_explained_without_it(desk: Desk) -> None:
     start(desk)
     run(desk, 46)
-    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
-    desk.world.app.ops.sweep()
+    wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
+    wire_sweep(desk.world.app).run()
     end(desk, "succeeded")
     case = desk.world.node().case
     assert case is not None

@@ -9,6 +9,8 @@ from faultbridge.cli.commands.embedded.fleet import NO_PROVIDER, add_fleet
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.instances import Instance
 from faultbridge.repair.registry.views import Views
+from faultbridge.serve.entrypoints.inventory import wire_inventory
+from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.fakes.inventory import FakeInventory
 from tests.world import World
 
@@ -16,7 +18,7 @@ from tests.world import World
 def test_an_inventory_sync_during_the_creation_of_a_fleet_adds_no_node_under_another_name() -> None:
     world, config = World(), ClusterConfig("lab", mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
     world.ports.inventories[config.provider] = inventory = FakeInventory(world.ports.fleet)
-    registration, sync = world.app.registry.registration, world.app.registry.inventory
+    registration, sync = wire_registration(world.app), wire_inventory(world.app).sync_all
     registration.add_cluster(replace(config, provider=NO_PROVIDER))
     for _ in range(3):
         world.ports.fleet.launch("lab")

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.nodes import NodeKey
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.cli.builders import RACK, rack_incident
 from tests.cli.desk import OPERATOR, Desk
@@ -22,7 +23,7 @@ def test_an_incident_is_listed_shown_and_closed_with_the_operator_and_its_cases_
     closed = desk.json("incident", "close", incident, "--reason", "not the switch")
     assert (closed["status"], closed["operator"], closed["held_cases"]) == ("closed", OPERATOR, {})
     desk.world.ports.clock.advance(timedelta(minutes=1))
-    assert desk.world.app.ops.sweep().failures == []
+    assert wire_sweep(desk.world.app).run().failures == []
     assert desk.json("incident", "list") == []
     assert len(desk.json("incident", "list", "--all")) == 1
     assert {desk.world.node(NodeKey(KEY.cluster, name)).live_case.status for name in RACK} <= {"queued", "in_progress"}

@@ -12,6 +12,8 @@ import pytest
 from faultbridge.model.instances import Instance
 from faultbridge.model.times import to_text
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
 from tests.cli.desk import Desk
 from tests.e2e.harness.records import healthy_smi
@@ -30,8 +32,8 @@ def test_a_running_job_is_listed_and_one_that_succeeded_is_not(desk: Desk) -> No
 
 def test_a_job_that_failed_by_a_fault_waits_for_its_node(desk: Desk) -> None:
     start(desk)
-    desk.world.app.ingestion.ingest([desk.world.message()])
-    desk.world.app.ops.sweep()
+    wire_ingest(desk.world.app).ingest([desk.world.message()])
+    wire_sweep(desk.world.app).run()
     desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
     shown = desk.json("job", "show", "88213", "--cluster", CLUSTER)
     assert (shown["state"], shown["affected_nodes"], shown["resumable_at"]) == ("waiting", [NODE], None)
@@ -56,8 +58,8 @@ def fail(desk: Desk, *texts: str) -> None:
     start(desk)
     desk.world.ports.clock.advance(timedelta(hours=47))
     beat = json.dumps({"heartbeat": 1, "at": to_text(desk.world.now)})
-    desk.world.app.ingestion.ingest([desk.world.message(beat, source="heartbeat"), *map(desk.world.message, texts)])
-    desk.world.app.ops.sweep()
+    wire_ingest(desk.world.app).ingest([desk.world.message(beat, source="heartbeat"), *map(desk.world.message, texts)])
+    wire_sweep(desk.world.app).run()
     desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
 
 
@@ -129,7 +131,7 @@ def test_explain_takes_a_case_and_explains_the_job_that_it_affected(desk: Desk) 
 
 
 def test_explain_takes_a_case_of_a_node_without_a_job(desk: Desk) -> None:
-    desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+    wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
     case = desk.world.node().case
     assert case is not None
     document = desk.json("explain", "--case", case.id)
@@ -171,7 +173,7 @@ def start_ranks(desk: Desk, *options: str) -> Any:
 
 def test_the_ranks_of_a_job_are_listed_with_the_gpus_of_its_nodes(desk: Desk) -> None:
     start_ranks(desk, "--ranks-per-node", "8")
-    desk.world.app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    wire_ingest(desk.world.app).ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
     assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["ranks"] == {NODE: "0-7"}
     rows = desk.json("job", "ranks", "88213", "--cluster", CLUSTER)
     assert [(one["rank"], one["node"], one["local_rank"]) for one in rows] == [(n, NODE, n) for n in range(8)]
@@ -185,21 +187,21 @@ def test_a_rank_of_an_ended_job_is_not_shown_on_the_gpu_of_a_later_instance(desk
     desk("job", "end", "88213", "--cluster", CLUSTER)
     desk.world.ports.clock.advance(timedelta(minutes=5))
     app, instance = desk.world.app, Instance(desk.world.ports.fleet.launch("gpu-workers"), launched_at=desk.world.now)
-    detection = ReplacementDetection(desk.world.ports.table, app.ledger.append, app.rules.rulebook)
+    detection = ReplacementDetection(desk.world.ports.table, app.append, app.rulebook)
     assert detection.attach_replacement(desk.world.config, NODE, instance)
     desk.world.ports.clock.advance(timedelta(minutes=5))
-    app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    wire_ingest(app).ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
     rows = desk.json("job", "ranks", "88213", "--cluster", CLUSTER)
     assert [(one["rank"], one["serial"]) for one in rows] == [(rank, None) for rank in range(8)]
 
 
 def test_explain_names_the_rank_of_a_faulty_gpu(desk: Desk) -> None:
     start_ranks(desk, "--ranks-per-node", "8")
-    ingest = desk.world.app.ingestion.ingest
-    ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    ingest = wire_ingest(desk.world.app)
+    ingest.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
     desk.world.ports.clock.advance(timedelta(minutes=5))
-    ingest([desk.world.message(XID_79.replace("c1", "51"))])
-    desk.world.app.ops.sweep()
+    ingest.ingest([desk.world.message(XID_79.replace("c1", "51"))])
+    wire_sweep(desk.world.app).run()
     desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
     (device,) = explain(desk)["devices"]
     assert (device["node"], device["index"], device["rank"], device["signal"]) == (NODE, 5, 5, "xid.79")
@@ -213,7 +215,7 @@ def test_explain_names_the_gpu_of_a_rank_that_the_others_wait_for(desk: Desk, tm
     ranks = tmp_path / "ranks.json"
     ranks.write_text(json.dumps({NODE: list(range(8))}))
     start_ranks(desk, "--ranks", str(ranks))
-    desk.world.app.ingestion.ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
+    wire_ingest(desk.world.app).ingest([desk.world.message(healthy_smi(), source="nvidia-smi-xml")])
     desk("job", "end", "88213", "--cluster", CLUSTER, "--outcome", "failed")
     for name, body in trace.files.items():
         (tmp_path / name).write_bytes(body)

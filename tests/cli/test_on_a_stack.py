@@ -17,7 +17,10 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.ingest.rejects import Rejects
+from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.hyperpod import GROUP as HYPERPOD_GROUP
@@ -123,13 +126,13 @@ def test_an_import_says_how_many_instances_of_a_large_hyperpod_group_it_left_out
             "restarter": "hyperpod",
             "hyperpod_cluster": "hp-train",
         }
-        desk.world.app.registry.registration.add_cluster(ClusterConfig("train-b", **parts))
+        wire_registration(desk.world.app).add_cluster(ClusterConfig("train-b", **parts))
         ran = desk("node", "import", "--cluster", "train-b", "--group", HYPERPOD_GROUP)
         notices = " ".join(ran.err.split())
         assert (ran.code, "registered 100 of 100 nodes" in notices) == (0, True)
         assert (f"{left_out} of {size} instances of {HYPERPOD_GROUP} were left out" in notices) is bool(left_out)
-        registry = desk.world.app.registry
-        registry.inventory.sync(registry.registration.cluster("train-b"))
+        app = desk.world.app
+        wire_inventory(app).sync(wire_registration(app).cluster("train-b"))
         assert len(desk.json("node", "list", "--cluster", "train-b")) == size
 
 
@@ -169,7 +172,7 @@ def test_a_node_whose_role_cannot_be_read_is_refused_until_the_cluster_states_it
     assert "the roles of the instances are unknown" in ran.err
     assert "cluster set --node-role" in ran.err
     assert [one["node"] for one in desk.json("node", "list", "--cluster", CLUSTER)] == [NODE]
-    desk.world.app.registry.registration.set_cluster(CLUSTER, {"node_roles": ("AROABYHAND000000",)})
+    wire_registration(desk.world.app).set_cluster(CLUSTER, {"node_roles": ("AROABYHAND000000",)})
     assert desk(*add).code == 0
 
 
@@ -311,7 +314,7 @@ def test_following_prints_each_entry_when_it_arrives(desk: Desk, monkeypatch: py
 
     def send_in_between() -> None:
         desk.world.ports.clock.advance(1)
-        desk.world.app.ingestion.ingest([desk.world.message(XID_79)])
+        wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
 
     monkeypatch.setattr("faultbridge.cli.commands.records.timeline._wait", wait)
     ran = desk("timeline", "--cluster", CLUSTER, "--follow", "--jsonl")

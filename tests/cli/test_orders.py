@@ -15,6 +15,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval
@@ -53,7 +54,7 @@ def record_capacity(desk: Desk, outcome: str, *answers: dict[str, Any]) -> None:
         facts = {"capacity_sources": list(answers)}
         return Transition(state, (entry_builder.step(state.case, "capacity", outcome, now, facts=facts),))
 
-    desk.world.app.ledger.append(KEY, revise, actor=Actor.STEP)
+    desk.world.app.append(KEY, revise, actor=Actor.STEP)
 
 
 def test_a_shown_case_has_the_latest_answers_of_the_sources_of_capacity(desk: Desk) -> None:
@@ -246,7 +247,7 @@ def test_stuck_names_the_operators_own_quarantine(desk: Desk) -> None:
 
 def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
-    desk.world.app.ingestion.ingest([desk.world.message()])
+    wire_ingest(desk.world.app).ingest([desk.world.message()])
     retired = desk.json("node", "retire", *node, "--reason", "rack given up", "--yes")
     assert (retired["status"], retired["conditions"]) == ("retired", [])
     desk.world.app.repair.cluster_status.update(KEY.cluster)
@@ -294,7 +295,7 @@ def test_a_degraded_node_without_a_repair_says_why_and_what_would_change_it(desk
     node = (KEY.node, "--cluster", KEY.cluster)
     assert "no_repair" in desk.json("node", "show", *node)
     assert "No repair" not in desk("node", "show", *node).out
-    desk.world.app.ingestion.ingest([desk.world.message(NO_REPAIR)])
+    wire_ingest(desk.world.app).ingest([desk.world.message(NO_REPAIR)])
     shown = desk("node", "show", *node).out
     assert "No repair        no fault of the node needs a repair: xid.92 (action none)" in shown
     assert f"`faultbridge node replace {' '.join(node)} --instance " in shown
@@ -309,7 +310,7 @@ def test_a_degraded_node_without_a_repair_says_why_and_what_would_change_it(desk
 def test_stuck_names_at_most_ten_nodes_without_a_repair(desk: Desk) -> None:
     for number in range(12):
         desk.world.register_node(f"n-{number}")
-        desk.world.app.ingestion.ingest([desk.world.message(NO_REPAIR, node=f"n-{number}")])
+        wire_ingest(desk.world.app).ingest([desk.world.message(NO_REPAIR, node=f"n-{number}")])
     ran = desk("stuck")
     assert ran.err.count("without a repair: no fault") == 10
     assert "more nodes without a repair: 2" in ran.err

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.commands.records.timeline import compact
+from faultbridge.serve.entrypoints.react import wire_react
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.orders import case_for_approval
@@ -134,7 +135,7 @@ def test_a_timeline_shows_many_registrations_in_one_row_and_loses_none(desk: Des
     for number in range(1, 5):
         node = f"gpu-{number}"
         desk.json("node", "add", "--cluster", "lab", "--node", node, "--instance-id", f"i-0123456789abcde0{number}")
-        desk.world.app.ops.react([("lab", node)])
+        wire_react(desk.world.app).run([("lab", node)])
     ran = desk("timeline", "--cluster", "lab")
     rows = [line for line in ran.out.splitlines() if "never verified" in line]
     assert len(rows) == 1

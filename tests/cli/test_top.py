@@ -15,6 +15,8 @@ from faultbridge.cli.render.output import OutputFormat
 from faultbridge.cli.render.tables import draw, quit_key, run_screen
 from faultbridge.cli.stack.locate import Target
 from faultbridge.cli.stack.session import Session
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
 from tests.builders import KEY
 from tests.cli.desk import Desk
 
@@ -23,8 +25,8 @@ CLUSTER = ("--cluster", KEY.cluster)
 
 def broken(desk: Desk) -> Desk:
     """Break a node and open its case."""
-    desk.world.app.ingestion.ingest([desk.world.message()])
-    desk.world.app.ops.react([(KEY.cluster, KEY.node)])
+    wire_ingest(desk.world.app).ingest([desk.world.message()])
+    wire_react(desk.world.app).run([(KEY.cluster, KEY.node)])
     return desk
 
 

@@ -11,6 +11,7 @@ import pytest
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.edges import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft
+from faultbridge.serve.entrypoints.react import wire_react
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.orders import APPROVAL_POLICY, case_for_approval
@@ -91,13 +92,13 @@ def test_a_timeline_waits_for_the_entry_of_a_code(desk: Desk, at_poll: AtPoll) -
 def test_a_cluster_is_shown_when_it_is_healthy(desk: Desk, at_poll: AtPoll) -> None:
     pauses = at_poll(lambda: None)
     case_for_approval(desk)
-    desk.world.app.ops.react([KEY])
+    wire_react(desk.world.app).run([KEY])
     ran = desk("cluster", "show", CLUSTER, "--wait", "2")
     assert (ran.code, sum(pauses)) == (75, 2)
     assert "healthy" not in ran.out.splitlines()[1]
     desk.json("cluster", "add", "lab")
     desk.json("node", "add", "--cluster", "lab", "--node", "n-1", "--instance-id", "i-0123456789abcde77")
-    at_poll(lambda: desk.world.app.ops.react([("lab", "n-1")]))
+    at_poll(lambda: wire_react(desk.world.app).run([("lab", "n-1")]))
     ran = desk("cluster", "show", "lab", "--wait", "9")
     assert ran.code == 0
     assert [line.split(maxsplit=1)[-1] for line in ran.out.splitlines()] == ["lab", "healthy", "status  1 healthy"]

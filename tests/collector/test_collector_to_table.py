@@ -13,6 +13,7 @@ from faultbridge.model.cluster.config import Mode
 from faultbridge.model.nodes import Incarnation
 from faultbridge.model.storage import keys
 from faultbridge.node.agent.delivery.records import OutgoingRecord
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
@@ -32,7 +33,9 @@ class ToTable(FakeTransport):
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         for record in records:
-            ingested = self.world.app.ingestion.ingest([Delivery(f"m-{record.record_id}", record.text, self.world.now)])
+            ingested = wire_ingest(self.world.app).ingest(
+                [Delivery(f"m-{record.record_id}", record.text, self.world.now)]
+            )
             assert not ingested.reasons, ingested.reasons
         return super().send_batch(records)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from faultbridge.model.edges import CaseStatus
 from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.entrypoints.console import wire_console
 from tests.console.sites import Site
 from tests.presentation.builders import JOB, explain, ran
 from tests.presentation.histories import facts_of
@@ -22,7 +23,7 @@ class EveryView(Site):
     def __init__(self, scenario: World | None = None) -> None:
         self.scenario = scenario or history()
         self.pages = Pages(facts_of(self.scenario))
-        console: Any = SimpleNamespace(app=SimpleNamespace(console=SimpleNamespace(pages=self.pages)))
+        console: Any = SimpleNamespace(app=SimpleNamespace(services={wire_console: self.pages}))
         super().__init__(console)
         (incident,) = self.pages.facts.views.incidents(CLUSTER)
         cluster = f"/clusters/{CLUSTER}"

@@ -16,6 +16,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.entrypoints.console import wire_console
 from tests.console.browser import CHROMIUM, DRIVER, chromium, served, show
 from tests.presentation.histories import facts_of
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, world_of
@@ -50,7 +51,7 @@ def take(folder: Path) -> list[Path]:
         "console-case": (f"/clusters/{CLUSTER}/cases/{world.case(9).id}", 1290),
         "console-cluster": (f"/clusters/{CLUSTER}", 1120),
     }
-    installation = SimpleNamespace(console=SimpleNamespace(pages=Pages(facts_of(world))))
+    installation = SimpleNamespace(services={wire_console: Pages(facts_of(world))})
     written = []
     with served(SimpleNamespace(app=installation)) as address, chromium() as driver:  # type: ignore[arg-type]
         show(driver, WIDTH, "light")

@@ -27,6 +27,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.console.facts import Facts
 from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.entrypoints.console import wire_console
 from faultbridge.serve.pager.deliver import Paging
 from tests.builders import NOON
 from tests.ledger.bulk import BulkTable
@@ -56,7 +57,7 @@ class PagedWorld(scenario.World):
         self._paged = len(self.table.stream)
         for record in new:
             if record.new and record.event == "INSERT" and "body" in record.new:
-                paging(scenario.json.loads(str(record.new["body"])))
+                paging.deliver(scenario.json.loads(str(record.new["body"])))
 
 
 def world_of(*rules: Rule, **others: Any) -> PagedWorld:
@@ -200,7 +201,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     made = ten_cases()
-    installation: Any = SimpleNamespace(console=SimpleNamespace(pages=made.pages))
+    installation: Any = SimpleNamespace(services={wire_console: made.pages})
     server = LoopbackServer(parser.parse_args(arguments).port, installation)
     for number, path in enumerate(made.paths.values(), 1):
         sys.stdout.write(f"{number:2} {server.address}{path}\n")

@@ -13,6 +13,8 @@ import pytest
 from faultbridge.serve.console import pages
 from faultbridge.serve.console.pages import Pages
 from faultbridge.serve.console.report import Reports
+from faultbridge.serve.entrypoints.console import wire_console
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 from tests.presentation.builders import behind_a_breaker
@@ -85,7 +87,7 @@ def opened() -> Iterator[Opened]:
     """A console with a case that waits and a fault with a hostile text; open pages ask for changes every second."""
     site = Site()
     case = site.fault()
-    site.world.app.ingestion.ingest(
+    wire_ingest(site.world.app).ingest(
         [site.world.message(f"NVRM: Xid (PCI:0000:53:00): 48, {HOSTILE['script']}", node="n-1")]
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -149,7 +151,7 @@ def test_every_control_of_every_view_is_reached_by_the_tab_key_and_shows_that_it
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_what_ends_a_breaker_is_shown_whole(opened: Opened, width: int) -> None:
-    installation = SimpleNamespace(console=SimpleNamespace(pages=Pages(facts_of(behind_a_breaker()))))
+    installation = SimpleNamespace(services={wire_console: Pages(facts_of(behind_a_breaker()))})
     browser.show(opened.driver, width, "light")
     with browser.served(SimpleNamespace(app=installation)) as address:
         opened.driver.get(f"{address}/clusters/train-a")
@@ -209,7 +211,7 @@ def test_a_bar_is_reached_and_opened_by_keyboard(opened: Opened) -> None:
 def test_an_open_page_shows_a_change_and_keeps_what_the_reader_opened(opened: Opened) -> None:
     opened.driver.get(opened.paths["node"])
     opened.run("document.querySelector('.entry details').open = true")
-    opened.site.world.app.ingestion.ingest(
+    wire_ingest(opened.site.world.app).ingest(
         [opened.site.world.message("NVRM: Xid (PCI:0000:9a:00): 48, pid=1, name=later", node="n-1")]
     )
     opened.wait_for("return document.body.textContent.includes('0000:9a:00')")

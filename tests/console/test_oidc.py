@@ -14,6 +14,7 @@ import yaml
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.serve.entrypoints.console import answer
 from faultbridge.serve.entrypoints.http_event import caller_of
+from faultbridge.serve.wiring.services import wire_registration
 from tests.api.gateway import event
 from tests.architecture.project import ROOT
 from tests.console.oidc import Issuer, authorize, served
@@ -33,7 +34,7 @@ def issuer() -> Iterator[Issuer]:
 @pytest.fixture(scope="module")
 def site() -> Site:
     made = Site()
-    made.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(made.world.app).add_cluster(ClusterConfig("secret-b"))
     return made
 
 

@@ -19,6 +19,8 @@ from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.console.facts import MAX_JOBS
 from faultbridge.serve.console.html import Links, linked_ids
 from faultbridge.serve.console.pages import POLICY
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.services import wire_facts, wire_registration, wire_retirement
 from tests.console.sites import HOSTILE, Site
 
 C = "/clusters/train-a"
@@ -119,7 +121,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(site: Site) -> None:
 
 def test_a_page_that_changed_is_sent(site: Site) -> None:
     tags = {path: site.get(path).headers["ETag"] for path in paths(site).values()}
-    site.world.app.ingestion.ingest([site.world.message("NVRM: Xid (PCI:0000:53:00): 48, pid=1", node="n-1")])
+    wire_ingest(site.world.app).ingest([site.world.message("NVRM: Xid (PCI:0000:53:00): 48, pid=1", node="n-1")])
     site.world.app.repair.cluster_status.update("train-a")
     for name in ("node", "case"):
         assert site.get(paths(site)[name], if_none_match=tags[paths(site)[name]]).status == 200
@@ -146,7 +148,7 @@ def test_style_and_script_are_served_under_names_with_their_hash(site: Site) -> 
 
 
 def test_a_token_for_one_cluster_shows_this_cluster_only(site: Site) -> None:
-    site.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    wire_registration(site.world.app).add_cluster(ClusterConfig("secret-b"))
     assert "secret-b" in site.get().text
     assert "secret-b" not in site.get(clusters=("train-a",)).text
     refused = site.get("/clusters/secret-b", clusters=("train-a",))
@@ -204,10 +206,10 @@ def test_every_link_to_a_job_leads_to_its_page_and_its_downloads(job_id: str) ->
 
 
 def test_every_page_is_shown_beside_a_node_that_is_unhealthy_without_a_case(site: Site) -> None:
-    site.world.app.registry.registration.add_node("train-a", NewNode("n-without-instance"))
+    wire_registration(site.world.app).add_node("train-a", NewNode("n-without-instance"))
     assert site.world.node(NodeKey("train-a", "n-without-instance")).status is NodeStatus.PROVISIONING
     assert {path: site.get(path).status for path in paths(site).values()} == dict.fromkeys(paths(site).values(), 200)
-    facts = site.world.app.console.facts
+    facts = wire_facts(site.world.app)
     assert facts._failing(facts.views.cluster("train-a"), "n-2") == ("n-1",)
 
 
@@ -230,7 +232,7 @@ def test_a_time_range_limits_the_entries_of_a_node(site: Site) -> None:
 
 
 def test_an_unexpected_error_is_a_page_without_details(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(site.world.app.console.facts), "fleet", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(wire_facts(site.world.app)), "fleet", lambda *_: 1 / 0)
     answer = site.get()
     assert (answer.status, "division" in answer.text) == (500, False)
 
@@ -246,7 +248,7 @@ def test_an_id_in_a_sentence_is_not_broken_and_the_id_of_a_case_is_a_link() -> N
 
 
 def test_a_retired_node_is_not_shown_as_a_node_of_its_cluster(site: Site) -> None:
-    site.world.app.registry.retirement.retire(NodeKey("train-a", "n-2"), OperatorOrder(None, "rack given up"))
+    wire_retirement(site.world.app).retire(NodeKey("train-a", "n-2"), OperatorOrder(None, "rack given up"))
     shown = addresses(site.get(C).text)
     assert not [address for address in shown if address.endswith("/nodes/n-2")]
     assert [address for address in shown if address.endswith("/nodes/n-3")]

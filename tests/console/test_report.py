@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.services import wire_reports
 from tests.cli.desk import Desk
 from tests.console.sites import HOSTILE, Site
 
@@ -21,7 +23,7 @@ def site() -> Site:
 def reports(site: Site) -> dict[str, str]:
     """Return the report of a case and that of its cluster."""
     case = site.fault()
-    writer = site.world.app.console.reports
+    writer = wire_reports(site.world.app)
     return {"case": writer.case("train-a", case), "cluster": writer.cluster("train-a", (None, None), 300)}
 
 
@@ -67,14 +69,14 @@ def test_a_report_of_a_long_history_stays_small(site: Site) -> None:
         site.world.ports.clock.advance(1)
         code = 48 if number % 2 else 79
         line = f"NVRM: Xid (PCI:0000:{number:02x}:00): {code}, pid=1"
-        site.world.app.ingestion.ingest([site.world.message(line, node="n-2")])
-    text = site.world.app.console.reports.cluster("train-a", (None, None), 20)
+        wire_ingest(site.world.app).ingest([site.world.message(line, node="n-2")])
+    text = wire_reports(site.world.app).cluster("train-a", (None, None), 20)
     assert "only the newest entries" in text
     assert len(text.encode()) < 500_000
 
 
 def test_a_hostile_name_stays_text_in_a_report(site: Site) -> None:
-    text = site.world.app.console.reports.case(
+    text = wire_reports(site.world.app).case(
         "train-a", site.fault(text=f"NVRM: Xid (PCI:0000:c1:00): 79, {HOSTILE['script']}")
     )
     assert "<script>alert" not in text
@@ -82,7 +84,7 @@ def test_a_hostile_name_stays_text_in_a_report(site: Site) -> None:
 
 
 def test_the_commands_write_a_file_and_print_its_name(desk: Desk, tmp_path: Path) -> None:
-    desk.world.app.ingestion.ingest([desk.world.message()])
+    wire_ingest(desk.world.app).ingest([desk.world.message()])
     (case,) = desk.json("case", "list")
     for arguments in (("report", "--cluster", "train-a"), ("case", "report", case["case_id"])):
         file = tmp_path / f"{arguments[0]}.html"

@@ -32,6 +32,7 @@ from faultbridge.repair.registry.roster import new_row
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.console.facts import Facts
 from faultbridge.serve.console.pages import Pages
+from faultbridge.serve.entrypoints.console import wire_console
 from tests.console.all_views import NODES as KNOWN
 from tests.console.all_views import EveryView
 from tests.console.sites import Site
@@ -61,7 +62,7 @@ class Year(Site):
             return policy
 
         self.pages = Pages(Facts(Views(self.table), Timeline(self.table), clock, current_policy))
-        console: Any = SimpleNamespace(app=SimpleNamespace(console=SimpleNamespace(pages=self.pages)))
+        console: Any = SimpleNamespace(app=SimpleNamespace(services={wire_console: self.pages}))
         super().__init__(console)
         self.paths, self.entries = last_hours.paths, made.written
 

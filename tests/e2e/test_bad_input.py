@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.model.storage import keys
+from faultbridge.serve.wiring.services import wire_rejects
 from tests.e2e.harness.bad_records import BAD_RECORDS, INVALID_MESSAGES, BadRecord
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import run_cli
@@ -24,7 +25,7 @@ UNDECODABLE = [bad for bad in BAD_RECORDS if bad.exit_code]
 def test_an_invalid_record_is_kept_with_its_reason(
     installation: Installation, bad_batch: BadBatch, bad: BadRecord
 ) -> None:
-    rejects = installation.application.ingestion.rejects
+    rejects = wire_rejects(installation.application)
     reject = rejects.find(bad_batch.ids[bad.name], bad_batch.cluster)
     assert reject is not None
     assert reject.reason == bad.reason
@@ -32,14 +33,14 @@ def test_an_invalid_record_is_kept_with_its_reason(
 
 
 def test_a_record_with_a_missing_body_is_kept_with_its_reason(installation: Installation, bad_batch: BadBatch) -> None:
-    reject = installation.application.ingestion.rejects.find(bad_batch.ids[MISSING_BODY], bad_batch.cluster)
+    reject = wire_rejects(installation.application).find(bad_batch.ids[MISSING_BODY], bad_batch.cluster)
     assert reject is not None
     assert reject.reason == "body_missing"
 
 
 def test_an_invalid_message_is_kept_too(installation: Installation, bad_batch: BadBatch) -> None:
     assert bad_batch.cluster
-    rejects = installation.application.ingestion.rejects
+    rejects = wire_rejects(installation.application)
     kept = {rejects.raw(reject): reject.reason for reject in rejects.list(keys.NO_CLUSTER) if reject.unread}
     assert {text.encode() for text in INVALID_MESSAGES} <= set(kept)
     assert {kept[text.encode()] for text in INVALID_MESSAGES} == {"not_a_record", "unsupported_version"}
@@ -76,7 +77,7 @@ def test_a_rejected_record_can_be_retried_after_its_cause_is_fixed(
     eventually(lambda: list(installation.states(bad_batch.cluster)[UNKNOWN_NODE].active()), 60)
     (condition,) = installation.states(bad_batch.cluster)[UNKNOWN_NODE].active()
     assert condition.code == "xid.79"
-    assert installation.application.ingestion.rejects.find(record, bad_batch.cluster) is None
+    assert wire_rejects(installation.application).find(record, bad_batch.cluster) is None
     assert installation.cli_json("account", "--since", bad_batch.since.isoformat())["complete"]
 
 
@@ -87,7 +88,7 @@ def test_a_retried_record_is_rejected_again_if_its_cause_remains(
     previous = len(installation.outcomes(bad_batch.since)[record])
     assert installation.cli_json("reject", "retry", record) == [{"record_id": record, "outcome": "sent"}]
     eventually(lambda: len(installation.outcomes(bad_batch.since)[record]) > previous, 60)
-    reject = installation.application.ingestion.rejects.find(record, bad_batch.cluster)
+    reject = wire_rejects(installation.application).find(record, bad_batch.cluster)
     assert reject is not None
     assert reject.reason == "malformed_xml"
 

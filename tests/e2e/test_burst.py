@@ -113,10 +113,10 @@ def test_every_case_of_a_burst_is_decided_and_the_repair_limit_holds(tmp_path: P
         )
         decided = burst.wait(is_decided, 600)
         print_figures(case="repaired", last_decision=decided, cpu=burst.spent(), load=os.getloadavg())
-        config = installation.application.rules.rulebook.config(burst.cluster)
+        config = installation.application.rulebook.config(burst.cluster)
         assert config is not None
         running = installation.directory.cases(burst.cluster, (CaseStatus.IN_PROGRESS,))
-        assert len(running) <= installation.application.rules.rulebook.policy(config).limits.concurrent
+        assert len(running) <= installation.application.rulebook.policy(config).limits.concurrent
 
 
 def cpu_seconds(installation: Installation) -> dict[str, float]:

@@ -16,6 +16,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
 from tests.e2e.scenarios.repairs import TERMINATE
@@ -72,7 +73,7 @@ def _set_policy(installation: Installation, cluster: str) -> None:
     ports, version = installation.application.ports, version_of(document)
     stored = items.item(keys.policy(version), ports.clock.now(), {"policy": {**document, "version": version}})
     ports.table.write(Put(stored))
-    installation.application.registry.registration.set_cluster(cluster, {"policy": version})
+    wire_registration(installation.application).set_cluster(cluster, {"policy": version})
 
 
 def _instances(installation: Installation, cluster: str) -> list[str]:

@@ -20,6 +20,7 @@ from faultbridge.model.edges import NodeStatus
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
@@ -86,7 +87,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
             MaxCount=2,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )
-        registration = installation.application.registry.registration
+        registration = wire_registration(installation.application)
         config = ClusterConfig(
             CLUSTER,
             provider="ec2-launch-template",
@@ -117,7 +118,7 @@ def test_a_successor_of_the_second_type_serves_and_the_old_instance_is_terminate
 
 def test_a_verified_spare_takes_over_and_another_spare_is_prepared(templates: Templates) -> None:
     application = templates.installation.application
-    application.registry.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
+    wire_registration(application).set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
     pool = SparePool(application.ports.table, application.ports.clock)
 
     def waiting() -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.model.cases import Case, Resolution
 from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.serve.wiring.services import wire_rejects
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.failures import DeferredWork
 from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
@@ -159,7 +160,7 @@ def test_the_sweep_retries_a_record_whose_node_was_registered_later(
     installation: Installation, deferred_work: DeferredWork
 ) -> None:
     assert installation.required_proxy.count("sweep", "sqs:SendMessageBatch")
-    assert list(installation.application.ingestion.rejects.list(deferred_work.cluster)) == []
+    assert list(wire_rejects(installation.application).list(deferred_work.cluster)) == []
     types = [
         event["metadata"]["event_type"]
         for event in installation.entries(deferred_work.cluster).values()

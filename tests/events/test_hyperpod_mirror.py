@@ -233,7 +233,7 @@ def entries(mirrored: frozenset[str]) -> FakeBus:
     world.observe_faults(world.register_node("n-1"))
     bus = FakeBus()
     found = [record.new for record in world.table.stream if record.new and record.key.sk.startswith("ENTRY#")]
-    Publish(world.table, bus, STACK_ID, mirrored)(found)
+    Publish(world.table, bus, STACK_ID, mirrored).publish(found)
     return bus
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from faultbridge.model.findings import Finding
 from faultbridge.model.records import SentValues
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.world import World
 
@@ -42,11 +44,11 @@ class Fleet:
                 text = self.field + SERIES.format(node, self.totals[node])
                 values = SentValues(f"{self.totals[node]:016x}") if self.stated else None
                 record = self.world.message(text, source="dcgm-metrics", node=node, values=values)
-                found = self.world.app.ingestion.ingest([record])
+                found = wire_ingest(self.world.app).ingest([record])
                 assert not found.reasons
-            assert self.world.app.ops.sweep().failures == []
+            assert wire_sweep(self.world.app).run().failures == []
             self.world.ports.clock.advance(timedelta(hours=1))
 
     def findings(self, **others: Any) -> list[Finding]:
         app = self.world.app
-        return list(Judgments(app.ledger.append).list([KEY.cluster], **others))
+        return list(Judgments(app.append).list([KEY.cluster], **others))

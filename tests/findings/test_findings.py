@@ -20,6 +20,8 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.findings.compare_peers import ComparePeers, read_totals
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.mappings import MappingStore
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
@@ -133,7 +135,7 @@ def test_answers_of_operators_are_the_recorded_precision_of_a_detector(fleet: Fl
 
 def test_a_case_soon_after_a_finding_proves_it_right(fleet: Fleet) -> None:
     fleet.pass_hours(5)
-    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    wire_ingest(fleet.world.app).ingest([fleet.world.message(node=BAD)])
     (found,) = fleet.findings()
     assert found.mark is None
     fleet.pass_hours(1)
@@ -146,7 +148,7 @@ def test_a_finding_that_an_operator_marks_at_the_same_time_keeps_this_mark_and_s
     fleet: Fleet,
 ) -> None:
     fleet.pass_hours(5)
-    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    wire_ingest(fleet.world.app).ingest([fleet.world.message(node=BAD)])
     (found,) = fleet.findings()
     seam = fleet.world.ports.seam
 
@@ -154,21 +156,21 @@ def test_a_finding_that_an_operator_marks_at_the_same_time_keeps_this_mark_and_s
         if call.name == "table.write" and "soon after" in str(call.argument):
             seam.before = lambda _: None
             fleet.world.ports.clock.advance(timedelta(milliseconds=1))
-            Judgments(fleet.world.app.ledger.append).mark(found.id, Mark.WRONG, OPERATOR)
+            Judgments(fleet.world.app.append).mark(found.id, Mark.WRONG, OPERATOR)
 
     seam.before = mark_first
     fleet.pass_hours(1)
     assert [(one.mark, one.marked_by) for one in fleet.findings(ended=True)] == [("wrong", OPERATOR)]
-    assert fleet.world.app.ops.sweep().failures == []
+    assert wire_sweep(fleet.world.app).run().failures == []
 
 
 def test_a_second_comparison_within_the_hour_changes_nothing(fleet: Fleet) -> None:
     fleet.pass_hours(5)
     app = fleet.world.app
-    assert app.ops.sweep().failures == []
+    assert wire_sweep(app).run().failures == []
     before = list(fleet.world.ports.table.items())
     fleet.world.ports.clock.advance(timedelta(minutes=59))
-    assert ComparePeers(app.ledger.append, app.rules.rulebook, detectors()).compare(KEY.cluster) == 0
+    assert ComparePeers(app.append, app.rulebook, detectors()).compare(KEY.cluster) == 0
     assert list(fleet.world.ports.table.items()) == before
 
 
@@ -198,7 +200,7 @@ def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:
     app = fleet.world.app
     order = OperatorOrder(OPERATOR, "look at it")
     app.repair.node_orders.quarantine(NodeKey(KEY.cluster, BAD), order)
-    app.ops.sweep()
+    wire_sweep(app).run()
     fleet.pass_hours(1)
     assert [one.ended_at is None for one in fleet.findings(ended=True)] == [False]
 

@@ -15,6 +15,9 @@ from faultbridge.model.findings import Mark
 from faultbridge.model.nodes import Isolation, NodeKey, NodeState
 from faultbridge.repair.findings import compare_peers, judgments
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.findings.builders import GRAY, REPLAYS, USUAL
 from tests.world import World
@@ -65,19 +68,19 @@ class History:
                 self._ingest(self.world.message(text, source="dcgm-metrics", node=node))
             if hour.faulty:
                 self._ingest(self.world.message(node=hour.faulty))
-            self.world.app.ops.react([(KEY.cluster, node) for node in NODES])
-            assert self.world.app.ops.sweep().failures == []
+            wire_react(self.world.app).run([(KEY.cluster, node) for node in NODES])
+            assert wire_sweep(self.world.app).run().failures == []
             self._mark(hour.mark)
             self.outcomes.append(self._outcome())
             self.world.ports.clock.advance(timedelta(hours=1))
         return self
 
     def _ingest(self, message: Any) -> None:
-        assert not self.world.app.ingestion.ingest([message]).reasons
+        assert not wire_ingest(self.world.app).ingest([message]).reasons
 
     def _mark(self, mark: str) -> None:
         app = self.world.app
-        known = Judgments(app.ledger.append)
+        known = Judgments(app.append)
         for finding in known.list([KEY.cluster]):
             self.found.add(finding.id)
             if mark != QUIET:

@@ -20,6 +20,10 @@ from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType
 from faultbridge.model.findings import Baseline, Detector
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.inventory import wire_inventory
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.builders import BAD, NODES, Fleet
@@ -42,7 +46,7 @@ def fleet(desk: Desk) -> Fleet:
 
 def report(fleet: Fleet, *nodes: str) -> None:
     world = fleet.world
-    world.app.ingestion.ingest([world.message(LINK_DOWN, source="faultbridge", node=node) for node in nodes])
+    wire_ingest(world.app).ingest([world.message(LINK_DOWN, source="faultbridge", node=node) for node in nodes])
 
 
 def marks(fleet: Fleet) -> list[str | None]:
@@ -52,7 +56,7 @@ def marks(fleet: Fleet) -> list[str | None]:
 
 
 def test_a_later_hard_fault_of_the_same_component_proves_a_finding_right(fleet: Fleet) -> None:
-    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    wire_ingest(fleet.world.app).ingest([fleet.world.message(node=BAD)])
     assert marks(fleet) == ["right"]
 
 
@@ -60,20 +64,20 @@ def test_a_hard_fault_of_another_gpu_proves_nothing(fleet: Fleet) -> None:
     (found,) = fleet.findings()
     assert found.component is not None
     assert found.component.pci == "0000:c1:00"
-    fleet.world.app.ingestion.ingest([fleet.world.message(XID_79.replace("c1:00", "53:00"), node=BAD)])
+    wire_ingest(fleet.world.app).ingest([fleet.world.message(XID_79.replace("c1:00", "53:00"), node=BAD)])
     assert marks(fleet) == [None]
 
 
 def test_a_hard_fault_of_a_new_instance_proves_nothing_about_a_finding_of_the_old_one(fleet: Fleet) -> None:
     world = fleet.world
-    set_cluster = world.app.registry.registration.set_cluster
+    set_cluster = wire_registration(world.app).set_cluster
     set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})  # so that the replacement itself opens no case
     world.ports.inventories["ec2-auto-scaling"] = FakeInventory(world.ports.fleet)
     _, successor = replace_externally(world, BAD)
-    world.app.registry.inventory.sync_all()
+    wire_inventory(world.app).sync_all()
     assert (instance(world, BAD), world.node(NODE).case) == (successor, None)
     set_cluster(KEY.cluster, {"mode": Mode.ACT})
-    world.app.ingestion.ingest([world.message(node=BAD, instance_id=successor)])
+    wire_ingest(world.app).ingest([world.message(node=BAD, instance_id=successor)])
     assert marks(fleet) == [None]
 
 
@@ -112,9 +116,9 @@ def test_an_ordered_replacement_proves_nothing(fleet: Fleet) -> None:
 
 
 def test_a_case_that_waits_for_an_incident_proves_nothing(fleet: Fleet) -> None:
-    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    wire_ingest(fleet.world.app).ingest([fleet.world.message(node=BAD)])
     report(fleet, *NODES)
-    fleet.world.app.ops.sweep()
+    wire_sweep(fleet.world.app).run()
     case = fleet.world.node(NODE).case
     assert case is not None
     assert (case.code, case.status) == ("xid.79", CaseStatus.ABSORBED)

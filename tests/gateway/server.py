@@ -8,6 +8,7 @@ import http.server
 import json
 import threading
 
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.intake import intake
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.gateway.requests import SECRET, signed_headers
@@ -69,9 +70,11 @@ class Gateway:
         """Ingest everything on the queue; return the reasons of rejected records."""
         queue, reasons = self.world.ports.queue, []
         while received := queue.receive():
-            reasons += self.world.app.ingestion.ingest(
-                [Delivery(one.handle, one.body, one.sent_at) for one in received]
-            ).reasons.values()
+            reasons += (
+                wire_ingest(self.world.app)
+                .ingest([Delivery(one.handle, one.body, one.sent_at) for one in received])
+                .reasons.values()
+            )
             for one in received:
                 queue.delete(one)
         return reasons

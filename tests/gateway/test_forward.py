@@ -25,14 +25,14 @@ def test_records_that_the_queue_refused_raise_transient_and_are_logged(caplog: p
             return tuple(body for _, body in messages[1:])
 
     with pytest.raises(Transient, match="refused 2 of 3 records"):
-        Forward(FullQueue(), FakeObjects())([record(number) for number in range(3)])
+        Forward(FullQueue(), FakeObjects()).forward([record(number) for number in range(3)])
     (logged,) = [vars(one) for one in caplog.records if one.message == "records_not_queued"]
     assert logged["first_record_id"] == "r-0"
 
 
 def test_a_body_that_is_too_large_for_the_queue_is_stored_and_referenced() -> None:
     queue, objects, body = FakeQueue(), FakeObjects(), Random(1).randbytes(1_100_000)
-    Forward(queue, objects)([record(1, body)])
+    Forward(queue, objects).forward([record(1, body)])
     message = decode_message(queue.messages[0].body)
     assert message.body is None
     assert message.pointer is not None

@@ -10,6 +10,7 @@ import pytest
 
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.serve.entrypoints.intake import wire_webhooks
 from faultbridge.serve.gateway.webhooks import REFUSAL_TTL, REPEAT_WINDOW
 from tests.builders import KEY
 from tests.gateway.requests import NEXT_SECRET, SECRET, IntakeClient
@@ -125,7 +126,7 @@ def test_a_new_sender_and_a_new_secret_work_within_half_a_minute(client):
 
 def test_refused_posts_read_the_senders_at_most_twice_a_minute(client):
     reads = []
-    webhooks = client.world.app.gateway.webhooks
+    webhooks = wire_webhooks(client.world.app)
     read = webhooks.read_senders
     webhooks.read_senders = lambda: reads.append(1) or read()
     for _ in range(60):

@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, SECRET
 from tests.gateway.server import Gateway
@@ -26,9 +27,9 @@ def gateway() -> Iterator[Gateway]:
     world = World()
     world.ports.senders = SENDERS
     other = ClusterConfig(NEIGHBOR, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
-    world.app.registry.registration.add_cluster(other)
+    wire_registration(world.app).add_cluster(other)
     instance = world.ports.fleet.launch("their-workers")
-    world.app.registry.registration.add_node(NEIGHBOR, NewNode("their-node", instance, group="their-workers"))
+    wire_registration(world.app).add_node(NEIGHBOR, NewNode("their-node", instance, group="their-workers"))
     server = Gateway(world)
     yield server
     server.close()

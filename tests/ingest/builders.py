@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.world import World
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY1"
@@ -24,7 +25,7 @@ SENDER_PROOF = {
 
 
 def break_decoding(world: World, text: bytes) -> None:
-    reader = world.app.ingestion.ingest.reader
+    reader = wire_ingest(world.app).reader
     decode = reader.decode
 
     def broken(source: str, body: bytes, hints: Any) -> Any:

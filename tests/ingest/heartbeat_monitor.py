@@ -10,7 +10,10 @@ from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
 from faultbridge.record.rulebook import rules_of
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.canary import LAST_RECORDED
+from faultbridge.serve.wiring.services import wire_heartbeat_log
 from tests.builders import KEY
 from tests.world import World
 
@@ -18,7 +21,7 @@ from tests.world import World
 def beat(world: World, *nodes: str, **others: object) -> None:
     body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
     for node in nodes or (KEY.node,):
-        world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node, **others)])
+        wire_ingest(world.app).ingest([world.message(body, source="heartbeat", node=node, **others)])
 
 
 def pass_time(world: World, minutes: float, *alive: str) -> None:
@@ -27,7 +30,7 @@ def pass_time(world: World, minutes: float, *alive: str) -> None:
         world.ports.clock.advance(timedelta(minutes=1))
         if alive:
             beat(world, *alive)
-        assert world.app.ops.sweep().failures == []
+        assert wire_sweep(world.app).run().failures == []
 
 
 def record_canary(world: World) -> None:
@@ -36,9 +39,9 @@ def record_canary(world: World) -> None:
 
 
 def config(world: World) -> ClusterConfig:
-    return rules_of(world.app.rules.rulebook, KEY.cluster).config
+    return rules_of(world.app.rulebook, KEY.cluster).config
 
 
 def stored(world: World) -> dict[str, datetime]:
     """Return the last stored heartbeat of each node."""
-    return dict(world.app.ingestion.heartbeat_log.read(config(world)).last)
+    return dict(wire_heartbeat_log(world.app).read(config(world)).last)

@@ -8,6 +8,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Key
 from faultbridge.record.ports import UnprocessedKeys
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.sim.fakes.seam import Call
@@ -83,7 +84,7 @@ def test_a_counter_fault_of_a_batch_is_recorded(world: World) -> None:
 def test_only_the_records_of_a_node_that_was_not_read_are_given_back(world: World) -> None:
     deliveries = gauges(world, 79)
     leave_unread(world, state_key("b"))
-    result = world.app.ingestion.ingest(deliveries)
+    result = wire_ingest(world.app).ingest(deliveries)
     assert result.failed == {deliveries[1].message_id: "state_unavailable"}
     world.ports.seam.before = lambda _: None
     assert statuses(world) == {"a": True, "b": False, "c": True}
@@ -98,7 +99,7 @@ def test_counters_that_were_not_read_with_the_nodes_are_read_again(world: World)
 def test_only_the_records_of_a_node_whose_counters_cannot_be_read_are_given_back(world: World) -> None:
     deliveries = gauges(world, 79)
     leave_unread(world, samples_key("b"))
-    result = world.app.ingestion.ingest(deliveries)
+    result = wire_ingest(world.app).ingest(deliveries)
     assert result.failed == {deliveries[1].message_id: "state_unavailable"}
     world.ports.seam.before = lambda _: None
     assert statuses(world) == {"a": True, "b": False, "c": True}

@@ -16,10 +16,12 @@ from faultbridge.model.storage.items import item
 from faultbridge.model.storage.writes import Put, Work
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
-from faultbridge.serve.entrypoints.sweep import sweep
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import sweep, wire_receive_canary, wire_send_canary
 from faultbridge.serve.ingest.canary import CLUSTER, MIN_INTERVAL
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ops.backlog import BacklogItem
+from faultbridge.serve.wiring.services import wire_backlog
 from tests.builders import NOON
 from tests.races import run_before_write, writes_to
 from tests.world import World
@@ -46,28 +48,28 @@ def notes(world: World) -> list[Any]:
 
 def waiting(world: World, what: str) -> BacklogItem:
     """Return one row of the backlog."""
-    (found,) = (one for one in world.app.ops.backlog() if one.what == what)
+    (found,) = (one for one in wire_backlog(world.app).list() if one.what == what)
     return found
 
 
 def test_a_canary_is_sent_every_five_minutes(world: World) -> None:
     sent = []
     for _ in range(10):
-        sent.append(world.app.ingestion.send_canary())
+        sent.append(wire_send_canary(world.app).send())
         world.ports.clock.advance(timedelta(minutes=1))
     assert [bool(one) for one in sent] == [True, False, False, False, False] * 2
 
 
 def test_a_canary_becomes_one_note_however_often_it_is_delivered(world: World) -> None:
-    record = world.app.ingestion.send_canary()
-    first, again = world.app.ingestion.ingest(deliveries(world)), world.app.ingestion.ingest(deliveries(world))
+    record = wire_send_canary(world.app).send()
+    first, again = wire_ingest(world.app).ingest(deliveries(world)), wire_ingest(world.app).ingest(deliveries(world))
     assert (first.outcomes, again.outcomes) == ({record: Outcome.RECORDED}, {record: Outcome.DUPLICATE})
     assert [note["data"]["kind"] for note in notes(world)] == ["canary"]
     assert Verify(world.ports.table, world.app.stack).cluster_stream(CLUSTER).whole
 
 
 def test_many_canaries_within_a_minute_become_one_note(world: World) -> None:
-    world.app.ingestion.send_canary()
+    wire_send_canary(world.app).send()
     (one,) = deliveries(world)
     others = [
         replace(
@@ -78,18 +80,18 @@ def test_many_canaries_within_a_minute_become_one_note(world: World) -> None:
         )
         for second in range(10, 60)
     ]
-    ingested = world.app.ingestion.ingest([one, *others])
+    ingested = wire_ingest(world.app).ingest([one, *others])
     assert sorted(set(ingested.outcomes.values())) == ["recorded", "stale"]
     assert len(notes(world)) == 1
 
 
 def test_a_canary_two_minutes_after_the_last_one_is_recorded(world: World) -> None:
-    world.app.ingestion.send_canary()
+    wire_send_canary(world.app).send()
     (one,) = deliveries(world)
-    world.app.ingestion.ingest([one])
+    wire_ingest(world.app).ingest([one])
     world.ports.clock.advance(MIN_INTERVAL)
     later = one.text.replace("canary-2", "canary-later-2").replace("12:00:00", "12:02:00")
-    assert set(world.app.ingestion.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {
+    assert set(wire_ingest(world.app).ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {
         "recorded"
     }
     assert len(notes(world)) == 2
@@ -97,7 +99,7 @@ def test_a_canary_two_minutes_after_the_last_one_is_recorded(world: World) -> No
 
 def test_a_canary_from_the_bus_measures_its_travel_time(world: World) -> None:
     sweep({}, world.app)
-    world.app.ingestion.ingest(deliveries(world))
+    wire_ingest(world.app).ingest(deliveries(world))
     (note,) = notes(world)
     world.ports.clock.advance(7)
     event = {"detail-type": "Node Note Recorded", "detail": note}
@@ -116,11 +118,11 @@ def test_a_failing_queue_is_one_failure_of_the_sweep(world: World, monkeypatch: 
 
 def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World) -> None:
     assert waiting(world, "canary") == BacklogItem("canary", 0, None, stuck=True, note="does not reach the table")
-    world.app.ingestion.send_canary()
-    world.app.ingestion.ingest(deliveries(world))
+    wire_send_canary(world.app).send()
+    wire_ingest(world.app).ingest(deliveries(world))
     assert waiting(world, "canary").note == "reached the table, not the bus"
     (note,) = notes(world)
-    world.app.ingestion.receive_canary(note)
+    wire_receive_canary(world.app).receive(note)
     world.ports.clock.advance(timedelta(minutes=15))
     assert not waiting(world, "canary").stuck
     world.ports.clock.advance(1)
@@ -151,14 +153,14 @@ def test_the_backlog_counts_waiting_items_with_the_time_of_the_oldest(world: Wor
 def test_a_canary_that_the_queue_refuses_raises(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
     with pytest.raises(Transient, match="refused the canary: canary-20260203T1200"):
-        world.app.ingestion.send_canary()
+        wire_send_canary(world.app).send()
 
 
 def test_a_cluster_of_canaries_that_another_sweep_added_first_is_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    run_before_write(world.ports.seam, writes_to(keys.cluster_config(CLUSTER)), world.app.ingestion.send_canary)
-    assert world.app.ingestion.send_canary() is not None
+    run_before_write(world.ports.seam, writes_to(keys.cluster_config(CLUSTER)), wire_send_canary(world.app).send)
+    assert wire_send_canary(world.app).send() is not None
     (line,) = [vars(record) for record in caplog.records]
     assert (line["message"], line["reason"]) == ("canary_cluster_not_added", "cluster_exists")

@@ -12,7 +12,9 @@ from faultbridge.model.cluster.config import HYPERPOD, Mode
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire.message import join_records
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects
 from tests.builders import KEY
 from tests.ingest.builders import SENDER_PROOF, SWEEP
 from tests.world import GROUP, XID_79, World
@@ -74,12 +76,12 @@ def test_a_forged_record_is_rejected_in_every_mode_and_changes_nothing(way: str,
         trusted_senders=("AROALISTED:collector",),
         **registered,
     )
-    world.app.registry.registration.add_cluster(
+    wire_registration(world.app).add_cluster(
         replace(world.config, cluster="train-b", expected=0, trusted_senders=("AROAELSEWHERE:*",))
     )
     before = state_of(world)
     forged = forgeries(world, SENDERS[way](world))
-    result = world.app.ingestion.ingest(forged)
+    result = wire_ingest(world.app).ingest(forged)
     assert sorted(result.reasons.values()) == ["untrusted"] * len(forged)
     assert state_of(world) == before
     assert world.ports.workflow.started == {}
@@ -90,7 +92,7 @@ def test_a_forged_record_behind_a_true_one_of_the_same_message_is_rejected_alone
     before = state_of(world)
     texts = [world.message(XID_79, node=node).text for node in (NEIGHBOR.node, KEY.node)]
     shared = replace(world.message(), text=join_records(texts), sender=f"{NODE_ROLE}:{instance(world, NEIGHBOR.node)}")
-    result = world.app.ingestion.ingest([shared])
+    result = wire_ingest(world.app).ingest([shared])
     assert list(result.reasons.values()) == ["untrusted"]
     assert state_of(world) == before
     assert world.node(NEIGHBOR).conditions
@@ -101,14 +103,14 @@ def test_a_forged_sender_gains_nothing_when_its_reject_is_retried(stated: str) -
     world = World(nodes=(NEIGHBOR.node,), settings=SENDER_PROOF, node_roles=(NODE_ROLE,))
     real = f"{NODE_ROLE}:{instance(world, NEIGHBOR.node)}"
     forged = replace(world.message(XID_79, cluster="train-b", sender=stated), sender=real)
-    assert list(world.app.ingestion.ingest([forged]).reasons.values()) == ["unknown_cluster"]
-    (reject,) = world.app.ingestion.rejects.list(keys.NO_CLUSTER)
-    registration = world.app.registry.registration
+    assert list(wire_ingest(world.app).ingest([forged]).reasons.values()) == ["unknown_cluster"]
+    (reject,) = wire_rejects(world.app).list(keys.NO_CLUSTER)
+    registration = wire_registration(world.app)
     registration.add_cluster(replace(world.config, cluster="train-b", expected=0))
     victim = registration.add_node("train-b", NewNode(KEY.node, world.ports.fleet.launch(GROUP), group=GROUP)).key
-    world.app.ingestion.rejects.retry(reject)
+    wire_rejects(world.app).retry(reject)
     (again,) = world.ports.queue.receive()
-    result = world.app.ingestion.ingest([Delivery("again", again.body, world.now, sender=SWEEP)])
+    result = wire_ingest(world.app).ingest([Delivery("again", again.body, world.now, sender=SWEEP)])
     assert (reject.sender, list(result.reasons.values())) == (real, ["untrusted"])
     assert world.node(victim).conditions == {}
 
@@ -134,6 +136,6 @@ SWITCH_ERROR = (
 def test_text_of_syslog_is_a_claim_also_if_the_node_itself_sends_it(source, line, claimed, settings) -> None:
     world = World(settings=settings, node_roles=(NODE_ROLE,))
     record = replace(world.message(line, source=source), sender=f"{NODE_ROLE}:{instance(world)}")
-    world.app.ingestion.ingest([record])
+    wire_ingest(world.app).ingest([record])
     (condition,) = world.node().active()
     assert condition.claimed is claimed

@@ -23,11 +23,14 @@ from faultbridge.model.storage import heartbeats, items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import to_text
 from faultbridge.record.policies import PolicyStore
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest import heartbeat_log
 from faultbridge.serve.ingest.canary import LAST_RECORDED
 from faultbridge.serve.ingest.heartbeat_log import WRITE_AFTER, ClusterHeartbeats
 from faultbridge.serve.ingest.heartbeat_monitor import HEARTBEAT_GRACE
 from faultbridge.serve.ops.erase import Erase
+from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_heartbeat_monitor
 from tests.builders import KEY, NOON, after
 from tests.ingest.heartbeat_monitor import beat, config, pass_time, record_canary, stored
 from tests.sim.fakes import Call
@@ -44,7 +47,7 @@ def silent(world: World, *nodes: str) -> list[bool]:
 
 def check(world: World, last: datetime) -> bool:
     """Check the node as a sweep does that found its last heartbeat overdue."""
-    monitor = world.app.ingestion.heartbeats
+    monitor = wire_heartbeat_monitor(world.app)
     return monitor.check(KEY, last, monitor.last_canary())
 
 
@@ -73,7 +76,7 @@ def test_a_node_is_silent_five_to_six_minutes_after_its_last_heartbeat(interval:
     minutes = interval
     while silent(world) == [False]:
         world.ports.clock.advance(timedelta(seconds=30))
-        assert world.app.ops.sweep().failures == []
+        assert wire_sweep(world.app).run().failures == []
         minutes += 0.5
     assert 5 <= minutes <= 6 + 0.5, "the last half minute is that of this sweep"
 
@@ -113,7 +116,7 @@ def test_a_node_that_returned_to_service_without_a_heartbeat_is_silent_again_aft
         ended = end_verified(state, RepairAction.REBOOT_NODE, at=now, covers=lambda _: False)
         return Transition(ended.state)
 
-    world.app.ingestion.heartbeats.append(KEY, repaired, actor=Actor.STEP)
+    wire_heartbeat_monitor(world.app).append(KEY, repaired, actor=Actor.STEP)
     assert silent(world) == [False]
     pass_time(world, 4)
     assert silent(world) == [False]
@@ -169,7 +172,7 @@ def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixt
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
     caplog.clear()
-    intake = world.app.ops.sweep().intake
+    intake = wire_sweep(world.app).run().intake
     assert intake is not None
     assert intake.failed
     (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
@@ -190,7 +193,7 @@ def test_a_missing_canary_shows_that_no_records_arrive_even_while_some_nodes_are
     world.ports.clock.advance(timedelta(minutes=3))
     beat(world, *nodes[5:])
     world.ports.clock.advance(timedelta(minutes=5))
-    assert world.app.ops.sweep().intake.failed
+    assert wire_sweep(world.app).run().intake.failed
     assert silent(world, *nodes) == [False] * 8
 
 
@@ -200,7 +203,7 @@ def test_many_silent_nodes_are_reported_while_canaries_arrive() -> None:
     beat(world, *nodes)
     world.ports.clock.advance(timedelta(minutes=8))
     record_canary(world)
-    assert not world.app.ops.sweep().intake.failed
+    assert not wire_sweep(world.app).run().intake.failed
     assert silent(world, *nodes) == [True] * 4
 
 
@@ -213,7 +216,7 @@ def test_no_node_is_silent_if_the_intake_fails_just_after_a_canary(number: int) 
     record_canary(world)
     pass_time(world, 90)
     assert silent(world, *nodes) == [False] * number
-    assert world.app.ops.sweep().intake.failed
+    assert wire_sweep(world.app).run().intake.failed
 
 
 @pytest.mark.parametrize(("later", "expected"), [(timedelta(0), False), (timedelta(milliseconds=1), True)])
@@ -250,7 +253,7 @@ def test_the_heartbeats_of_a_batch_are_one_item() -> None:
     nodes = tuple(f"n-{number}" for number in range(50))
     world = World(nodes=nodes)
     body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
-    world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node) for node in nodes])
+    wire_ingest(world.app).ingest([world.message(body, source="heartbeat", node=node) for node in nodes])
     assert len(batches(world)) == 1
     assert stored(world) == dict.fromkeys(nodes, world.now)
 
@@ -263,7 +266,7 @@ def test_of_several_heartbeats_of_a_batch_the_newest_is_stored(minutes: tuple[in
         replace(world.message(json.dumps({"heartbeat": 1, "at": to_text(at)}), source="heartbeat"), received_at=at)
         for at in (after(minutes=minute) for minute in minutes)
     ]
-    world.app.ingestion.ingest(batch)
+    wire_ingest(world.app).ingest(batch)
     assert stored(world) == {KEY.node: after(minutes=2)}
 
 
@@ -314,7 +317,7 @@ def test_a_node_is_not_silent_before_an_unwritten_heartbeat_would_be_overdue(ear
     world = World()
     beat(world)
     world.ports.clock.advance(Limits().heartbeat_timeout * (1 + WRITE_AFTER) - early)
-    assert world.app.ops.sweep().failures == []
+    assert wire_sweep(world.app).run().failures == []
     assert silent(world) == [expected]
 
 
@@ -343,7 +346,7 @@ def test_a_heartbeat_that_arrived_while_its_fault_was_recorded_ends_the_fault_at
     beat(world)
     last = world.now
     world.ports.clock.advance(timedelta(minutes=6))
-    log = world.app.ingestion.heartbeat_log
+    log = wire_heartbeat_log(world.app)
     log.record({KEY: world.now})  # ingest read the state before the sweep committed the fault
     assert check(world, last)
     log.store(replace(log.read(config(world)), last={KEY.node: last}), [KEY.node])
@@ -359,9 +362,9 @@ def test_a_fault_that_cannot_be_ended_delays_neither_other_nodes_nor_the_stored_
     assert silent(world, "a", "b", "c") == [True, True, False]
     world.ports.clock.advance(timedelta(minutes=1))
     node_a, node_b = (NodeKey(KEY.cluster, name) for name in "ab")
-    world.app.ingestion.heartbeat_log.record({node_a: world.now, node_b: world.now})  # ingest saw no fault to end
+    wire_heartbeat_log(world.app).record({node_a: world.now, node_b: world.now})  # ingest saw no fault to end
     world.ports.seam.before = fail_writes_of(keys.node_state(node_a))
-    (failure,) = world.app.ops.sweep().failures
+    (failure,) = wire_sweep(world.app).run().failures
     assert failure.startswith(f"ending the missing heartbeat of {node_a.stream}: Transient")
     assert silent(world, "a", "b") == [True, False]
     rows = world.ports.table.query(heartbeats.partition(KEY.cluster), prefix=heartbeats.LAST).items
@@ -390,7 +393,7 @@ def test_a_sweep_reads_the_canary_once_however_many_nodes_are_silent() -> None:
     world.ports.clock.advance(timedelta(minutes=8))
     record_canary(world)
     before = len(world.ports.seam.calls)
-    assert world.app.ops.sweep().failures == []
+    assert wire_sweep(world.app).run().failures == []
     assert silent(world, *nodes) == [True] * 6
     reads = [call for call in world.ports.seam.calls[before:] if call.name == "table.get"]
     assert [call.argument for call in reads].count(LAST_RECORDED) == 1
@@ -418,7 +421,7 @@ def test_no_node_is_silent_because_no_sweep_ran_for_hours() -> None:
     for _ in range(180):
         beat(world, "a", "b")
         world.ports.clock.advance(timedelta(minutes=1))
-    assert world.app.ops.sweep().failures == []
+    assert wire_sweep(world.app).run().failures == []
     assert silent(world, "a", "b") == [False, False]
 
 
@@ -426,7 +429,7 @@ def test_heartbeats_stay_known_when_the_number_of_shards_changes() -> None:
     nodes = tuple(f"n-{number}" for number in range(9))
     world = World(nodes=nodes, **OBSERVE)
     beat(world, *nodes)
-    log, first = world.app.ingestion.heartbeat_log, config(world)
+    log, first = wire_heartbeat_log(world.app), config(world)
     for shards in (1, 4, 2):
         world.ports.clock.advance(heartbeat_log.STORE_LAST_AFTER)
         log.store(log.read(replace(first, shards=shards)))
@@ -439,7 +442,7 @@ def test_a_sweep_that_loses_a_race_keeps_what_the_other_one_stored(caplog: pytes
     caplog.set_level(logging.INFO)
     world = World()
     beat(world)
-    log = world.app.ingestion.heartbeat_log
+    log = wire_heartbeat_log(world.app)
     first = log.read(config(world))
     world.ports.clock.advance(timedelta(minutes=2))
     beat(world)
@@ -457,7 +460,7 @@ def test_a_batch_written_up_to_two_minutes_before_a_read_and_visible_later_is_re
     world = World()
     beat(world)
     world.ports.clock.advance(timedelta(minutes=10))
-    log = world.app.ingestion.heartbeat_log
+    log = wire_heartbeat_log(world.app)
     log.store(log.read(config(world)))
     written = world.now - timedelta(seconds=seconds)
     world.ports.table.write(heartbeats.batch_put(KEY.cluster, {KEY.node: written}, written))

@@ -21,6 +21,7 @@ from faultbridge.model.storage.wire.message import (
     join_records,
     raw_key,
 )
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.bench.hostile_messages import pack
@@ -35,7 +36,7 @@ XID_LINE = f"{XID_79}\n".encode()
 def counted(world: World) -> list[int]:
     """Return the sizes of the bodies that the reader of a world decodes from now on."""
     sizes: list[int] = []
-    reader = world.app.ingestion.ingest.reader
+    reader = wire_ingest(world.app).reader
     decode = reader.decode
 
     def counting(source: str, body: bytes, hints: Hints) -> Decoded:
@@ -56,7 +57,7 @@ def stored_body(world: World, body: bytes) -> Delivery:
 @pytest.mark.parametrize("line", [f"{XID_79} --token={SECRET}", f"--token={SECRET}"], ids=["recorded", "rejected"])
 def test_the_secrets_of_a_packed_record_are_masked(line: str) -> None:
     world = World()
-    world.app.ingestion.ingest([world.message(pack(line, 400))])
+    wire_ingest(world.app).ingest([world.message(pack(line, 400))])
     stored = stored_text(world)
     packed_again = [one for one in world.ports.objects.stored.values() if b"awslogs" in one]
     assert (SECRET in stored, packed_again) == (False, [])
@@ -79,7 +80,7 @@ def test_the_packed_records_of_one_message_share_its_limit() -> None:
         encode_message(Message(f"r-{place}", "kernel-log", KEY.cluster, world.now, node=KEY.node, body=body))
         for place, body in enumerate(bodies)
     ]
-    result = world.app.ingestion.ingest([Delivery("m-1", join_records(records), world.now)])
+    result = wire_ingest(world.app).ingest([Delivery("m-1", join_records(records), world.now)])
     assert set(result.reasons.values()) == {"too_large"}
     assert len(result.reasons) == len(sizes) == 3
     assert sum(sizes) <= MAX_UNPACKED_BYTES
@@ -99,7 +100,7 @@ def test_a_packed_record_within_a_wrapped_line_is_not_unpacked(source: str, monk
     unpacked: list[int] = []
     monkeypatch.setattr(wrapped_lines, "_unpacked", lambda *_: unpacked.append(1))
     world = World()
-    world.app.ingestion.ingest([world.message("\n".join([line] * 5), source=source)])
+    wire_ingest(world.app).ingest([world.message("\n".join([line] * 5), source=source)])
     assert unpacked == []
 
 
@@ -114,7 +115,7 @@ def test_bodies_in_the_object_store_are_decoded_after_all_other_records_are_comm
 
     world.ports.seam.before = note
     others = [world.message(node=node) for node in nodes]
-    result = world.app.ingestion.ingest([*pointing, *others])
+    result = wire_ingest(world.app).ingest([*pointing, *others])
     assert result.failed == {}
     states = [place for place, name in enumerate(calls) if name.startswith("table.transact")]
     assert len(states) > 1
@@ -131,7 +132,7 @@ def test_one_invocation_decodes_a_limited_number_of_bytes_from_the_object_store(
     waiting = [replace(one, receives=receives) for one in bodies]
     rounds = []
     while waiting:
-        result = world.app.ingestion.ingest(waiting)
+        result = wire_ingest(world.app).ingest(waiting)
         assert set(result.failed.values()) <= {"bodies_postponed"}
         rounds.append((len(waiting) - len(result.failed), sum(sizes)))
         waiting = [one for one in waiting if one.id in result.failed]
@@ -144,14 +145,14 @@ def test_a_postponed_body_is_decoded_before_newer_ones() -> None:
     world = World()
     body = b"x" * (MAX_BODY_BYTES // 2 + 1)
     first, second, postponed = (stored_body(world, body + str(number).encode()) for number in range(3))
-    result = world.app.ingestion.ingest([first, second, replace(postponed, receives=2)])
+    result = wire_ingest(world.app).ingest([first, second, replace(postponed, receives=2)])
     assert result.failed == {second.id: "bodies_postponed"}
 
 
 def test_a_body_larger_than_one_invocation_decodes_is_rejected_and_not_decoded() -> None:
     world = World()
     sizes = counted(world)
-    result = world.app.ingestion.ingest([stored_body(world, b"x" * (MAX_BODY_BYTES + 1))])
+    result = wire_ingest(world.app).ingest([stored_body(world, b"x" * (MAX_BODY_BYTES + 1))])
     assert (list(result.reasons.values()), sizes) == (["too_large"], [])
 
 
@@ -160,6 +161,6 @@ def test_replaced_bodies_count_against_the_bytes_of_one_invocation() -> None:
     replaced = [raw_key(KEY.cluster, world.now, str(number).encode()) for number in range(4)]
     for key in replaced:
         world.ports.objects.put(key, b"x" * (MAX_BODY_BYTES // 2 + 1))
-    result = world.app.ingestion.ingest([world.pointing(key) for key in replaced])
+    result = wire_ingest(world.app).ingest([world.pointing(key) for key in replaced])
     assert list(result.failed.values()) == ["bodies_postponed"] * 2
     assert list(result.reasons.values()) == ["body_changed"] * 2

@@ -17,8 +17,10 @@ from faultbridge.model.storage import heartbeats, keys
 from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.times import to_text
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects
 from tests.builders import KEY, NOON
 from tests.races import run_before_write
 from tests.sim.fakes import raise_once
@@ -56,7 +58,7 @@ def test_a_batch_delivered_again_in_reverse_order_after_twenty_days_changes_no_s
     world.outcomes(*batch)
     before = {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"}
     world.ports.clock.advance(timedelta(days=20))
-    repeated = world.app.ingestion.ingest(list(reversed(batch)))
+    repeated = wire_ingest(world.app).ingest(list(reversed(batch)))
     assert set(repeated.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
     assert {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"} == before
 
@@ -84,7 +86,7 @@ def test_all_records_of_a_node_in_a_batch_are_one_commit():
 def test_an_unusable_record_is_rejected_with_its_reason_and_the_others_are_not(given, reason):
     world = World()
     bad = world.message(**{"text": XID_79, **given})
-    ingested = world.app.ingestion.ingest([bad, world.message(XID_79)])
+    ingested = wire_ingest(world.app).ingest([bad, world.message(XID_79)])
     assert sorted(ingested.outcomes.values()) == [Outcome.RECORDED, Outcome.REJECTED]
     assert list(ingested.reasons.values()) == [reason]
     assert not ingested.failed
@@ -92,7 +94,7 @@ def test_an_unusable_record_is_rejected_with_its_reason_and_the_others_are_not(g
 
 def test_a_message_without_the_record_format_is_rejected_and_has_an_outcome():
     world = World()
-    ingested = world.app.ingestion.ingest([Delivery("message-x", "not json", NOON)])
+    ingested = wire_ingest(world.app).ingest([Delivery("message-x", "not json", NOON)])
     assert list(ingested.outcomes.values()) == [Outcome.REJECTED]
 
 
@@ -100,18 +102,18 @@ def test_a_rejected_record_is_recorded_after_its_node_is_registered():
     world = World()
     world.outcomes(world.message(XID_79, node="registered-later"))
     world.register_node("registered-later")
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
-    world.app.ingestion.rejects.retry(reject)
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
+    wire_rejects(world.app).retry(reject)
     (message,) = world.ports.queue.receive()
     assert world.outcomes(Delivery("again", message.body, world.now)) == [Outcome.RECORDED]
-    assert not list(world.app.ingestion.rejects.list(KEY.cluster))
+    assert not list(wire_rejects(world.app).list(KEY.cluster))
 
 
 def test_an_outage_of_the_table_gives_back_the_records_without_an_outcome():
     world = World()
     world.ports.seam.before = raise_once(("table.transact", Transient("throttled")))
     message = world.message(XID_79)
-    ingested = world.app.ingestion.ingest([message])
+    ingested = wire_ingest(world.app).ingest([message])
     assert (ingested.failed, ingested.outcomes) == ({message.id: "state_unavailable"}, {})
     assert world.outcomes(message) == [Outcome.RECORDED]
 
@@ -122,7 +124,7 @@ def test_a_body_that_cannot_be_read_now_gives_back_its_record() -> None:
     world.ports.objects.put(pointer, XID_79.encode())
     pointing = world.pointing(pointer)
     world.ports.seam.before = raise_once(("objects.get", Transient("down")))
-    ingested = world.app.ingestion.ingest([pointing])
+    ingested = wire_ingest(world.app).ingest([pointing])
     assert (ingested.failed, ingested.outcomes) == ({pointing.id: "input_unavailable"}, {})
     assert world.outcomes(pointing) == [Outcome.RECORDED]
 
@@ -131,7 +133,7 @@ def test_a_rejected_record_that_cannot_be_stored_is_given_back() -> None:
     world = World()
     unknown = world.message(XID_79, node="unregistered")
     world.ports.seam.before = raise_once(("objects.put", Transient("down")), ("table.write", Transient("down")))
-    ingested = world.app.ingestion.ingest([unknown])
+    ingested = wire_ingest(world.app).ingest([unknown])
     assert (ingested.failed, ingested.outcomes) == ({unknown.id: "rejects_unavailable"}, {})
     world.ports.seam.before = lambda _: None
     assert world.outcomes(unknown) == [Outcome.REJECTED]
@@ -146,7 +148,7 @@ def test_a_failing_write_of_one_node_gives_back_only_its_records():
 
     world.ports.seam.before = only_a
     first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
-    ingested = world.app.ingestion.ingest([first, second])
+    ingested = wire_ingest(world.app).ingest([first, second])
     assert ingested.failed == {first.id: "state_unavailable"}
     assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
 
@@ -198,7 +200,7 @@ def test_a_body_that_another_node_replaced_in_the_object_store_is_rejected() -> 
     key = raw_key("train-a", world.now, b"the body that was sent")
     world.ports.objects.put(key, XID_79.encode())
     pointing = world.pointing(key)
-    assert set(world.app.ingestion.ingest([pointing]).reasons.values()) == {"body_changed"}
+    assert set(wire_ingest(world.app).ingest([pointing]).reasons.values()) == {"body_changed"}
     assert list(world.node().active()) == []
 
 
@@ -224,7 +226,7 @@ def test_counter_faults_beyond_one_commit_are_all_recorded():
     world = World()
     world.outcomes(world.message(gauges(0), source="dcgm-metrics"))
     world.ports.clock.advance(60)
-    result = world.app.ingestion.ingest([world.message(gauges(79), source="dcgm-metrics")])
+    result = wire_ingest(world.app).ingest([world.message(gauges(79), source="dcgm-metrics")])
     assert (list(result.outcomes.values()), result.failed) == ([Outcome.RECORDED], {})
     assert [condition.code for condition in world.node().active()] == ["xid.79"] * (MAX_CHANGES + 10)
 
@@ -248,10 +250,10 @@ def test_a_heartbeat_that_could_not_be_stored_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
     run_before_write(world.ports.seam, lambda write: write.key.pk == heartbeats.partition(KEY.cluster), throttled)
-    ingested = world.app.ingestion.ingest([beat, world.message(SMI_NOISE)])
+    ingested = wire_ingest(world.app).ingest([beat, world.message(SMI_NOISE)])
     assert ingested.failed == {beat.id: "heartbeats_unavailable"}
     assert world.ports.table.query(heartbeats.partition(KEY.cluster)).items == ()
-    assert world.app.ingestion.ingest([beat]).failed == {}
+    assert wire_ingest(world.app).ingest([beat]).failed == {}
     assert len(world.ports.table.query(heartbeats.partition(KEY.cluster)).items) == 1
 
 
@@ -308,14 +310,14 @@ class WorkerStopped(BaseException):
 
 def stop_worker_on_poison(world: World) -> None:
     """Stop the worker each time it decodes a body that contains `poison`."""
-    read = world.app.ingestion.ingest.reader.decode
+    read = wire_ingest(world.app).reader.decode
 
     def decode(source, body, hints):
         if b"poison" in body:
             raise WorkerStopped
         return read(source, body, hints)
 
-    object.__setattr__(world.app.ingestion.ingest.reader, "decode", decode)
+    object.__setattr__(wire_ingest(world.app).reader, "decode", decode)
 
 
 def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_and_others_are_processed():
@@ -326,7 +328,7 @@ def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_a
     for receives in range(1, 20):
         batch = [replace(one, receives=receives) for one in (poison, good)]
         try:
-            ingested = world.app.ingestion.ingest(batch)
+            ingested = wire_ingest(world.app).ingest(batch)
         except WorkerStopped:
             stops += 1
             continue
@@ -341,7 +343,7 @@ def test_an_outage_of_an_hour_makes_no_message_a_poison_message():
     message = world.message(XID_79)
     for receives in range(1, 25):
         world.ports.seam.before = raise_once(("table.transact", Transient("down")))
-        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {
+        assert wire_ingest(world.app).ingest([replace(message, receives=receives)]).failed == {
             message.id: "state_unavailable"
         }
     world.ports.seam.before = lambda call: None
@@ -360,7 +362,7 @@ def test_a_conflict_while_counting_an_attempt_gives_the_message_back_and_rejects
     world = World()
     message = replace(world.message(), receives=ALONE_FROM_RECEIVES)
     world.ports.seam.before = raise_once(("table.write", Conflict("another transaction writes the item")))
-    ingested = world.app.ingestion.ingest([message])
+    ingested = wire_ingest(world.app).ingest([message])
     assert ingested.failed == {message.id: "conflict"}
     assert ingested.outcomes == {}
 
@@ -384,7 +386,7 @@ SIX_GPUS = (
 )
 def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot(instance_type, minutes, missing):
     world = World(nodes=())
-    world.app.registry.registration.add_node(
+    wire_registration(world.app).add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
     )
     world.ports.clock.advance(timedelta(minutes=minutes))
@@ -395,7 +397,7 @@ def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot
 @pytest.mark.parametrize(("instance_type", "slow"), [("p5en.48xlarge", True), ("p5.48xlarge", False), (None, False)])
 def test_the_rate_of_an_efa_device_is_compared_with_the_instance_type_of_the_node(instance_type, slow):
     world = World(nodes=())
-    world.app.registry.registration.add_node(
+    wire_registration(world.app).add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
     )
     world.ports.clock.advance(timedelta(minutes=3))
@@ -411,7 +413,7 @@ def test_the_rate_of_an_efa_device_is_compared_with_the_instance_type_of_the_nod
 
 def test_the_gpu_count_fault_is_cleared_when_all_gpus_are_reported_again():
     world = World(nodes=())
-    world.app.registry.registration.add_node(
+    wire_registration(world.app).add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type="ml.p5.48xlarge")
     )
     world.ports.clock.advance(timedelta(minutes=3))

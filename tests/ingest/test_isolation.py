@@ -16,9 +16,11 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Put, Write
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.outcomes import process_isolated
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_rejects
 from tests.builders import KEY
 from tests.ingest.builders import break_decoding
 from tests.sim.fakes.seam import Call
@@ -82,7 +84,7 @@ def break_state(world: World, node: str) -> None:
 
 
 def break_heartbeats(world: World, node: str) -> None:
-    log = world.app.ingestion.ingest.heartbeats
+    log = wire_ingest(world.app).heartbeats
     key = KEY._replace(node=node)
     record = type(log).record
 
@@ -94,7 +96,7 @@ def break_heartbeats(world: World, node: str) -> None:
                 raise KeyError("planted")
             record(self, heartbeats)
 
-    object.__setattr__(world.app.ingestion.ingest, "heartbeats", Broken(log.table, log.clock, log.rulebook))
+    object.__setattr__(wire_ingest(world.app), "heartbeats", Broken(log.table, log.clock, log.rulebook))
 
 
 def status(world: World, node: str) -> NodeStatus | None:
@@ -121,7 +123,7 @@ def test_of_100_records_with_five_that_fail_in_five_ways_95_commit_in_the_first_
     break_state(world, "n-22")
     break_heartbeats(world, "n-41")
     break_writes(world, "n-63", ValueError("planted"))
-    lookup = world.app.ingestion.ingest.node_lookup
+    lookup = wire_ingest(world.app).node_lookup
     find = type(lookup)._find
 
     class Broken(type(lookup)):  # type: ignore[misc] # the class of the object
@@ -132,10 +134,8 @@ def test_of_100_records_with_five_that_fail_in_five_ways_95_commit_in_the_first_
                 raise AttributeError("planted")
             return find(self, part, candidates, rows)
 
-    object.__setattr__(
-        world.app.ingestion.ingest, "node_lookup", Broken(lookup.item_cache, lookup.rulebook, lookup.trust)
-    )
-    result = world.app.ingestion.ingest(batch(world, hostile))
+    object.__setattr__(wire_ingest(world.app), "node_lookup", Broken(lookup.item_cache, lookup.rulebook, lookup.trust))
+    result = wire_ingest(world.app).ingest(batch(world, hostile))
     reasons = dict.fromkeys(hostile, "unexpected_error") | {"n-22": "misconfigured"}
     assert result.failed == {delivery.id: reasons[node] for node, delivery in hostile.items()}
     assert list(result.outcomes.values()) == [Outcome.RECORDED] * 95
@@ -154,7 +154,7 @@ def test_of_100_records_with_five_hostile_inputs_all_have_an_outcome_in_the_firs
         "n-63": world.message("\0\1\2", node="n-63"),
         "n-99": world.message(XID_79, node="n-99", sent_at=world.now.replace(year=2038)),
     }
-    result = world.app.ingestion.ingest(batch(world, hostile))
+    result = wire_ingest(world.app).ingest(batch(world, hostile))
     assert result.failed == {}
     assert len(result.outcomes) == 100
     assert list(result.outcomes.values()).count(Outcome.RECORDED) == 99
@@ -167,7 +167,7 @@ def test_an_error_of_one_write_gives_back_only_the_records_of_its_node(error: Ex
     world = World(nodes=("a", "b"))
     break_writes(world, "a", error)
     failing, good = world.message(XID_79, node="a"), world.message(XID_79, node="b")
-    result = world.app.ingestion.ingest([failing, good])
+    result = wire_ingest(world.app).ingest([failing, good])
     assert list(result.failed) == [failing.id]
     assert status(world, "b") is NodeStatus.DEGRADED
 
@@ -181,7 +181,7 @@ def test_a_record_that_fails_does_not_delay_the_other_records_of_its_node() -> N
 
     world.ports.seam.before = before
     failing, good = world.message(XID_31), world.message(XID_79)
-    result = world.app.ingestion.ingest([failing, good])
+    result = wire_ingest(world.app).ingest([failing, good])
     assert result.failed == {failing.id: "unexpected_error"}
     assert result.outcomes == {good_id(good): Outcome.RECORDED}
     assert "xid.79@gpu/pci=0000:c1:00" in world.node().conditions
@@ -196,14 +196,14 @@ def test_a_record_that_fails_alone_is_rejected_and_can_be_retried() -> None:
     break_decoding(world, b"crash")
     message = world.message("crash " + XID_79)
     for receives in range(1, ALONE_FROM_RECEIVES):
-        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed
-    result = world.app.ingestion.ingest([replace(message, receives=ALONE_FROM_RECEIVES)])
+        assert wire_ingest(world.app).ingest([replace(message, receives=receives)]).failed
+    result = wire_ingest(world.app).ingest([replace(message, receives=ALONE_FROM_RECEIVES)])
     assert (list(result.outcomes.values()), list(result.reasons.values())) == (
         [Outcome.REJECTED],
         ["unexpected_error"],
     )
     assert not result.failed
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
     assert reject.reason == "unexpected_error"
 
 
@@ -212,7 +212,7 @@ def test_a_misconfiguration_rejects_no_message_however_often_it_was_received() -
     break_writes(world, KEY.node, Misconfigured("planted"))
     message = world.message(XID_79)
     for receives in range(ALONE_FROM_RECEIVES, 25):
-        result = world.app.ingestion.ingest([replace(message, receives=receives)])
+        result = wire_ingest(world.app).ingest([replace(message, receives=receives)])
         assert (result.failed, result.outcomes) == ({message.id: "misconfigured"}, {})
     world.ports.seam.before = lambda _: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]

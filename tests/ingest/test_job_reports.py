@@ -18,7 +18,10 @@ from faultbridge.model.storage.wire.message import Message, encode_message
 from faultbridge.model.times import to_text
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.jobs.reports import WAIT_FOR_START, read_report
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_registration
 from tests.architecture.project import ROOT
 from tests.world import World
 
@@ -65,7 +68,7 @@ def job(world: World) -> Job | None:
 
 
 def reasons(world: World, *deliveries: Delivery) -> Sequence[str]:
-    return list(world.app.ingestion.ingest(deliveries).reasons.values())
+    return list(wire_ingest(world.app).ingest(deliveries).reasons.values())
 
 
 def test_a_job_starts_and_ends_by_events_at_the_times_of_the_events(world: World) -> None:
@@ -125,7 +128,7 @@ def test_a_heartbeat_arrives_by_the_bus(world: World) -> None:
 
 def test_the_sweep_makes_the_nodes_name_a_job_that_the_bus_reported(world: World) -> None:
     world.outcomes(event(world, START))
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     assert [world.node(NodeKey(CLUSTER, name)).jobs for name in ("n-1", "n-2")] == [("88213",), ("88213",)]
 
 
@@ -141,7 +144,7 @@ def test_every_sample_of_the_schema_is_valid_and_is_read() -> None:
 
 def test_an_end_that_overtakes_its_start_is_retried_for_two_minutes(world: World) -> None:
     start, end = event(world, START), event(world, END, 2)
-    assert list(world.app.ingestion.ingest([end]).failed) == ["event-2"]
+    assert list(wire_ingest(world.app).ingest([end]).failed) == ["event-2"]
     assert world.outcomes(start, end) == [Outcome.RECORDED, Outcome.RECORDED]
     found = job(world)
     assert found is not None
@@ -192,7 +195,7 @@ def test_a_node_may_not_report_jobs_even_its_own_and_a_listed_collector_may() ->
     for sender in (node, "AROAOTHER:somebody", None):
         assert reasons(world, record(world, START, sender)) == ["untrusted"]
     assert job(world) is None
-    world.app.registry.registration.set_cluster(CLUSTER, {"trusted_senders": ("AROACOLLECTOR:*",)})
+    wire_registration(world.app).set_cluster(CLUSTER, {"trusted_senders": ("AROACOLLECTOR:*",)})
     world.ports.clock.advance(timedelta(minutes=5))  # registrations are cached for a while
     assert reasons(world, record(world, START, "AROACOLLECTOR:pod")) == []
     assert reasons(world, event(world, END)) == []

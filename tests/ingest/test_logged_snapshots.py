@@ -16,6 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import heartbeats, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest import heartbeat_log
 from faultbridge.serve.ingest.outcomes import GiveBackReason
 from faultbridge.serve.ingest.record_reader import Delivery
@@ -38,7 +39,7 @@ def beat(world: World, node: str = KEY.node) -> Delivery:
 def deliver(world: World, *deliveries: Delivery) -> list[Outcome]:
     """Ingest deliveries and return the outcomes of those that are no heartbeats."""
     ids = {record.ids().record_id for one in deliveries for record in one.records() if "heartbeat" not in record.text}
-    outcomes = world.app.ingestion.ingest(deliveries).outcomes
+    outcomes = wire_ingest(world.app).ingest(deliveries).outcomes
     return [outcomes[record_id] for record_id in sorted(ids)]
 
 
@@ -56,9 +57,9 @@ def states_written(world: World) -> int:
 def world() -> World:
     """Return a world whose node sent a clean snapshot at noon, which is stored, and a newer one that is not."""
     world = World(nodes=(KEY.node, "other"))
-    world.app.ingestion.ingest([snapshot(world), beat(world), snapshot(world, node="other")])
+    wire_ingest(world.app).ingest([snapshot(world), beat(world), snapshot(world, node="other")])
     world.ports.clock.advance(timedelta(minutes=9))
-    world.app.ingestion.ingest([snapshot(world), beat(world)])
+    wire_ingest(world.app).ingest([snapshot(world), beat(world)])
     world.ports.clock.advance(timedelta(seconds=30))
     assert world.node().snapshots == {"dcgm-health": NOON, "heartbeat": NOON}
     return world
@@ -70,22 +71,22 @@ def conditions(world: World, node: str = KEY.node) -> set[str]:
 
 def test_a_snapshot_written_with_a_heartbeat_needs_no_write_of_the_state_for_two_hours() -> None:
     world = World()
-    world.app.ingestion.ingest([snapshot(world), beat(world)])
+    wire_ingest(world.app).ingest([snapshot(world), beat(world)])
     before = states_written(world)
     for _ in range(13):
         world.ports.clock.advance(timedelta(minutes=9))
-        world.app.ingestion.ingest([snapshot(world), beat(world)])
+        wire_ingest(world.app).ingest([snapshot(world), beat(world)])
     assert states_written(world) == before
     world.ports.clock.advance(timedelta(minutes=9))
-    world.app.ingestion.ingest([snapshot(world), beat(world)])
+    wire_ingest(world.app).ingest([snapshot(world), beat(world)])
     assert states_written(world) == before + 1
 
 
 def test_a_snapshot_without_a_heartbeat_is_stored_with_the_state_after_ten_minutes() -> None:
     world = World()
-    world.app.ingestion.ingest([snapshot(world)])
+    wire_ingest(world.app).ingest([snapshot(world)])
     world.ports.clock.advance(timedelta(minutes=11))
-    world.app.ingestion.ingest([snapshot(world)])
+    wire_ingest(world.app).ingest([snapshot(world)])
     assert world.node().snapshots == {"dcgm-health": world.now}
 
 
@@ -126,7 +127,7 @@ def test_after_a_conflict_an_older_snapshot_still_opens_no_condition(world: Worl
         if call.name == "table.transact" and not done:
             done.append(True)
             other = Put({"pk": "OTHER", "sk": "OTHER"})
-            app.ledger.append(KEY, lambda state, _: Transition(state, (), (other,)), actor=Actor.CLI)
+            app.append(KEY, lambda state, _: Transition(state, (), (other,)), actor=Actor.CLI)
 
     world.ports.seam.before = write_before
     assert sorted(deliver(world, late, world.message(XID_79))) == [Outcome.RECORDED, Outcome.STALE]
@@ -143,7 +144,7 @@ def test_when_stored_snapshots_cannot_be_read_only_the_node_with_a_new_fault_wai
 
     faulty, other = snapshot(world, "Memory system"), world.message(XID_79, node="other")
     world.ports.seam.before = fail
-    result = world.app.ingestion.ingest([faulty, other])
+    result = wire_ingest(world.app).ingest([faulty, other])
     world.ports.seam.before = lambda _: None
     assert result.failed == {faulty.id: "state_unavailable"}
     assert (conditions(world), len(conditions(world, "other"))) == (set(), 1)
@@ -158,9 +159,9 @@ def test_a_snapshot_whose_heartbeat_is_not_written_is_delivered_again(world: Wor
     at: datetime = world.now
     clean, heartbeat = snapshot(world), beat(world)
     world.ports.seam.before = fail
-    assert heartbeat.id in world.app.ingestion.ingest([clean, heartbeat]).failed
+    assert heartbeat.id in wire_ingest(world.app).ingest([clean, heartbeat]).failed
     world.ports.seam.before = lambda _: None
-    assert world.app.ingestion.ingest([heartbeat]).failed == {}
+    assert wire_ingest(world.app).ingest([heartbeat]).failed == {}
     start_another_worker(world)
     late = snapshot(world, "Memory system", sent_at=at - timedelta(minutes=1))
     assert deliver(world, late) == [Outcome.STALE]
@@ -174,7 +175,7 @@ def test_heartbeats_of_a_cluster_whose_policy_cannot_be_read_keep_no_other_recor
 
     monkeypatch.setattr(heartbeat_log, "rules_of", fail)
     heartbeat = beat(world)
-    result = world.app.ingestion.ingest([heartbeat, world.message(XID_79, node="other")])
+    result = wire_ingest(world.app).ingest([heartbeat, world.message(XID_79, node="other")])
     assert list(result.failed) == [heartbeat.id]
     assert Outcome.RECORDED in result.outcomes.values()
 
@@ -188,11 +189,11 @@ class UnreadableRules:
 
 def test_a_heartbeat_whose_log_fails_does_not_count_as_written() -> None:
     world = World()
-    world.app.ingestion.ingest([snapshot(world), beat(world)])
+    wire_ingest(world.app).ingest([snapshot(world), beat(world)])
     world.ports.clock.advance(timedelta(minutes=11))
-    ingest = world.app.ingestion.ingest
+    ingest = wire_ingest(world.app)
     rules: Any = UnreadableRules()
     failing = replace(ingest, heartbeats=replace(ingest.heartbeats, rulebook=rules))
-    result = failing([snapshot(world), late := beat(world)])
+    result = failing.ingest([snapshot(world), late := beat(world)])
     assert result.failed == {late.id: GiveBackReason.HEARTBEATS_UNAVAILABLE}
     assert world.node().snapshots["dcgm-health"] == world.now

@@ -10,6 +10,7 @@ import pytest
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.mappings import CustomerMappings, MappingsByName, MappingStore
 from faultbridge.serve.ingest.outcomes import IngestResult
 from tests.world import World
@@ -25,14 +26,14 @@ MAPPINGS = {
 def alert(world: World) -> IngestResult:
     labels = {"alertname": "LowDiskBandwidth", "rack_host": "gpu-1"}
     body = {"version": "4", "receiver": "x", "alerts": [{"status": "firing", "labels": labels, "startsAt": None}]}
-    return world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
+    return wire_ingest(world.app).ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
 
 
 def replays(world: World, count: int) -> None:
     """Deliver the PCIe replays of one GPU, a minute after the record before."""
     world.ports.clock.advance(timedelta(minutes=1))
     line = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0"}'
-    world.app.ingestion.ingest([world.message(f"{line} {count}\n", source="dcgm-metrics")])
+    wire_ingest(world.app).ingest([world.message(f"{line} {count}\n", source="dcgm-metrics")])
 
 
 def mappings(world: World) -> MappingStore:
@@ -52,7 +53,7 @@ def test_records_are_decoded_with_the_stored_mappings() -> None:
 
 def test_mappings_are_read_only_for_sources_that_use_them() -> None:
     world = World()
-    world.app.ingestion.ingest([world.message()])
+    wire_ingest(world.app).ingest([world.message()])
     reads = [call for call in world.ports.seam.calls if "MAPPING" in repr(call)]
     assert reads == []
 

@@ -59,8 +59,8 @@ def test_a_conflict_of_one_node_does_not_prevent_the_commits_of_the_others() -> 
 
     def write_concurrently() -> None:
         app = world.app
-        other = app.ledger.append.read(key("n3"))
-        app.ledger.append(
+        other = app.append.read(key("n3"))
+        app.append(
             other.key,
             lambda state, now: Transition(state, (), (_unrelated_write(world),)),
             actor=Actor.CLI,

@@ -13,7 +13,7 @@ from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
-from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.entrypoints.ingest import ingest, wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.outcomes import GiveBackReason, IngestResult
 from faultbridge.serve.ingest.record_reader import Delivery
@@ -54,7 +54,7 @@ def test_a_record_given_back_is_logged_once_with_its_reason_and_ids(
     world = World(nodes=("a", "b"))
     world.ports.seam.before = fail_commits_of("a", error)
     failing, good = world.message(XID_79, node="a", record_id="r-a"), world.message(XID_79, node="b")
-    result = world.app.ingestion.ingest([failing, good])
+    result = wire_ingest(world.app).ingest([failing, good])
     assert result.failed == {failing.id: reason}
     (line,) = logged(caplog, GIVEN_BACK)
     assert line["levelno"] == logging.WARNING
@@ -68,7 +68,7 @@ def test_an_unreadable_message_that_is_given_back_is_logged_with_an_id_of_its_te
     world = World()
     world.ports.seam.before = raise_once(("objects.put", Transient("down")))
     message = Delivery("message-x", "not json", NOON)
-    assert world.app.ingestion.ingest([message]).failed == {"message-x": GiveBackReason.REJECTS_UNAVAILABLE}
+    assert wire_ingest(world.app).ingest([message]).failed == {"message-x": GiveBackReason.REJECTS_UNAVAILABLE}
     (line,) = logged(caplog, GIVEN_BACK)
     (record_id,) = line["record_ids"]
     assert record_id.startswith("unread-")
@@ -85,7 +85,7 @@ def test_a_message_given_back_twice_keeps_its_first_reason(caplog: pytest.LogCap
 
 def test_processed_and_rejected_records_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    world.app.ingestion.ingest(
+    wire_ingest(world.app).ingest(
         [world.message(XID_79), world.message("no fault"), world.message(XID_79, node="unregistered")]
     )
     assert caplog.records == []
@@ -94,7 +94,7 @@ def test_processed_and_rejected_records_are_not_logged(caplog: pytest.LogCapture
 def test_a_commit_group_that_is_split_after_a_conflict_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World(nodes=("a", "b"))
     world.ports.seam.before = raise_once(("table.transact", Conflict("another writer")))
-    result = world.app.ingestion.ingest([world.message(XID_79, node=node) for node in ("a", "b")])
+    result = wire_ingest(world.app).ingest([world.message(XID_79, node=node) for node in ("a", "b")])
     assert set(result.outcomes.values()) == {Outcome.RECORDED}
     (line,) = logged(caplog, "commit_group_split")
     assert (line["reason"], line["nodes"]) == ("another writer", ["train-a/a", "train-a/b"])
@@ -104,9 +104,9 @@ def test_processing_alone_and_the_rejection_of_a_poison_message_are_logged(caplo
     world = World()
     message = replace(world.message(XID_79), receives=ALONE_FROM_RECEIVES)
     for _ in range(MAX_ATTEMPTS):
-        assert world.app.ingestion.ingest.poison_messages.start_attempt(message.id)
-    assert list(world.app.ingestion.ingest([message]).reasons.values()) == ["kills_worker"]
-    world.app.ingestion.ingest([message])
+        assert wire_ingest(world.app).poison_messages.start_attempt(message.id)
+    assert list(wire_ingest(world.app).ingest([message]).reasons.values()) == ["kills_worker"]
+    wire_ingest(world.app).ingest([message])
     (rejected,), (alone,) = logged(caplog, "poison_message_rejected"), logged(caplog, "message_processed_alone")
     assert (rejected["levelno"], rejected["message_id"], rejected["node"]) == (logging.WARNING, message.id, KEY.node)
     assert (alone["message_id"], alone["reason"]) == (message.id, f"received {ALONE_FROM_RECEIVES} times")
@@ -123,9 +123,9 @@ def test_a_record_that_goes_back_after_it_was_processed_alone_gets_its_outcome_a
             raise errors.pop()
 
     world.ports.seam.before = fail_deletion
-    first = world.app.ingestion.ingest([message])
+    first = wire_ingest(world.app).ingest([message])
     assert (first.failed, first.outcomes) == ({message.id: GiveBackReason.POISON_CHECK_UNAVAILABLE}, {})
-    assert list(world.app.ingestion.ingest([message]).outcomes.values()) == [Outcome.DUPLICATE]
+    assert list(wire_ingest(world.app).ingest([message]).outcomes.values()) == [Outcome.DUPLICATE]
 
 
 def test_the_metric_of_records_given_back_has_a_total_and_one_value_per_reason(

@@ -63,7 +63,7 @@ def now(rejects: Rejects) -> str:
 
 def test_a_reject_has_its_record_its_reason_and_its_bytes() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, GARBLED)
+    rejects.reject(delivery(rejects, message(rejects)), None, GARBLED)
     (reject,) = rejects.list("train-a")
     assert (reject.record_id, reject.reason, reject.detail) == ("r-1", "not_xml", "no element found")
     assert (reject.message.source, reject.message.node, reject.size) == ("nvidia-smi-xml", "n-1", 5)
@@ -73,15 +73,15 @@ def test_a_reject_has_its_record_its_reason_and_its_bytes() -> None:
 def test_a_record_rejected_again_is_one_reject() -> None:
     rejects = new_rejects()
     received = delivery(rejects, message(rejects))
-    rejects(received, None, GARBLED)
+    rejects.reject(received, None, GARBLED)
     pass_time(rejects, minutes=6)
-    rejects(received, None, GARBLED)
+    rejects.reject(received, None, GARBLED)
     assert len(list(rejects.list("train-a"))) == 1
 
 
 def test_a_message_without_the_record_format_is_stored_with_its_text() -> None:
     rejects = new_rejects()
-    rejects(Delivery("1", "not json", rejects.clock.now()), None, Rejected("not_a_record", "no JSON"))
+    rejects.reject(Delivery("1", "not json", rejects.clock.now()), None, Rejected("not_a_record", "no JSON"))
     (reject,) = rejects.list("-")
     assert reject.record_id.startswith("unread-")
     assert rejects.raw(reject) == b"not json"
@@ -91,7 +91,7 @@ def test_a_message_without_the_record_format_is_stored_with_its_text() -> None:
 
 def test_a_record_of_an_unregistered_cluster_is_listed_under_a_dash() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, Rejected("unknown_cluster", "train-a"))
+    rejects.reject(delivery(rejects, message(rejects)), None, Rejected("unknown_cluster", "train-a"))
     assert [reject.message.cluster for reject in rejects.list("-")] == ["train-a"]
 
 
@@ -100,7 +100,7 @@ def test_a_large_record_is_not_stored_twice() -> None:
     key = raw_key("train-a", rejects.clock.now(), b"large")
     rejects.objects.put(key, b"large")
     sent = Message("r-1", "nvidia-smi-xml", "train-a", rejects.clock.now(), pointer=key)
-    rejects(delivery(rejects, sent), None, GARBLED)
+    rejects.reject(delivery(rejects, sent), None, GARBLED)
     (reject,) = rejects.list("train-a")
     assert (reject.raw, rejects.raw(reject)) == (key, b"large")
 
@@ -111,7 +111,7 @@ def test_a_large_record_is_retried_by_its_pointer() -> None:
     key = raw_key("train-a", rejects.clock.now(), body)
     rejects.objects.put(key, body)
     sent = Message("r-1", "nvidia-smi-xml", "train-a", rejects.clock.now(), pointer=key)
-    rejects(delivery(rejects, sent), None, UNKNOWN)
+    rejects.reject(delivery(rejects, sent), None, UNKNOWN)
     rejects.retry(next(rejects.list("train-a")))
     (again,) = map(decode_message, queued(rejects))
     assert (again.record_id, again.pointer, again.body) == ("r-1", key, None)
@@ -121,7 +121,7 @@ def test_a_retry_sends_the_record_with_its_id_and_times_and_deletes_the_reject()
     rejects = new_rejects()
     sent = message(rejects)
     received = delivery(rejects, sent)
-    rejects(received, None, UNKNOWN)
+    rejects.reject(received, None, UNKNOWN)
     pass_time(rejects, hours=1)
     rejects.retry(next(rejects.list("train-a")))
     (again,) = map(decode_message, queued(rejects))
@@ -134,10 +134,10 @@ def test_a_record_rejected_again_during_its_retry_stays_a_reject(caplog: pytest.
     caplog.set_level(logging.INFO)
     rejects = new_rejects()
     received = delivery(rejects, message(rejects))
-    rejects(received, None, UNKNOWN)
+    rejects.reject(received, None, UNKNOWN)
     (first,) = rejects.list("train-a")
     pass_time(rejects, seconds=1)
-    rejects(received, None, UNKNOWN)
+    rejects.reject(received, None, UNKNOWN)
     rejects.retry(first)
     assert [one.record_id for one in rejects.list("train-a")] == ["r-1"]
     assert [record.message for record in caplog.records] == ["retried_reject_not_deleted"]
@@ -145,7 +145,7 @@ def test_a_record_rejected_again_during_its_retry_stays_a_reject(caplog: pytest.
 
 def test_a_failing_queue_leaves_the_reject() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.queue, FakeQueue)
     rejects.queue.seam.before = raise_once(("queue.send", Transient("down")))
     with pytest.raises(Transient):
@@ -155,7 +155,7 @@ def test_a_failing_queue_leaves_the_reject() -> None:
 
 def test_a_record_that_the_queue_refuses_stays_a_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     monkeypatch.setattr(rejects.queue, "send", lambda messages: tuple(body for _, body in messages))
     (reject,) = rejects.list("train-a")
     with pytest.raises(Transient):
@@ -171,17 +171,17 @@ def test_an_older_rejection_does_not_replace_a_newer_one(caplog: pytest.LogCaptu
 
     def reject_later() -> None:
         pass_time(rejects, minutes=6)
-        rejects(received, None, Rejected("not_xml", "found later"))
+        rejects.reject(received, None, Rejected("not_xml", "found later"))
 
     run_before_write(rejects.table.seam, lambda _: True, reject_later)
-    rejects(received, None, Rejected("not_xml", "found first"))
+    rejects.reject(received, None, Rejected("not_xml", "found first"))
     assert [(one.detail, one.rejected_at) for one in rejects.list("train-a")] == [("found later", rejects.clock.now())]
     assert [record.message for record in caplog.records] == ["reject_not_stored"]
 
 
 def test_a_retry_without_the_bytes_is_rejected() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
     rejects.objects.stored.clear()
     with pytest.raises(Rejected, match="raw_gone"):
@@ -191,7 +191,7 @@ def test_a_retry_without_the_bytes_is_rejected() -> None:
 
 def test_bytes_that_were_replaced_after_the_reject_are_not_retried() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     (reject,) = rejects.list("train-a")
     rejects.objects.put(reject.raw, b"<other")
     with pytest.raises(Rejected, match="body_changed"):
@@ -201,7 +201,7 @@ def test_bytes_that_were_replaced_after_the_reject_are_not_retried() -> None:
 
 def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplog: pytest.LogCaptureFixture) -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
     rejects.objects.stored.clear()
     pass_time(rejects, hours=1)
@@ -214,7 +214,7 @@ def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplo
 
 def test_a_record_of_an_unknown_node_is_retried_automatically() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    rejects.reject(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert retry_due(rejects) == 0
     pass_time(rejects, minutes=2)
     assert retry_due(rejects) == 1
@@ -227,14 +227,14 @@ def test_a_node_cannot_state_when_its_rejected_record_arrived(hours: int) -> Non
     rejects = replace(new_rejects(), trust=Trust(required=True))
     arrived = rejects.clock.now()
     sent = replace(message(rejects), received_at=arrived + timedelta(hours=hours))
-    rejects(replace(delivery(rejects, sent), sender="AROANODE:i-0123456789abcdef0"), None, UNKNOWN)
+    rejects.reject(replace(delivery(rejects, sent), sender="AROANODE:i-0123456789abcdef0"), None, UNKNOWN)
     (reject,) = rejects.list("train-a")
     assert (reject.message.received_at, reject.due_at) == (arrived, arrived + timedelta(minutes=1))
 
 
 def test_invalid_input_is_never_retried_automatically() -> None:
     rejects = new_rejects()
-    rejects(delivery(rejects, message(rejects)), None, GARBLED)
+    rejects.reject(delivery(rejects, message(rejects)), None, GARBLED)
     pass_time(rejects, hours=3)
     assert retry_due(rejects) == 0
 
@@ -242,13 +242,13 @@ def test_invalid_input_is_never_retried_automatically() -> None:
 def test_retries_of_an_unknown_node_become_rarer_and_stop_after_a_day() -> None:
     rejects = new_rejects()
     text, received = encode_message(message(rejects)), rejects.clock.now()
-    rejects(Delivery("1", text, received), None, UNKNOWN)
+    rejects.reject(Delivery("1", text, received), None, UNKNOWN)
     retries = 0
     for _ in range(2000):
         pass_time(rejects, minutes=1)
         if retry_due(rejects):
             retries += 1
-            rejects(Delivery("2", queued(rejects)[-1], rejects.clock.now()), None, UNKNOWN)
+            rejects.reject(Delivery("2", queued(rejects)[-1], rejects.clock.now()), None, UNKNOWN)
     assert retries == 12
     assert [one.due_at for one in rejects.list("train-a")] == [None]
 
@@ -257,21 +257,21 @@ def test_a_faulty_agent_does_not_fill_the_table_or_the_bucket() -> None:
     rejects = new_rejects()
     for number in range(MAX_PER_HOUR + 50):
         sent = message(rejects, f"r-{number}", body=f"bad {number}".encode())
-        rejects(delivery(rejects, sent), None, GARBLED)
+        rejects.reject(delivery(rejects, sent), None, GARBLED)
     assert isinstance(rejects.objects, FakeObjects)
     assert len(list(rejects.list("train-a"))) == MAX_PER_HOUR
     assert len(rejects.objects.stored) == MAX_PER_HOUR
     assert rejects.dropped("train-a") == 50
     pass_time(rejects, hours=1)
-    rejects(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
+    rejects.reject(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
     assert rejects.find("next-hour", "train-a") is not None
 
 
 def test_a_faulty_agent_does_not_hide_the_rejects_of_another_node() -> None:
     rejects = new_rejects()
     for number in range(MAX_PER_HOUR + 1):
-        rejects(delivery(rejects, message(rejects, f"r-{number}")), None, GARBLED)
-    rejects(delivery(rejects, message(rejects, "other", node="n-2")), None, GARBLED)
+        rejects.reject(delivery(rejects, message(rejects, f"r-{number}")), None, GARBLED)
+    rejects.reject(delivery(rejects, message(rejects, "other", node="n-2")), None, GARBLED)
     assert rejects.find("other", "train-a") is not None
 
 
@@ -280,7 +280,7 @@ def test_an_untrusted_user_fills_no_table_whatever_nodes_and_sources_it_names(re
     rejects = new_rejects()
     for number in range(130):
         sent = replace(message(rejects, f"r-{number}", node=f"n-{number}"), source=f"source-{number}")
-        rejects(replace(delivery(rejects, sent), sender="AIDAUSER"), None, Rejected(reason, "train-a"))
+        rejects.reject(replace(delivery(rejects, sent), sender="AIDAUSER"), None, Rejected(reason, "train-a"))
     assert len([*rejects.list("train-a"), *rejects.list("-")]) == 100
     assert rejects.dropped("train-a") + rejects.dropped("-") == 30
 
@@ -291,8 +291,8 @@ def test_a_conflict_that_stored_nothing_raises_and_a_retry_succeeds() -> None:
     rejects.table.seam.before = raise_once(("table.transact", Conflict("interference")))
     received = delivery(rejects, message(rejects))
     with pytest.raises(Transient):
-        rejects(received, None, GARBLED)
-    rejects(received, None, GARBLED)
+        rejects.reject(received, None, GARBLED)
+    rejects.reject(received, None, GARBLED)
     assert len(list(rejects.list("train-a"))) == 1
 
 
@@ -300,7 +300,7 @@ def test_a_list_of_many_pages_is_complete() -> None:
     clock = ManualClock()
     rejects = Rejects(FakeTable(clock, page_size=7), FakeObjects(), FakeQueue(clock), clock)
     for number in range(40):
-        rejects(delivery(rejects, message(rejects, f"r-{number:02d}")), None, GARBLED)
+        rejects.reject(delivery(rejects, message(rejects, f"r-{number:02d}")), None, GARBLED)
     assert [one.record_id for one in rejects.list("train-a")] == [f"r-{number:02d}" for number in range(40)]
 
 
@@ -309,5 +309,5 @@ def test_the_number_of_records_that_were_only_counted_is_complete_over_many_page
     rejects = Rejects(FakeTable(clock, page_size=2), FakeObjects(), FakeQueue(clock), clock)
     for node in range(5):
         for number in range(MAX_PER_HOUR + 1):
-            rejects(delivery(rejects, message(rejects, f"r-{node}-{number}", node=f"n-{node}")), None, GARBLED)
+            rejects.reject(delivery(rejects, message(rejects, f"r-{node}-{number}", node=f"n-{node}")), None, GARBLED)
     assert rejects.dropped("train-a") == 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from uuid import uuid4
 
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
 from tests.builders import KEY
@@ -17,7 +18,7 @@ LINE = f"{XID_79} AWS_SECRET_ACCESS_KEY={SECRET}"
 
 def test_evidence_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingestion.ingest([world.message(LINE)])
+    wire_ingest(world.app).ingest([world.message(LINE)])
     stored = stored_text(world)
     assert "GPU has fallen off the bus" in stored
     assert SECRET not in stored
@@ -25,15 +26,17 @@ def test_evidence_is_stored_without_secrets() -> None:
 
 def test_the_full_record_of_a_shortened_excerpt_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingestion.ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
+    wire_ingest(world.app).ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
     assert world.ports.objects.stored
     assert SECRET not in stored_text(world)
 
 
 def test_a_reject_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingestion.ingest([world.message(f"not xml password={SECRET}"), world.message(LINE, node="unregistered")])
-    world.app.ingestion.ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
+    wire_ingest(world.app).ingest(
+        [world.message(f"not xml password={SECRET}"), world.message(LINE, node="unregistered")]
+    )
+    wire_ingest(world.app).ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
     assert len(world.ports.objects.stored) == 3
     assert SECRET not in stored_text(world)
 

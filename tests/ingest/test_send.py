@@ -148,5 +148,5 @@ def test_forward_raises_with_the_number_of_records_that_the_queue_refused() -> N
 
     records = [Message(f"r-{number}", "kernel-log", "train-a", NOON, body=b"x") for number in range(3)]
     with pytest.raises(Transient, match="2 of 3"):
-        Forward(Full(), FakeObjects())(records)
-    Forward(Full(), FakeObjects())(records[:1])
+        Forward(Full(), FakeObjects()).forward(records)
+    Forward(Full(), FakeObjects()).forward(records[:1])

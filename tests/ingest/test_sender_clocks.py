@@ -14,6 +14,8 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import stored
@@ -43,11 +45,11 @@ def test_a_node_with_a_wrong_clock_is_not_silent_until_its_heartbeats_stop(world
     for number in range(12):
         world.outcomes(heartbeat(world, clock + timedelta(minutes=number)))
         minutes(world)
-        world.app.ops.sweep()
+        wire_sweep(world.app).run()
     assert list(world.node().conditions) == ["host.clock@node"]
     for _ in range(12):
         minutes(world)
-        world.app.ops.sweep()
+        wire_sweep(world.app).run()
     assert "host.silent@node" in world.node().conditions
 
 
@@ -55,7 +57,7 @@ def test_a_node_with_a_wrong_clock_is_not_silent_until_its_heartbeats_stop(world
 def test_a_corrected_time_beyond_the_calendar_is_rejected(world: World, clock: datetime, last_sent: str) -> None:
     delivery = heartbeat(world, clock)
     frame = json.loads(delivery.text) | {"digest": "0" * 16, "last_sent": {"0" * 16: f"{last_sent}T00:00:00Z"}}
-    result = world.app.ingestion.ingest([replace(delivery, text=json.dumps(frame))])
+    result = wire_ingest(world.app).ingest([replace(delivery, text=json.dumps(frame))])
     assert (list(result.reasons.values()), result.failed) == (["bad_time"], {})
 
 
@@ -91,7 +93,7 @@ def test_a_fault_with_a_wrong_clock_is_recorded_now_and_later_faults_count(world
     minutes(world, 30)
     assert world.outcomes(world.message(XID_92)) == [Outcome.FOLDED]
     minutes(world, 24 * 60)
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     assert not world.node().conditions
 
 
@@ -200,7 +202,7 @@ def test_a_fault_after_a_repair_counts_although_the_clock_is_slower_than_the_rep
     key = keys.node_state(KEY)
     state = items.read_state(KEY, world.ports.table.get(key))
     verified = replace(state, floor=world.now)
-    world.app.ledger.append(KEY, lambda _, __: Transition(verified), actor=Actor.STEP)
+    world.app.append(KEY, lambda _, __: Transition(verified), actor=Actor.STEP)
     minutes(world, 5)
     assert world.outcomes(own(world, slow)) == [Outcome.RECORDED]
 

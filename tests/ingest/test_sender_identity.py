@@ -16,9 +16,12 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import encode_message
 from faultbridge.serve.entrypoints import ingest as entrypoint
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest import record_reader
 from faultbridge.serve.ingest.canary import CLUSTER, LAST_RECORDED, last_sent_at
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects
 from tests.builders import KEY
 from tests.ingest.builders import SENDER_PROOF, SWEEP
 from tests.world import XID_79, World
@@ -80,40 +83,40 @@ def test_a_node_may_report_itself_under_any_of_its_names(world):
 def test_a_forged_record_for_another_node_is_rejected_and_changes_nothing(world):
     before = _state(world, KEY.node)
     forged = by(world.message(XID_79), node_role(world, "neighbor"))
-    ingested = world.app.ingestion.ingest([forged])
+    ingested = wire_ingest(world.app).ingest([forged])
     assert list(ingested.reasons.values()) == ["untrusted"]
     assert _state(world, KEY.node) == before
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
     assert (reject.reason, reject.sender) == ("untrusted", forged.sender)
 
 
 def test_forged_records_of_one_sender_are_stored_up_to_a_limit(world):
     for number in range(130):
         message = world.message(XID_79, node=f"n-{number}", instance_id=f"i-0{number:07x}")
-        world.app.ingestion.ingest([by(message, node_role(world))])
-    assert len(list(world.app.ingestion.rejects.list(KEY.cluster))) == 100
-    assert world.app.ingestion.rejects.dropped(KEY.cluster) == 30
+        wire_ingest(world.app).ingest([by(message, node_role(world))])
+    assert len(list(wire_rejects(world.app).list(KEY.cluster))) == 100
+    assert wire_rejects(world.app).dropped(KEY.cluster) == 30
 
 
 def test_a_collector_may_report_for_a_cluster_after_it_is_listed(world):
     message = by(world.message(XID_79), "AROACOLLECTOR:prometheus")
     assert world.outcomes(message) == [Outcome.REJECTED]
-    world.app.registry.registration.set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
+    wire_registration(world.app).set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
     world.ports.clock.advance(timedelta(minutes=1))
     assert world.outcomes(replace(message, id="again")) == [Outcome.RECORDED]
 
 
 def test_a_reject_sent_again_by_the_sweep_keeps_its_first_sender(world):
     early = by(world.message(XID_79, node="late", instance_id="i-0ccccccccccccccc3"), "AROANODE:i-0ccccccccccccccc3")
-    assert list(world.app.ingestion.ingest([early]).reasons.values()) == ["unknown_node"]
+    assert list(wire_ingest(world.app).ingest([early]).reasons.values()) == ["unknown_node"]
     for _ in range(2):
-        (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
-        world.app.ingestion.rejects.retry(reject)
+        (reject,) = wire_rejects(world.app).list(KEY.cluster)
+        wire_rejects(world.app).retry(reject)
         (received,) = world.ports.queue.receive()
         world.ports.queue.delete(received)
         assert decode_message(received.body).sender == early.sender
         world.outcomes(Delivery("again", received.body, world.now, sender=SWEEP))
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
     assert (reject.reason, reject.sender) == ("unknown_node", early.sender)
 
 
@@ -125,17 +128,17 @@ def test_an_ec2_event_finds_its_node_and_cluster_by_the_instance(world):
 
 def test_an_ec2_event_of_an_unregistered_instance_is_ignored(world):
     assert world.outcomes(from_bus(world, state_change("i-0fffffffffffffff9"))) == [Outcome.CLEAN]
-    assert not list(world.app.ingestion.rejects.list("-"))
+    assert not list(wire_rejects(world.app).list("-"))
 
 
 def test_an_aws_health_event_of_an_unregistered_instance_is_retried(world):
     entity = {"entityValue": "i-0fffffffffffffff9", "status": "IMPAIRED"}
     detail = {"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "affectedEntities": [entity]}
-    ingested = world.app.ingestion.ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
+    ingested = wire_ingest(world.app).ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
     assert list(ingested.reasons.values()) == ["unknown_node"]
-    (reject,) = world.app.ingestion.rejects.list("-")
+    (reject,) = wire_rejects(world.app).list("-")
     assert reject.due_at is not None
-    world.app.ingestion.rejects.retry(reject)
+    wire_rejects(world.app).retry(reject)
     (received,) = world.ports.queue.receive()
     again = decode_message(received.body)
     assert (again.cluster, again.source, again.sender) == ("-", "health-event", EVENT_BUS)
@@ -155,9 +158,9 @@ def test_four_reports_under_different_names_are_one_node_with_one_case(world):
             world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")
         ),
     ]
-    world.app.ingestion.ingest(reports)
+    wire_ingest(world.app).ingest(reports)
     assert _state(world, KEY.node).live_case is not None
-    assert len(list(world.app.ingestion.rejects.list(KEY.cluster))) == 0
+    assert len(list(wire_rejects(world.app).list(KEY.cluster))) == 0
     assert len([item for item in world.ports.table.items() if item["sk"] == "CASE"]) == 1
 
 
@@ -177,12 +180,12 @@ def test_a_lifecycle_event_of_hyperpod_is_not_rejected(world):
     ],
 )
 def test_an_event_that_no_rule_selects_is_rejected_with_its_reason(world, text, reason):
-    assert list(world.app.ingestion.ingest([from_bus(world, text)]).reasons.values()) == [reason]
+    assert list(wire_ingest(world.app).ingest([from_bus(world, text)]).reasons.values()) == [reason]
 
 
 def test_an_event_that_a_node_puts_on_the_raw_queue_changes_no_other_node(world):
     forged = Delivery("message-x", state_change(instance(world, "neighbor")), world.now, sender=node_role(world))
-    world.app.ingestion.ingest([forged])
+    wire_ingest(world.app).ingest([forged])
     assert not _state(world, "neighbor").conditions
 
 
@@ -239,7 +242,7 @@ def test_the_sender_is_checked_before_the_body_is_fetched_masked_or_decoded(worl
         pytest.fail("the body of a record from an untrusted sender was used")
 
     monkeypatch.setattr(record_reader, "mask", unused)
-    reader = replace(world.app.ingestion.ingest.reader, objects=None, decode=unused)
+    reader = replace(wire_ingest(world.app).reader, objects=None, decode=unused)
     stored = f"raw/{KEY.cluster}/2026-02-03/{'0' * 64}"
     for others in ({}, {"body": None, "pointer": stored}):
         message = replace(decode_message(world.message(XID_79).text), instance_id=instance(world), **others)
@@ -250,20 +253,20 @@ def test_the_sender_is_checked_before_the_body_is_fetched_masked_or_decoded(worl
 def test_what_a_record_states_does_not_add_to_the_rejects_that_its_sender_may_cause(world):
     for number in range(130):
         unknown = world.message(XID_79, cluster=f"none-{number}", node=f"n-{number}", instance_id=instance(world))
-        world.app.ingestion.ingest([by(unknown, node_role(world))])
+        wire_ingest(world.app).ingest([by(unknown, node_role(world))])
         strange = world.message(XID_79, source=f"strange-{number}", instance_id=instance(world))
-        world.app.ingestion.ingest([by(strange, node_role(world))])
+        wire_ingest(world.app).ingest([by(strange, node_role(world))])
     rejects = [row for row in world.ports.table.items() if "reject" in row]
     assert len(rejects) == 200
     assert sum("gsi4pk" in row for row in rejects) == 100
-    assert world.app.ingestion.rejects.dropped("-") == 60
+    assert wire_rejects(world.app).dropped("-") == 60
 
 
 def test_rejects_of_one_node_never_delay_the_timers_of_another(world):
     for number in range(100):
         unknown = world.message(XID_79, cluster="none", node=f"n-{number}", instance_id=instance(world))
-        world.app.ingestion.ingest([by(unknown, node_role(world))])
-    world.app.ingestion.ingest(
+        wire_ingest(world.app).ingest([by(unknown, node_role(world))])
+    wire_ingest(world.app).ingest(
         [by(world.message(XID_79.replace(": 79,", ": 92,"), instance_id=instance(world)), node_role(world))]
     )
     world.ports.clock.advance(timedelta(hours=25))
@@ -272,18 +275,18 @@ def test_rejects_of_one_node_never_delay_the_timers_of_another(world):
         world.ports.clock.advance(timedelta(seconds=1) if call.name == "queue.send" else timedelta(0))
 
     world.ports.seam.before = slow
-    swept = world.app.ops.sweep()
+    swept = wire_sweep(world.app).run()
     assert (swept.ticked, swept.unfinished) == (1, True)
 
 
 @pytest.mark.parametrize("cluster", ["faultbridge-canary", KEY.cluster, "none"])
 def test_only_the_installation_may_send_canaries(world, cluster):
     forged = world.message(b"canary", source="canary", cluster=cluster, node=None)
-    result = world.app.ingestion.ingest([by(forged, node_role(world))])
+    result = wire_ingest(world.app).ingest([by(forged, node_role(world))])
     assert list(result.reasons.values()) == ["untrusted"]
     assert last_sent_at(world.ports.table, LAST_RECORDED) is None
     own = world.message(b"canary", source="canary", cluster=CLUSTER, node=None)
-    assert world.app.ingestion.ingest([by(own, "AROASWEEP:faultbridge-sweep")]).reasons == {}
+    assert wire_ingest(world.app).ingest([by(own, "AROASWEEP:faultbridge-sweep")]).reasons == {}
 
 
 def test_an_instance_of_a_foreign_role_is_refused_before_its_body_is_read(monkeypatch):
@@ -292,7 +295,7 @@ def test_an_instance_of_a_foreign_role_is_refused_before_its_body_is_read(monkey
 
     world = World(settings=SENDER_PROOF, node_roles=("AROANODE",))
     monkeypatch.setattr(record_reader, "mask", unused)
-    reader = replace(world.app.ingestion.ingest.reader, objects=None, decode=unused)
+    reader = replace(wire_ingest(world.app).reader, objects=None, decode=unused)
     foreign = by(world.message(XID_79), f"AROAFOREIGN:{instance(world)}")
     with pytest.raises(Rejected, match="AROAFOREIGN is not a role"):
         reader.read(foreign)

@@ -16,9 +16,10 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import encode_message, join_records, raw_key
-from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.entrypoints.ingest import ingest, wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_rejects
 from tests.builders import KEY
 from tests.ingest.builders import break_decoding
 from tests.sim.fakes import raise_once
@@ -62,8 +63,8 @@ def test_a_shared_message_has_the_same_outcomes_and_effects_as_its_records_in_on
     together, alone = World(), World()
     records = {world: [record(world, kind, number) for number, kind in enumerate(kinds)] for world in (together, alone)}
     for _ in range(1 + twice):
-        together_result = together.app.ingestion.ingest([shared(*records[together])])
-        single = alone.app.ingestion.ingest(records[alone])
+        together_result = wire_ingest(together.app).ingest([shared(*records[together])])
+        single = wire_ingest(alone.app).ingest(records[alone])
         assert (together_result.outcomes, together_result.reasons, together_result.unparsed) == (
             single.outcomes,
             single.reasons,
@@ -78,9 +79,9 @@ def test_a_shared_message_has_the_same_outcomes_and_effects_as_its_records_in_on
 @given(st.lists(st.sampled_from(["xid 79", "xid 31", "xid 63", "healthy"]), min_size=2, max_size=10))
 def test_a_shared_message_ends_in_the_same_conditions_as_its_records_delivered_one_by_one(kinds: Sequence[str]) -> None:
     together, alone = World(), World()
-    together.app.ingestion.ingest([shared(*(record(together, kind, 9 - n) for n, kind in enumerate(kinds)))])
+    wire_ingest(together.app).ingest([shared(*(record(together, kind, 9 - n) for n, kind in enumerate(kinds)))])
     for number, kind in enumerate(kinds):
-        assert not alone.app.ingestion.ingest([record(alone, kind, 9 - number)]).failed
+        assert not wire_ingest(alone.app).ingest([record(alone, kind, 9 - number)]).failed
     found = [  # a stored count is a lower bound: it may be that of an earlier record
         {key: (one.active, sorted(one.reporters)) for key, one in world.node().conditions.items()}
         for world in (together, alone)
@@ -96,7 +97,7 @@ def _table(world: World) -> dict[tuple[object, object], dict[str, object]]:
 
 def _heartbeats(world: World) -> set[str]:
     """Return the nodes whose heartbeats are stored."""
-    return set(world.app.ingestion.ingest.heartbeats.read(world.config).last)
+    return set(wire_ingest(world.app).heartbeats.read(world.config).last)
 
 
 def test_one_record_that_fails_does_not_stop_the_others_of_its_message() -> None:
@@ -104,16 +105,16 @@ def test_one_record_that_fails_does_not_stop_the_others_of_its_message() -> None
     break_decoding(world, b"crash")
     hostile = world.message("crash " + XID_79, record_id="hostile")
     message = shared(record(world, "xid 79", 2), hostile, record(world, "xid 31", 1))
-    result = world.app.ingestion.ingest([message])
+    result = wire_ingest(world.app).ingest([message])
     assert result.failed == {"m-shared": "unexpected_error"}
     assert result.outcomes == {"r-2": Outcome.RECORDED, "r-1": Outcome.RECORDED}
     stored = list(world.ports.table.items())
-    again = world.app.ingestion.ingest([replace(message, receives=2)])
+    again = wire_ingest(world.app).ingest([replace(message, receives=2)])
     assert (again.failed, again.outcomes["r-2"]) == ({"m-shared": "unexpected_error"}, Outcome.DUPLICATE)
     assert list(world.ports.table.items()) == stored, "the effects of the others apply once"
-    last = world.app.ingestion.ingest([replace(message, receives=ALONE_FROM_RECEIVES)])
+    last = wire_ingest(world.app).ingest([replace(message, receives=ALONE_FROM_RECEIVES)])
     assert (last.failed, last.reasons) == ({}, {"hostile": "unexpected_error"})
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
     assert reject.record_id == "hostile"
 
 
@@ -122,8 +123,8 @@ def test_a_record_that_stops_its_worker_is_rejected_alone() -> None:
     message = replace(shared(record(world, "xid 79", 2), record(world, "xid 31", 1)), receives=ALONE_FROM_RECEIVES)
     hostile = message.records()[1]
     for _ in range(MAX_ATTEMPTS):  # the worker stopped in each attempt
-        assert world.app.ingestion.ingest.poison_messages.start_attempt(hostile.id)
-    result = world.app.ingestion.ingest([message])
+        assert wire_ingest(world.app).poison_messages.start_attempt(hostile.id)
+    result = wire_ingest(world.app).ingest([message])
     assert (result.failed, result.reasons) == ({}, {"r-1": "kills_worker"})
     assert result.outcomes["r-2"] is Outcome.RECORDED
 
@@ -132,9 +133,9 @@ def test_a_shared_message_that_is_not_valid_is_rejected_with_what_is_allowed() -
     world = World()
     pointer = replace(decode_message(world.message().text), body=None, pointer=raw_key(KEY.cluster, world.now, b"much"))
     message = shared(record(world, "xid 79", 1), replace(world.message(), text=encode_message(pointer)))
-    result = world.app.ingestion.ingest([message])
+    result = wire_ingest(world.app).ingest([message])
     assert set(result.reasons.values()) == {"bad_shared_message"}
-    (reject,) = world.app.ingestion.rejects.list(NO_CLUSTER)
+    (reject,) = wire_rejects(world.app).list(NO_CLUSTER)
     assert "1 to 10 `records`" in reject.detail
 
 
@@ -142,9 +143,9 @@ def test_an_outage_gives_the_whole_message_back_once() -> None:
     world = World()
     world.ports.seam.before = raise_once(("table.transact", Transient("throttled")))
     records = [record(world, "xid 79", 2), record(world, "xid 63", 1)]
-    given_back = world.app.ingestion.ingest([shared(*records)])
+    given_back = wire_ingest(world.app).ingest([shared(*records)])
     assert (given_back.failed, given_back.outcomes) == ({"m-shared": "state_unavailable"}, {})
-    assert set(world.app.ingestion.ingest([shared(*records)]).outcomes.values()) == {Outcome.RECORDED}
+    assert set(wire_ingest(world.app).ingest([shared(*records)]).outcomes.values()) == {Outcome.RECORDED}
 
 
 def test_the_sender_of_a_message_is_checked_for_each_record() -> None:
@@ -154,7 +155,7 @@ def test_the_sender_of_a_message_is_checked_for_each_record() -> None:
     own = record(world, "xid 79", 1)
     forged = record(world, "xid 79", 2, node="neighbor")
     message = replace(shared(own, forged), sender=f"AROANODE:{incarnation.instance_id}")
-    result = world.app.ingestion.ingest([message])
+    result = wire_ingest(world.app).ingest([message])
     assert result.outcomes == {"r-1": Outcome.RECORDED, "r-2": Outcome.REJECTED}
     assert result.reasons == {"r-2": "untrusted"}
     assert not world.node(KEY._replace(node="neighbor")).conditions
@@ -162,9 +163,9 @@ def test_the_sender_of_a_message_is_checked_for_each_record() -> None:
 
 def test_a_rejected_record_is_retried_as_a_message_of_its_own() -> None:
     world = World()
-    world.app.ingestion.ingest([shared(record(world, "unknown node", 1), record(world, "xid 79", 2))])
-    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
-    world.app.ingestion.rejects.retry(reject)
+    wire_ingest(world.app).ingest([shared(record(world, "unknown node", 1), record(world, "xid 79", 2))])
+    (reject,) = wire_rejects(world.app).list(KEY.cluster)
+    wire_rejects(world.app).retry(reject)
     (sent,) = world.ports.queue.receive()
     assert decode_message(sent.body).record_id == "r-1"
 
@@ -175,7 +176,7 @@ def test_many_full_messages_of_one_batch_are_all_processed() -> None:
         shared(*(record(world, "xid 31", 10 * message + place) for place in range(10)), name=f"m-{message}")
         for message in range(30)
     ]
-    assert len(world.app.ingestion.ingest(messages).outcomes) == 300
+    assert len(wire_ingest(world.app).ingest(messages).outcomes) == 300
 
 
 def test_the_function_returns_the_id_of_the_message_and_the_outcome_of_each_record(

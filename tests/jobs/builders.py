@@ -19,7 +19,7 @@ from tests.sim.fakes import FakeJobCallback
 def calls(world: World) -> list[tuple[str, Any]]:
     """Return the calls to the table in one sweep."""
     world.seam.calls.clear()
-    world.sweep()
+    world.sweep.run()
     return [(call.name, call.argument) for call in world.seam.calls if call.name.startswith("table.")]
 
 

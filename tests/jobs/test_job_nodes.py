@@ -86,7 +86,7 @@ def test_the_sweep_completes_the_nodes_of_a_start_or_end_that_was_interrupted(ve
     expected = ("1",) if verb == "start" else ()
     assert [world.append.read(world.key(node)).jobs for node in (1, 2)] != [expected] * 2
     world.seam.before = lambda _: None
-    world.sweep()
+    world.sweep.run()
     assert [world.append.read(world.key(node)).jobs for node in (1, 2)] == [expected] * 2
     assert len(changes(world)) == (1 if verb == "start" else 2)
 

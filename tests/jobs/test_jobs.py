@@ -19,6 +19,9 @@ from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.job_impact import JobImpact
 from faultbridge.repair.jobs.jobs import MAX_NODES, Jobs
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ops import react
 from tests.builders import arrival, fault, folded, node
 from tests.events.validate import assert_valid_event
@@ -240,10 +243,10 @@ def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world:
 def test_the_sweep_records_an_impact_that_react_missed() -> None:
     installation = Installation(mode="observe", repair_owner="observe")
     ports, key = installation.ports, installation.node().key
-    Jobs(installation.app.ledger.append).start(key.cluster, "1", [key.node])
-    installation.app.ingestion.ingest([installation.message()])
+    Jobs(installation.app.append).start(key.cluster, "1", [key.node])
+    wire_ingest(installation.app).ingest([installation.message()])
     for _ in range(2):
-        assert installation.app.ops.sweep().failures == []
+        assert wire_sweep(installation.app).run().failures == []
     lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]
 
@@ -251,10 +254,13 @@ def test_the_sweep_records_an_impact_that_react_missed() -> None:
 def test_react_leaves_impacts_to_the_sweep_if_they_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     installation = Installation(mode="observe", repair_owner="observe")
     ports, key = installation.ports, installation.node().key
-    Jobs(installation.app.ledger.append).start(key.cluster, "1", [key.node])
-    installation.app.ingestion.ingest([installation.message()])
+    Jobs(installation.app.append).start(key.cluster, "1", [key.node])
+    wire_ingest(installation.app).ingest([installation.message()])
     monkeypatch.setattr(react, "MAX_RECORDING_IMPACT", timedelta(0))
-    for update in (lambda: installation.app.ops.react([(key.cluster, key.node)]), installation.app.ops.sweep):
+    for update in (
+        lambda: wire_react(installation.app).run([(key.cluster, key.node)]),
+        wire_sweep(installation.app).run,
+    ):
         lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
         assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started"]
         update()

@@ -39,7 +39,7 @@ def test_a_sweep_looks_at_an_unhealthy_node_of_a_running_job() -> None:
     world = started(1)
     world.fault(1)
     assert missed(world) == ["node-1"]
-    world.sweep()
+    world.sweep.run()
     assert changes(world) == ["started", "hit"]
 
 

@@ -67,7 +67,7 @@ class WholeProduct(World):
             minute += 1
             self.clock.advance_to(NOON + timedelta(minutes=minute))
             self.workflow.expire_tokens()
-            swept = self.sweep()
+            swept = self.sweep.run()
             assert not swept.failures
             self.process_entries()
             self.call_operators()

@@ -57,7 +57,7 @@ def noted(world: World, node: NodeKey) -> list[str]:
 def test_many_nodes_are_committed_in_few_transactions() -> None:
     world = world_of_many()
     before = len(world.ports.seam.calls)
-    done = append_many(world.app.ledger.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE)
+    done = append_many(world.app.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE)
     assert [one.state.key for one in done] == list(NODES)
     calls = [call.name for call in world.ports.seam.calls[before:]]
     assert all(len(noted(world, node)) == 1 for node in NODES)
@@ -67,7 +67,7 @@ def test_many_nodes_are_committed_in_few_transactions() -> None:
 
 def test_a_node_that_changed_since_it_was_read_is_computed_again_and_delays_no_other() -> None:
     world = world_of_many()
-    append = world.app.ledger.append
+    append = world.app.append
     changed = keys.node_state(NODES[3])
     run_before_write(world.ports.seam, writes_to(changed), lambda: append(NODES[3], note, actor=Actor.ISOLATE))
     done = append_many(append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE)
@@ -86,7 +86,7 @@ def test_a_node_whose_change_raises_stops_no_other_and_its_error_is_raised_at_th
 
     changes = {**dict.fromkeys(NODES, note), NODES[0]: fail}
     with pytest.raises(ValueError, match="a bug"):
-        committed.extend(one.state.key for one in append_many(world.app.ledger.append, changes, actor=Actor.ISOLATE))
+        committed.extend(one.state.key for one in append_many(world.app.append, changes, actor=Actor.ISOLATE))
     assert [len(noted(world, node)) for node in NODES] == [0] + [1] * 29
     assert committed == list(NODES[1:])
 
@@ -97,7 +97,7 @@ def test_a_node_whose_item_cannot_be_read_stops_no_other() -> None:
     row = dict(table.get(keys.node_state(NODES[5])) or {})
     table.write(Put({**row, "state": "not a packed state"}))
     with pytest.raises(Misconfigured, match=NODES[5].node):
-        deque(append_many(world.app.ledger.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE))
+        deque(append_many(world.app.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE))
     assert [len(noted(world, node)) for node in NODES] == [int(node != NODES[5]) for node in NODES]
 
 
@@ -105,7 +105,7 @@ def test_a_change_that_changes_nothing_writes_nothing() -> None:
     world = world_of_many()
     before = len(world.ports.table.stream)
     unchanged = dict.fromkeys(NODES, lambda state, _now: Transition(state))
-    done = append_many(world.app.ledger.append, unchanged, actor=Actor.ISOLATE)
+    done = append_many(world.app.append, unchanged, actor=Actor.ISOLATE)
     assert all(not appended.entries for appended in done)
     assert len(world.ports.table.stream) == before
 

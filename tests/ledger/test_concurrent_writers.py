@@ -20,9 +20,12 @@ from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.aliases import AliasChange, alias_writes
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_send_canary, wire_sweep
 from faultbridge.serve.ingest.canary import CLUSTER as CANARIES
 from faultbridge.serve.ingest.canary import LAST_RECORDED
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import stored
 from tests.races import run_after_read, run_before_write, writes_to
@@ -49,7 +52,7 @@ def heartbeat(world: World, seconds: int = 0) -> Callable[[], object]:
     at = world.now + timedelta(seconds=seconds)
     body = json.dumps({"heartbeat": 1, "at": to_text(at)})
     delivery = replace(world.message(body, source="heartbeat", sent_at=at), received_at=at)
-    return lambda: world.app.ingestion.ingest([delivery])
+    return lambda: wire_ingest(world.app).ingest([delivery])
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -99,13 +102,13 @@ def test_a_node_is_not_registered_with_a_name_that_another_node_took_meanwhile(c
         world.ports.table.write(Put(items.alias_item(NAME, row, world.now)))
     run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
     with pytest.raises(Rejected, match="alias_taken"):
-        world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+        wire_registration(world.app).add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     assert owner_of(world) == KEY
 
 
 def test_of_two_concurrent_changes_of_a_cluster_neither_is_lost() -> None:
     world = World(mode=Mode.OBSERVE)
-    registration, config = world.app.registry.registration, keys.cluster_config(KEY.cluster)
+    registration, config = wire_registration(world.app), keys.cluster_config(KEY.cluster)
     act = {"mode": Mode.ACT}
     run_before_write(world.ports.seam, writes_to(config), lambda: registration.set_cluster(KEY.cluster, act))
     with pytest.raises(Conflict):
@@ -115,31 +118,33 @@ def test_of_two_concurrent_changes_of_a_cluster_neither_is_lost() -> None:
 
 def test_a_retired_node_does_not_end_a_name_that_another_node_took_meanwhile() -> None:
     world = World()
-    world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+    wire_registration(world.app).add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
-    assert world.app.registry.retirement.retire(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
+    assert wire_retirement(world.app).retire(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
     assert owner_of(world) == KEY
 
 
 def test_retiring_a_node_does_not_revert_a_change_of_its_cluster() -> None:
     world = World(nodes=(KEY.node, OTHER.node), mode=Mode.OBSERVE)
-    registration = world.app.registry.registration
+    registration = wire_registration(world.app)
     act = {"mode": Mode.ACT}
     run_before_write(
         world.ports.seam, writes_to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act)
     )
-    world.app.registry.retirement.retire(OTHER, OperatorOrder())
+    wire_retirement(world.app).retire(OTHER, OperatorOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
 
 
 def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
     world = World()
-    world.app.ingestion.send_canary()
+    wire_send_canary(world.app).send()
     (sent,) = world.ports.queue.messages
     delivery = Delivery("m-1", sent.body, world.now)
-    run_after_read(world.ports.seam, LAST_RECORDED, lambda: world.app.ingestion.ingest([replace(delivery, id="m-2")]))
-    assert set(world.app.ingestion.ingest([delivery]).failed) == {"m-1"}
+    run_after_read(
+        world.ports.seam, LAST_RECORDED, lambda: wire_ingest(world.app).ingest([replace(delivery, id="m-2")])
+    )
+    assert set(wire_ingest(world.app).ingest([delivery]).failed) == {"m-1"}
     notes = [
         line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(TimelineQuery(CANARIES))
     ]
@@ -149,7 +154,7 @@ def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
 def test_an_older_heartbeat_that_is_written_later_changes_nothing() -> None:
     world = World()
     heartbeat(world, seconds=30)()
-    world.app.ingestion.heartbeat_log.record({KEY: world.now})
+    wire_heartbeat_log(world.app).record({KEY: world.now})
     assert stored(world) == {KEY.node: world.now + timedelta(seconds=30)}
 
 
@@ -158,8 +163,8 @@ def test_a_heartbeat_that_arrives_during_the_check_leaves_no_fault_after_the_nex
     heartbeat(world)()
     world.ports.clock.advance(timedelta(minutes=10))
     run_before_write(world.ports.seam, writes_to(keys.node_state(KEY)), heartbeat(world))
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     assert stored(world) == {KEY.node: world.now}
     world.ports.clock.advance(timedelta(minutes=1))
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     assert world.node().conditions == {}

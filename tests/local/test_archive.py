@@ -23,7 +23,9 @@ from faultbridge.record.recover import RecoverTable
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.archive import wire_archive
 from faultbridge.serve.wiring.installation import Installation, on_aws
+from faultbridge.serve.wiring.services import wire_registration
 from tests.contracts.aws import make_table
 from tests.local.stack import PrivateStack
 from tests.waiting import eventually
@@ -41,8 +43,8 @@ def installation(embedded_stack: PrivateStack) -> Any:
         for name, value in embedded_stack.environment.items():
             patch.setenv(name, value)
         made = on_aws(settings_from(embedded_stack.info.stack, embedded_stack.outputs), Clients())
-        made.registry.registration.add_cluster(ClusterConfig(CLUSTER))
-        made.registry.registration.add_node(CLUSTER, NewNode(KEY.node, "i-0aaaaaaaaaaaaaaa1"))
+        wire_registration(made).add_cluster(ClusterConfig(CLUSTER))
+        wire_registration(made).add_node(CLUSTER, NewNode(KEY.node, "i-0aaaaaaaaaaaaaaa1"))
         yield made
 
 
@@ -66,9 +68,9 @@ def test_the_archive_function_writes_an_anchor(embedded_stack: PrivateStack, ins
 
 def test_a_sealed_day_is_verified_without_the_table(installation: Installation) -> None:
     eventually(lambda: archived(installation) > 0)
-    config = installation.registry.registration.cluster(CLUSTER)
+    config = wire_registration(installation).cluster(CLUSTER)
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()
-    installation.archive.schedule.seal(config, tomorrow)
+    wire_archive(installation).seal(config, tomorrow)
     kept = installation.ports
     verified = VerifyArchive(kept.archive, kept.vault)(CLUSTER)
     assert verified.breaks == []
@@ -97,7 +99,7 @@ def test_the_api_answers_over_http(embedded_stack: PrivateStack, installation: I
 def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     embedded_stack: PrivateStack, installation: Installation
 ) -> None:
-    config = installation.registry.registration.cluster(CLUSTER)
+    config = wire_registration(installation).cluster(CLUSTER)
     saved = [item for page in _pages(embedded_stack) for item in page["Items"]]
     _note(installation, config, "lost with the table")
     before = _ids(installation)
@@ -109,7 +111,7 @@ def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
     rebuilt = on_aws(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
     kept = rebuilt.ports
-    done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.ledger.append, rebuilt.stack)(by="a drill")
+    done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
     _note(rebuilt, config, "after the restore")
 
     assert done.epoch > 1
@@ -129,7 +131,7 @@ def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
-    installation.ledger.append(KEY, revise, actor=Actor.CLI)
+    installation.append(KEY, revise, actor=Actor.CLI)
 
 
 def _ids(installation: Installation) -> dict[str, str]:

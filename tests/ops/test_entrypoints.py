@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.settings import Settings
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.archive import archive
@@ -91,7 +92,9 @@ def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:
         if call.name == "vault.put":
             raise Misconfigured("no right to put")
 
-    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.archive_schedule)))
+    application = cast(
+        "Installation", SimpleNamespace(ports=world, stack=world.stack, settings=Settings({}), services={})
+    )
     world.vault.seam.before = refuse
     with pytest.raises(Misconfigured, match="no right to put"):
         archive({}, application)
@@ -107,7 +110,9 @@ def test_an_archive_run_that_lost_every_conflict_fails_as_transient() -> None:
         if any(write.key == keys.cluster_state("train-a") for write in writes_of(call)):
             raise Conflict("another writer was quicker")
 
-    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.archive_schedule)))
+    application = cast(
+        "Installation", SimpleNamespace(ports=world, stack=world.stack, settings=Settings({}), services={})
+    )
     world.table.seam.before = conflict
     with pytest.raises(Transient, match="another writer was quicker"):
         archive({}, application)

@@ -14,7 +14,9 @@ from faultbridge.record.history import DeviceHistory
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.retirement import Retirement
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ops.erase import Erase
+from faultbridge.serve.wiring.services import wire_registration
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
 from tests.cli.builders import CARD, UUID
@@ -90,13 +92,13 @@ def test_what_is_not_registered_cannot_be_erased() -> None:
 
 
 def report_card(world: World, cluster: str) -> None:
-    found = world.app.ingestion.ingest([world.message(CARD, source="nvidia-smi-xml", cluster=cluster)])
+    found = wire_ingest(world.app).ingest([world.message(CARD, source="nvidia-smi-xml", cluster=cluster)])
     assert not found.reasons
 
 
 def test_the_serial_number_of_a_uuid_is_erased_with_the_last_cluster_that_saw_the_device() -> None:
     made = World()
-    registration = made.app.registry.registration
+    registration = wire_registration(made.app)
     registration.add_cluster(ClusterConfig("other"))
     registration.add_node("other", NewNode(KEY.node, made.ports.fleet.launch("other-group")))
     made.ports.clock.advance(timedelta(minutes=5))

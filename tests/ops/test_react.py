@@ -9,6 +9,7 @@ import pytest
 from faultbridge.model.cluster.state import ClusterStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import items, keys
+from faultbridge.serve.entrypoints.react import wire_react
 from tests.builders import KEY
 from tests.sim.fakes import raise_once
 from tests.world import XID_79, World
@@ -19,7 +20,7 @@ def test_a_failed_step_raises_at_the_end_and_the_other_steps_run(caplog: pytest.
     world.outcomes(world.message(XID_79))
     world.ports.seam.before = raise_once(("table.get_many", Transient("throttled")))
     with pytest.raises(Transient, match=f"updating the incidents of {KEY.cluster}"):
-        world.app.ops.react([(KEY.cluster, KEY.node)])
+        wire_react(world.app).run([(KEY.cluster, KEY.node)])
     (line,) = [line for line in caplog.records if line.message == "part_failed"]
     assert line.__dict__["part"] == f"updating the incidents of {KEY.cluster}"
     assert line.__dict__["reason"] == "Transient: throttled"
@@ -33,7 +34,7 @@ def test_no_repair_starts_before_the_incidents_were_updated() -> None:
     world.ports.clock.advance(timedelta(hours=1))
     world.ports.seam.before = raise_once(("table.get_many", Transient("throttled")))
     with pytest.raises(Transient, match=f"updating the incidents of {KEY.cluster}"):
-        world.app.ops.react([(KEY.cluster, KEY.node)])
+        wire_react(world.app).run([(KEY.cluster, KEY.node)])
     assert world.ports.workflow.started == {}
-    world.app.ops.react([(KEY.cluster, KEY.node)])
+    wire_react(world.app).run([(KEY.cluster, KEY.node)])
     assert len(world.ports.workflow.started) == 1

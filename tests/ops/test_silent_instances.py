@@ -18,6 +18,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
+from faultbridge.serve.wiring.services import wire_heartbeat_monitor, wire_registration
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import beat, pass_time, record_canary
 from tests.sim.fakes import Call, FakeOrchestrator
@@ -153,8 +154,8 @@ def test_of_many_silent_nodes_that_are_no_incident_the_first_five_are_probed() -
 def test_the_silent_nodes_of_another_cluster_are_probed_too() -> None:
     nodes = tuple(f"n-{number:02}" for number in range(MAX_PROBED))
     world = World(nodes=nodes, mode="observe", repair_owner="observe")
-    world.app.registry.registration.add_cluster(replace(world.config, cluster="train-b", expected=0))
-    world.app.registry.registration.add_node("train-b", NewNode("b-0", world.ports.fleet.launch(GROUP), group=GROUP))
+    wire_registration(world.app).add_cluster(replace(world.config, cluster="train-b", expected=0))
+    wire_registration(world.app).add_node("train-b", NewNode("b-0", world.ports.fleet.launch(GROUP), group=GROUP))
     beat(world, *nodes)
     beat(world, "b-0", cluster="train-b")
     pass_time(world, 8)
@@ -208,7 +209,7 @@ def return_to_service(world: World, *nodes: str) -> None:
         return Transition(end_verified(state, RepairAction.REBOOT_NODE, at=now, covers=lambda _: False).state)
 
     for node in nodes:
-        world.app.ingestion.heartbeats.append(NodeKey(KEY.cluster, node), returned, actor=Actor.STEP)
+        wire_heartbeat_monitor(world.app).append(NodeKey(KEY.cluster, node), returned, actor=Actor.STEP)
 
 
 def test_no_node_is_probed_while_no_records_arrive() -> None:

@@ -42,10 +42,10 @@ def test_a_case_is_queued_when_its_waiting_period_ends():
 def test_an_entry_that_the_stream_lost_is_published_after_two_minutes():
     world = World()
     world.clock.advance(timedelta(minutes=2) - timedelta(seconds=1))
-    assert world.sweep().published == 0
+    assert world.sweep.run().published == 0
     world.clock.advance(1)
-    assert world.sweep().published == 2  # the registration of the node and the first status of the cluster
-    assert world.sweep().published == 0
+    assert world.sweep.run().published == 2  # the registration of the node and the first status of the cluster
+    assert world.sweep.run().published == 0
     assert {key.pk for key in world.published} == {"NODE#train-a#node-1", "CLUSTER#train-a"}
     assert all(key.sk.startswith(keys.ENTRY) for key in world.published)
 
@@ -57,7 +57,7 @@ def test_a_due_reject_is_retried():
     due = Work.RETRY.row("-", 0, "r-1", "2026-02-03T12:00:00.000Z")
     world.table.write(Put(item(key, world.clock.now(), due)))
     sweep = replace(world.sweep, retry_reject=retried.append)
-    assert sweep().rejects == 1
+    assert sweep.run().rejects == 1
     assert retried == [key]
 
 
@@ -69,7 +69,7 @@ def test_a_failed_part_is_reported_and_logged_and_the_others_run(caplog):
 
     world.fault(1, code="xid.92")
     world.clock.advance(timedelta(hours=2))
-    swept = replace(world.sweep, publish=refuse)()
+    swept = replace(world.sweep, publish=refuse).run()
     assert all("the bus is down" in line for line in swept.failures)
     assert swept.failures
     lines = [line for line in caplog.records if line.message == "part_failed"]
@@ -80,7 +80,7 @@ def test_a_failed_part_is_reported_and_logged_and_the_others_run(caplog):
 def test_the_sweep_starts_a_repair_whose_trigger_was_lost():
     world = World()
     world.fault()
-    world.sweep()
+    world.sweep.run()
     assert world.case().status is CaseStatus.IN_PROGRESS
 
 
@@ -88,9 +88,9 @@ def test_a_sweep_without_time_stops_and_reports_itself_unfinished():
     world = World()
     world.fault(code="xid.92")
     world.clock.advance(timedelta(hours=2))
-    swept = world.sweep(seconds=0)
+    swept = world.sweep.run(seconds=0)
     assert (swept.unfinished, swept.ticked) == (True, 0)
-    assert world.sweep().unfinished is False
+    assert world.sweep.run().unfinished is False
 
 
 def test_a_node_of_an_unregistered_cluster_is_reported_and_stops_no_other_work():
@@ -98,7 +98,7 @@ def test_a_node_of_an_unregistered_cluster_is_reported_and_stops_no_other_work()
     lost = keys.node_state(world.key(9)._replace(cluster="gone"))
     due = Work.TIMER.row("gone", 0, "gone/node-9", "2026-02-03T12:00:00.000Z")
     world.table.write(Put(item(lost, world.clock.now(), due)))
-    swept = world.sweep()
+    swept = world.sweep.run()
     assert any(Misconfigured.__name__ in line for line in swept.failures)
     assert swept.clusters == 1
 
@@ -123,7 +123,7 @@ def test_under_overload_every_cluster_is_processed_although_no_sweep_finishes():
     world = World()
     sweep, processed = overloaded(world, 12)
     for _ in range(120):
-        assert sweep().unfinished
+        assert sweep.run().unfinished
         world.clock.advance(timedelta(minutes=1))
     assert set(processed) == {f"train-{number}" for number in range(12)} | {"train-a"}
     assert len(processed) < 13 * 120 / 2
@@ -134,7 +134,7 @@ def test_slow_publication_leaves_every_other_part_its_share_of_time():
     for node in range(1, 25):
         world.fault(node, code="xid.92")
     world.clock.advance(timedelta(hours=2))
-    swept = replace(world.sweep, publish=lambda _: world.clock.advance(15))()
+    swept = replace(world.sweep, publish=lambda _: world.clock.advance(15)).run()
     assert swept.unfinished
     assert (swept.ticked, swept.clusters) == (24, 1)
 
@@ -162,7 +162,7 @@ def test_under_overload_every_partition_of_retries_is_processed_eventually():
 
     sweep = replace(world.sweep, retry_reject=slow)
     for _ in range(100):
-        assert sweep().rejects <= 3
+        assert sweep.run().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
     assert len(retried) == len(used)
 
@@ -178,11 +178,11 @@ def test_after_the_time_of_its_part_a_sweep_isolates_no_further_node_and_runs_th
             world.clock.advance(30)
 
     world.seam.before = take_half_a_minute
-    swept = world.sweep()
+    swept = world.sweep.run()
     assert (world.orchestrator.cordoned, swept.unfinished) == ({"node-1"}, True)
     assert swept.node_counts[CLUSTER] == {"quarantined": 1, "degraded": 2}
     for _ in range(2):
-        world.sweep()
+        world.sweep.run()
     assert world.orchestrator.cordoned == {"node-1", "node-2", "node-3"}
 
 
@@ -194,7 +194,7 @@ def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_t
         due = Work.RETRY.row("-", 0, str(number), "2026-02-03T12:00:00.000Z")
         world.table.write(Put(item(key, world.clock.now(), due)))
     world.clock.advance(timedelta(hours=2))
-    swept = replace(world.sweep, retry_reject=lambda _: world.clock.advance(5))()
+    swept = replace(world.sweep, retry_reject=lambda _: world.clock.advance(5)).run()
     assert (swept.ticked, swept.clusters, swept.unfinished) == (1, 1, True)
     assert 0 < swept.rejects < 50
 
@@ -204,7 +204,7 @@ def test_a_sweep_without_work_reads_each_shard_of_a_cluster_once():
     world.fault(code="xid.92")
     world.advance_minutes(2)
     world.seam.calls.clear()
-    world.sweep()
+    world.sweep.run()
     shard = keys.shard_partition("train-a", 0)
     assert [call.argument for call in world.seam.calls if call.name == "table.query" and call.argument[0] == shard] == [
         (shard, None)
@@ -215,7 +215,7 @@ def test_a_sweep_reads_the_registration_and_the_policy_of_a_cluster_in_one_call(
     world = World(nodes=3)
     world.advance_minutes(2)
     world.seam.calls.clear()
-    world.sweep()
+    world.sweep.run()
     alone = {call.argument for call in world.seam.calls if call.name == "table.get"}
     assert alone.isdisjoint({keys.cluster_config("train-a"), keys.CURRENT_POLICY})
 
@@ -225,5 +225,5 @@ def test_repairs_start_before_job_callbacks_are_delivered_because_a_receiver_may
     world.until(lambda: "resumable" in changes(world))
     world.fault(2)
     seen = []
-    replace(world.sweep, deliver_callbacks=lambda cluster, _: seen.append((cluster, world.case(2).status)))()
+    replace(world.sweep, deliver_callbacks=lambda cluster, _: seen.append((cluster, world.case(2).status))).run()
     assert seen == [(CLUSTER, CaseStatus.IN_PROGRESS)]

@@ -73,6 +73,6 @@ def test_if_a_registration_cannot_be_read_a_sweep_processes_every_partition_and_
     world.fault(code="xid.92")
     world.clock.advance(timedelta(minutes=75))
     world.seam.before = raise_once(("table.get_many", Transient("throttled")))
-    swept = world.sweep()
+    swept = world.sweep.run()
     assert (swept.ticked, swept.clusters) == (1, 1)
     assert any("reading the sizes of the clusters" in line for line in swept.failures)

@@ -22,13 +22,13 @@ def sent(*events: dict[str, Any], settings: PagerSettings | None = None) -> list
     """Return the pages that events send."""
     paging, pager, _ = new_paging(settings)
     for event in events:
-        paging(event)
+        paging.deliver(event)
     return pager.sent
 
 
 def outcomes(paging: Paging, event: dict[str, Any]) -> list[PageOutcome]:
     """Return the outcome of the urgent page about a case."""
-    return [one.outcome for one in paging(event) if one.key.endswith(":escalated")]
+    return [one.outcome for one in paging.deliver(event) if one.key.endswith(":escalated")]
 
 
 def states(pages: list[PageMessage]) -> list[str]:

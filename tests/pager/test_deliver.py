@@ -84,9 +84,9 @@ def test_a_case_that_closed_before_its_page_was_sent_sends_no_page() -> None:
 def test_a_page_is_not_sent_again_in_the_same_state() -> None:
     half_open = event(EntryType.CLUSTER_SAFETY, 6, None, kind="breaker", to="half_open", reason="tries some")
     paging, pager, _ = new_paging()
-    found = [one.outcome for given in (BREAKER, half_open) for one in paging(given)]
+    found = [one.outcome for given in (BREAKER, half_open) for one in paging.deliver(given)]
     assert found == [PageOutcome.SENT, PageOutcome.KNOWN]
-    assert [one.outcome for one in paging(BREAKER)] == [PageOutcome.OVERTAKEN]
+    assert [one.outcome for one in paging.deliver(BREAKER)] == [PageOutcome.OVERTAKEN]
     assert pager.keys == ["train-a:breaker"]
 
 
@@ -98,11 +98,11 @@ def test_a_case_that_closes_resolves_its_approval_and_isolation_pages(kind: str)
 
 def test_a_resolve_that_a_crash_prevented_is_sent_at_the_next_delivery() -> None:
     paging, pager, _ = new_paging()
-    paging(QUEUED)
+    paging.deliver(QUEUED)
     pager.seam.before = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
     with pytest.raises(KeyboardInterrupt):
-        paging(CLOSED)
-    paging(CLOSED)
+        paging.deliver(CLOSED)
+    paging.deliver(CLOSED)
     assert states(pager.sent) == ["triggered", "resolved"]
 
 
@@ -110,9 +110,9 @@ def test_a_crash_after_a_page_repeats_it_once_under_the_same_key() -> None:
     paging, pager, _ = new_paging()
     pager.seam.after = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
     with pytest.raises(KeyboardInterrupt):
-        paging(ESCALATED)
-    paging(ESCALATED)
-    paging(ESCALATED)
+        paging.deliver(ESCALATED)
+    paging.deliver(ESCALATED)
+    paging.deliver(ESCALATED)
     assert pager.keys == [URGENT_KEY] * 2
 
 
@@ -120,7 +120,7 @@ def test_a_page_that_the_pager_did_not_accept_is_sent_at_the_next_delivery(caplo
     paging, pager, _ = new_paging()
     pager.seam.before = raise_once(("pager.send", Transient("throttled")))
     with pytest.raises(Transient):
-        paging(ESCALATED)
+        paging.deliver(ESCALATED)
     assert reasons(caplog, "page failed; the event is retried") == ["throttled"]
     assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
 
@@ -132,7 +132,7 @@ def test_without_the_table_no_page_is_sent_and_the_event_is_retried(given: dict[
     table.seam.before = failing(error)
     for _ in range(3):
         with pytest.raises(type(error)):
-            paging(given)
+            paging.deliver(given)
     assert pager.attempted == []
 
 
@@ -140,26 +140,26 @@ def test_a_page_is_sent_once_after_an_outage_of_the_table() -> None:
     paging, pager, table = new_paging()
     table.seam.before = failing(Transient("down"))
     with pytest.raises(Transient):
-        paging(ESCALATED)
+        paging.deliver(ESCALATED)
     table.seam.before = lambda _: None
     assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
-    paging(CLOSED)
+    paging.deliver(CLOSED)
     assert states(pager.sent) == ["triggered", "resolved"]
 
 
 def test_a_failed_page_does_not_hold_back_the_other_pages_of_its_event() -> None:
     paging, pager, _ = new_paging()
-    paging(QUEUED)
+    paging.deliver(QUEUED)
     pager.seam.before = raise_once(("pager.send", Misconfigured("no such topic")))
     with pytest.raises(Misconfigured):
-        paging(ESCALATED)
+        paging.deliver(ESCALATED)
     assert [f"{page.key} {page.attributes['state']}" for page in pager.sent[1:]] == [f"{URGENT_KEY} triggered"]
 
 
 def paging_with_full_hour() -> tuple[Paging, FakePager, FakeTable]:
     """Return a pager with a limit of one page an hour, which another case has used."""
     paging, pager, table = new_paging(PagerSettings(max_per_hour=1))
-    paging(case_event("escalated", 3, case="c-" + "z" * 26))
+    paging.deliver(case_event("escalated", 3, case="c-" + "z" * 26))
     del pager.sent[:], pager.attempted[:]
     return paging, pager, table
 
@@ -168,9 +168,9 @@ def test_a_page_that_a_crash_may_have_sent_is_resolved_even_if_it_is_withheld_la
     paging, pager, _ = new_paging(PagerSettings(max_per_hour=1))
     pager.seam.after = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
     with pytest.raises(KeyboardInterrupt):
-        paging(ESCALATED)
+        paging.deliver(ESCALATED)
     assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
-    paging(CLOSED)
+    paging.deliver(CLOSED)
     assert states(pager.sent) == ["triggered", "resolved"]
 
 
@@ -202,7 +202,7 @@ def test_a_withheld_page_that_cannot_be_recorded_is_recorded_at_the_next_deliver
     paging, _, table = paging_with_full_hour()
     table.seam.before = raise_once(("table.transact", error))
     with pytest.raises(Transient):
-        paging(ESCALATED)
+        paging.deliver(ESCALATED)
     assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
     pages, _ = OpenPages(table, paging.clock, 1).read_all("train-a", PageUrgency.URGENT)
     assert URGENT_KEY in [one.page.key for one in pages]
@@ -212,15 +212,15 @@ def test_a_log_that_fails_before_the_page_does_not_send_it_twice() -> None:
     paging, pager, table = new_paging()
     table.seam.before = raise_once(("table.get", Transient("x")), ("table.write", Transient("x")))
     with pytest.raises(Transient):
-        paging(ESCALATED)
-    paging(ESCALATED)
+        paging.deliver(ESCALATED)
+    paging.deliver(ESCALATED)
     assert pager.keys.count(URGENT_KEY) == 1
 
 
 def test_a_sent_page_that_cannot_be_recorded_is_logged_and_not_retried(caplog: pytest.LogCaptureFixture) -> None:
     paging, _, table = new_paging()
     table.seam.before = raise_once(("table.transact", Transient("throttled")))
-    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    (delivery,) = (one for one in paging.deliver(ESCALATED) if one.key == URGENT_KEY)
     assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
     assert reasons(caplog, "page not recorded") == ["throttled"]
 
@@ -231,16 +231,16 @@ def test_two_processes_with_one_event_send_a_page_twice_rather_than_never() -> N
 
     def other_process(call: Any) -> None:
         if call.name == "table.get" and next(first, False):
-            paging(ESCALATED)
+            paging.deliver(ESCALATED)
 
     table.seam.after = other_process
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     assert set(pager.keys) == {URGENT_KEY}
 
 
 def test_a_case_that_closes_before_its_page_is_recorded_sends_no_page() -> None:
     paging, pager, table = new_paging()
-    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging(CLOSED))
+    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging.deliver(CLOSED))
     assert outcomes(paging, ESCALATED) == [PageOutcome.OVERTAKEN]
     assert pager.keys == []
 
@@ -253,7 +253,7 @@ def of_later_epoch(given: dict[str, Any], sequence: int) -> dict[str, Any]:
 
 def test_an_event_of_a_later_epoch_is_later_whatever_its_sequence() -> None:
     paging, pager, _ = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     assert outcomes(paging, of_later_epoch(CLOSED, 1)) == [PageOutcome.SENT]
     assert outcomes(paging, case_event("escalated", 40)) == [PageOutcome.OVERTAKEN]
     assert states(pager.sent) == ["triggered", "resolved"]
@@ -266,11 +266,11 @@ def test_a_page_of_a_later_epoch_with_the_same_sequence_is_not_marked_as_sent_by
     def close_without_sending(_call: Call) -> None:
         pager.seam.after, pager.seam.before = (lambda _: None), failing(Transient("throttled"))
         with pytest.raises(Transient):
-            paging(closed)
+            paging.deliver(closed)
         pager.seam.before = lambda _: None
 
     pager.seam.after = close_without_sending
-    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    (delivery,) = (one for one in paging.deliver(ESCALATED) if one.key == URGENT_KEY)
     assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
     assert outcomes(paging, closed) == [PageOutcome.SENT]
     assert states(pager.sent) == ["triggered", "resolved"]
@@ -278,9 +278,9 @@ def test_a_page_of_a_later_epoch_with_the_same_sequence_is_not_marked_as_sent_by
 
 def test_a_record_of_a_later_epoch_with_the_same_sequence_is_not_overwritten_by_an_earlier_event() -> None:
     paging, pager, table = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     closed = of_later_epoch(CLOSED, ESCALATED["metadata"]["sequence"])
-    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging(closed))
+    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging.deliver(closed))
     assert outcomes(paging, case_event("escalated", 40)) == [PageOutcome.OVERTAKEN]
     assert states(pager.sent) == ["triggered", "resolved"]
 
@@ -290,10 +290,10 @@ def test_a_case_that_closes_while_its_page_is_sent_leaves_no_open_page() -> None
 
     def close(_call: Call) -> None:
         pager.seam.after = lambda _: None
-        paging(CLOSED)
+        paging.deliver(CLOSED)
 
     pager.seam.after = close
-    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    (delivery,) = (one for one in paging.deliver(ESCALATED) if one.key == URGENT_KEY)
     assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
     assert states(pager.sent) == ["triggered", "resolved"]
     assert OpenPages(table, paging.clock, 100).read_all("train-a", PageUrgency.URGENT) == ([], None)
@@ -302,10 +302,10 @@ def test_a_case_that_closes_while_its_page_is_sent_leaves_no_open_page() -> None
 def test_a_reminder_does_not_reopen_a_page_that_was_resolved(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     paging, _, table = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     pages = OpenPages(table, paging.clock, 100)
     ((opened,), _) = pages.read_all("train-a", PageUrgency.URGENT)
-    paging(CLOSED)
+    paging.deliver(CLOSED)
     pages.update(replace(opened, sent_count=2))
     assert pages.read_all("train-a", PageUrgency.URGENT) == ([], None)
     assert reasons(caplog, "open page not updated") == ["resolved or triggered again"]
@@ -316,11 +316,11 @@ def test_a_reminder_changes_nothing_of_a_page_that_was_resolved_and_triggered_ag
 ) -> None:
     caplog.set_level(logging.INFO)
     paging, _, table = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     pages = OpenPages(table, paging.clock, 100)
     ((first,), _) = pages.read_all("train-a", PageUrgency.URGENT)
-    paging(case_event("queued", 30, **{"from": "escalated"}))
-    paging(case_event("escalated", 40))
+    paging.deliver(case_event("queued", 30, **{"from": "escalated"}))
+    paging.deliver(case_event("escalated", 40))
     ((second,), _) = pages.read_all("train-a", PageUrgency.URGENT)
     assert not pages.update(replace(first, sent_count=2))
     pages.forget(first)
@@ -349,7 +349,7 @@ def test_an_event_of_exactly_16_days_still_sends_a_page() -> None:
 
 def test_a_record_of_the_notification_log_expires_after_30_days() -> None:
     paging, _, table = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     record = table.get(keys.page_notification(CASE, "escalated"))
     assert record is not None
     assert (record["state"], record["expires_at"]) == ("sent", int((START + timedelta(days=30)).timestamp()))
@@ -376,7 +376,7 @@ def test_an_expired_incident_resolves_its_page_and_sends_another_that_its_end_re
 
 def test_an_open_page_that_may_have_been_sent_in_the_meantime_is_not_removed_without_its_resolve() -> None:
     paging, _, table = new_paging()
-    paging(ESCALATED)
+    paging.deliver(ESCALATED)
     pages = OpenPages(table, paging.clock, 100)
     ((opened,), _) = pages.read_all("train-a", PageUrgency.URGENT)
     table.transact([pages.put(replace(opened, individual=False, possibly_sent=True))])

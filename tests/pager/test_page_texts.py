@@ -93,7 +93,7 @@ def test_the_page_of_a_real_case_contains_the_stored_details() -> None:
     pager = FakePager()
     paging = Paging(world.table, pager, world.clock)
     for one in entries(world):
-        assert not paging(one) or one["metadata"]["event_type"] in EVENT_TYPES
+        assert not paging.deliver(one) or one["metadata"]["event_type"] in EVENT_TYPES
     (page,) = pager.sent
     state = world.append.read(key)
     assert state.live_case is not None
@@ -108,7 +108,7 @@ def overdue_email(case_id: str | None, world: LedgerFixture) -> str:
     overdue = event(EntryType.NOTE, 900, "n-1", kind="isolation", stage="overdue", text="not isolated")
     overdue["metadata"]["case_id"] = case_id
     pager = FakePager()
-    Paging(world.table, pager, world.clock)(overdue)
+    Paging(world.table, pager, world.clock).deliver(overdue)
     (page,) = pager.sent
     return page.bodies["email"]
 

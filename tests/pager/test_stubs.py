@@ -37,7 +37,7 @@ def sent_from_stubs(*events: dict[str, Any]) -> list[PageMessage]:
     paging, pager, table = new_paging()
     for one in events:
         record(table, one)
-        paging(json.loads(stub_of(canonical_json(one))))
+        paging.deliver(json.loads(stub_of(canonical_json(one))))
     return pager.sent
 
 
@@ -62,7 +62,7 @@ def test_the_page_of_an_event_with_huge_texts_fits_into_a_message_of_sns() -> No
     record(table, huge)
     stub = json.loads(detail_of(canonical_json(huge), ""))
     assert stub["data"] == {}
-    paging(stub)
+    paging.deliver(stub)
     (page,) = pager.sent
     assert len(json.dumps(dict(page.bodies)).encode()) < MAX_SNS_BYTES
     assert max(len(form.body.encode()) for form in page.forms.values()) < MAX_SNS_BYTES
@@ -76,7 +76,7 @@ def test_a_stub_without_an_entry_fails_and_is_delivered_again(caplog: pytest.Log
     caplog.set_level(logging.INFO)
     paging, pager, _ = new_paging()
     with pytest.raises(Misconfigured, match="no entry in the table for a stub: train-a/ip-10-0-0-7 1/12"):
-        paging(json.loads(stub_of(canonical_json(ESCALATED))))
+        paging.deliver(json.loads(stub_of(canonical_json(ESCALATED))))
     assert pager.sent == []
     (line,) = (vars(one) for one in caplog.records if one.message == "stub completed from the table")
     assert (line["case_id"], line["cluster"]) == (CASE, "train-a")
@@ -86,4 +86,4 @@ def test_an_entry_of_another_event_at_the_same_position_is_not_used() -> None:
     paging, _, table = new_paging()
     record(table, ESCALATED | {"metadata": ESCALATED["metadata"] | {"event_id": "another"}})
     with pytest.raises(Misconfigured):
-        paging(json.loads(stub_of(canonical_json(ESCALATED))))
+        paging.deliver(json.loads(stub_of(canonical_json(ESCALATED))))

@@ -7,6 +7,7 @@ import pytest
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
 from tests.sim.fakes import FakeInventory
@@ -32,16 +33,16 @@ def node_listing():
 def synchronizer(world, inventory, node_listing):
     """The inventory sync of all clusters of the world."""
     app = world.app
-    detection = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
+    detection = ReplacementDetection(world.ports.table, app.append, app.rulebook)
     inventories = {"ec2-auto-scaling": inventory}
-    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock, app.registry.registration)
+    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock, wire_registration(app))
     return SyncInventory(
         world.ports.table,
-        app.registry.registration,
+        wire_registration(app),
         detection,
         inventories,
         check,
-        app.registry.retirement,
+        wire_retirement(app),
         node_listing,
     )
 
@@ -51,7 +52,7 @@ def sync(world, synchronizer):
     """Synchronize the cluster of the world; one sync has already run."""
 
     def run(only=None):
-        return synchronizer.sync(world.app.registry.registration.cluster(KEY.cluster), only)
+        return synchronizer.sync(wire_registration(world.app).cluster(KEY.cluster), only)
 
     run()
     return run

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from faultbridge.model.faults import Component
 from faultbridge.repair.registry.gpus import gpus_of
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY
 from tests.e2e.harness.records import healthy_smi
 from tests.world import World
@@ -30,13 +31,13 @@ def without_first_gpu(smi: str) -> str:
 def report(world: World, smi: str, boot: str) -> None:
     """Let a node report its GPUs, five minutes after its last report."""
     world.ports.clock.advance(timedelta(minutes=5))
-    world.app.ingestion.ingest([world.message(smi, source="nvidia-smi-xml", boot_id=boot)])
+    wire_ingest(world.app).ingest([world.message(smi, source="nvidia-smi-xml", boot_id=boot)])
 
 
 def gpus_before(world: World, minutes: int) -> tuple[Component, ...] | None:
     """Return the GPUs of the node before this number of minutes."""
     until = world.now - timedelta(minutes=minutes)
-    return gpus_of(world.app.ledger.append, KEY.cluster, [KEY.node], until).get(KEY.node)
+    return gpus_of(world.app.append, KEY.cluster, [KEY.node], until).get(KEY.node)
 
 
 def test_the_gpus_of_a_node_are_known_after_a_reboot() -> None:

@@ -11,6 +11,8 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.inventory import inventory as inventory_function
+from faultbridge.serve.entrypoints.inventory import wire_inventory
+from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY
 from tests.registry.world import instance, replace_externally
 from tests.sim.fakes import FakeFleet, FakeInventory
@@ -73,12 +75,12 @@ ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge")
 @pytest.fixture
 def other(world, process):
     """A second cluster with a group of the same name in another account; returns the fleet of that account."""
-    fleet, registration = FakeFleet(world.ports.clock), world.app.registry.registration
+    fleet, registration = FakeFleet(world.ports.clock), wire_registration(world.app)
     world.ports.inventories["hyperpod"] = FakeInventory(fleet)
     parts = {"provider": "hyperpod", "verifier": "hyperpod", "restarter": "hyperpod", "hyperpod_cluster": "hp-b"}
     registration.add_cluster(ClusterConfig(OTHER, provider_role=ROLE, **parts))
     registration.add_node(OTHER, NewNode("b-1", fleet.launch(GROUP, "i-0bbbbbbbbbbbbbbb1"), GROUP))
-    world.app.registry.inventory.sync(registration.cluster(OTHER))
+    wire_inventory(world.app).sync(registration.cluster(OTHER))
     return fleet
 
 

@@ -17,7 +17,9 @@ from faultbridge.record.cluster_stream import streams_of
 from faultbridge.record.ports import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ops.erase import Erase
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.sim.fakes import raise_once
@@ -44,7 +46,7 @@ def test_a_name_of_a_host_is_not_kept_by_a_successor_and_the_name_of_an_operator
     first = world.ports.fleet.launch(GROUP)
     sync()
     host = f"ip-{first[-4:]}"
-    config = world.app.registry.registration.cluster(KEY.cluster)
+    config = wire_registration(world.app).cluster(KEY.cluster)
     named = ClusterNode.of(node_of(world, host), config)
     assert (named.host_names, named.keeps_name) == ((host, f"{host}.internal"), False)
     assert ClusterNode.of(node_of(world), config).keeps_name
@@ -58,7 +60,7 @@ def test_a_name_of_a_host_is_not_kept_by_a_successor_and_the_name_of_an_operator
 
 def test_the_roles_of_described_instances_are_pinned_once_and_earlier_ones_stay(world, sync, inventory, caplog):
     caplog.set_level(logging.INFO, logger="faultbridge")
-    registration = world.app.registry.registration
+    registration = wire_registration(world.app)
     registration.set_cluster(KEY.cluster, {"node_roles": ("AROABYHAND000000",)})
     inventory.role_id = "AROAINVENTORY0000"
     world.ports.fleet.launch(GROUP)
@@ -72,7 +74,7 @@ def test_the_roles_of_described_instances_are_pinned_once_and_earlier_ones_stay(
 
 
 def test_the_roles_of_two_groups_of_one_sync_are_both_pinned(world, sync, inventory):
-    registration, describe = world.app.registry.registration, inventory.instance
+    registration, describe = wire_registration(world.app), inventory.instance
     registration.add_node(KEY.cluster, NewNode("c", world.ports.fleet.launch("others"), "others"))
     world.ports.fleet.launch(GROUP)
     roles = {GROUP: "AROAFIRST00000000", "others": "AROASECOND0000000"}
@@ -142,14 +144,14 @@ def test_a_late_record_of_the_former_instance_has_no_effect_under_any_name(world
             (f"{host}.internal", None),
         ]
     ]
-    world.app.ingestion.ingest(late)
+    wire_ingest(world.app).ingest(late)
     after = node_of(world)
     assert (after.status, list(after.active()), after.case) == (before.status, [], before.case)
-    assert not list(world.app.ingestion.rejects.list(KEY.cluster))
+    assert not list(wire_rejects(world.app).list(KEY.cluster))
 
 
 def test_a_node_without_an_instance_gets_the_next_new_one(world, sync):
-    world.app.registry.registration.add_node(KEY.cluster, NewNode("c", group=GROUP))
+    wire_registration(world.app).add_node(KEY.cluster, NewNode("c", group=GROUP))
     new = world.ports.fleet.launch(GROUP)
     assert sync().replaced_externally == ["c"]
     assert (instance(world, "c"), node_of(world, "c").status) == (new, NodeStatus.VALIDATING)
@@ -206,8 +208,8 @@ def test_a_cluster_whose_source_fails_does_not_stop_the_sync_of_the_other_cluste
         return list_members(config, groups)
 
     inventory.list_members = fail_for_one
-    world.app.registry.registration.add_cluster(ClusterConfig("a-first"))
-    world.app.registry.registration.add_node("a-first", NewNode("a-1", world.ports.fleet.launch("others"), "others"))
+    wire_registration(world.app).add_cluster(ClusterConfig("a-first"))
+    wire_registration(world.app).add_node("a-first", NewNode("a-1", world.ports.fleet.launch("others"), "others"))
     replace_externally(world)
     found = {one.cluster: one for one in synchronizer.sync_all()}
     assert found["a-first"].source_errors == [str(error)]
@@ -254,7 +256,7 @@ def test_a_host_name_that_another_instance_now_has_leads_to_that_instance(world,
 
     inventory.instance = with_reused_name
     assert sync().added == [f"ip-{new[-4:]}"]
-    world.app.ingestion.ingest([world.message(XID_79, node=host)])
+    wire_ingest(world.app).ingest([world.message(XID_79, node=host)])
     assert list(node_of(world, f"ip-{new[-4:]}").active())
     assert not list(node_of(world).active())
 
@@ -282,14 +284,14 @@ def test_the_name_of_another_node_is_never_taken(world, sync, inventory):
     describe = inventory.instance
     inventory.instance = lambda group, one: replace(describe(group, one), names=(f"ip-{one[-4:]}", "b"))
     assert sync().replaced_externally == ["a"]
-    world.app.ingestion.ingest([world.message(XID_79, node="b")])
+    wire_ingest(world.app).ingest([world.message(XID_79, node="b")])
     assert list(node_of(world, "b").active())
     assert not list(node_of(world).active())
 
 
 def test_a_retired_node_takes_no_instance(world, sync):
     old = instance(world)
-    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    wire_retirement(world.app).retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     terminate(world, old)
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
@@ -297,14 +299,14 @@ def test_a_retired_node_takes_no_instance(world, sync):
 
 
 def test_an_instance_whose_node_was_retired_is_not_registered_again(world, sync):
-    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    wire_retirement(world.app).retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     for _ in range(2):
         assert (sync().added, sync().nodes) == ([], 2)
 
 
 def test_a_retired_node_gets_no_names_back(world, sync, node_listing):
     retired = instance(world)
-    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    wire_retirement(world.app).retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     node_listing.instances = {retired: Instance(retired, ("new-name",))}
     assert sync().updated == []
     for alias in (("instance", retired), ("name", f"{KEY.cluster}/new-name")):
@@ -313,7 +315,7 @@ def test_a_retired_node_gets_no_names_back(world, sync, node_listing):
 
 def test_a_retired_node_counts_until_its_instance_leaves_the_group(world, sync):
     old = instance(world)
-    world.app.registry.retirement.retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    wire_retirement(world.app).retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     assert sync().nodes == 2
     terminate(world, old)
     sync()
@@ -324,12 +326,12 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     key = KEY._replace(node="a")
     gone = instance(world)
     for retire in (
-        lambda: world.app.registry.retirement.from_complete_group(key, gone),
-        lambda: world.app.registry.retirement.retire(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
+        lambda: wire_retirement(world.app).from_complete_group(key, gone),
+        lambda: wire_retirement(world.app).retire(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
     ):
         retire()
-    config = world.app.registry.registration.cluster(KEY.cluster)
-    streams = {stream.node for stream in streams_of(world.ports.table, world.app.ledger.append.stack, config)}
+    config = wire_registration(world.app).cluster(KEY.cluster)
+    streams = {stream.node for stream in streams_of(world.ports.table, world.app.append.stack, config)}
     assert streams == {None, "a", "b"}
     Erase(world.ports.table)(KEY.cluster)
     assert [row for row in world.ports.table.items() if str(row["pk"]).startswith("NODE#")] == []

@@ -11,6 +11,11 @@ from faultbridge.model.cluster.config import Mode
 from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.instances import Instance
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.inventory import wire_inventory
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.world import GROUP, XID_79
@@ -35,7 +40,7 @@ def test_an_externally_replaced_instance_is_verified_before_its_node_serves_agai
 
 
 def test_in_an_observed_cluster_the_node_keeps_serving_unverified(world, sync):
-    world.app.registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    wire_registration(world.app).set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
     _, new = replace_externally(world)
     assert sync().replaced_externally == ["a"]
     state = node_of(world)
@@ -44,7 +49,7 @@ def test_in_an_observed_cluster_the_node_keeps_serving_unverified(world, sync):
 
 
 def test_a_node_keeps_the_last_eight_of_its_former_instances(world, sync):
-    world.app.registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    wire_registration(world.app).set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
     replaced = []
     for _ in range(10):
         replaced.append(replace_externally(world)[0])
@@ -53,7 +58,7 @@ def test_a_node_keeps_the_last_eight_of_its_former_instances(world, sync):
 
 
 def test_the_conditions_of_the_former_instance_end_and_its_case_becomes_a_verification(world, sync):
-    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
     assert node_of(world).live_case is not None
     opened = node_of(world).live_case.id
     replace_externally(world)
@@ -78,7 +83,7 @@ def test_a_node_whose_instance_is_gone_leaves_service_until_the_next_one(world, 
 
 
 def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(world, sync, caplog):
-    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
     status = node_of(world).status
     terminate(world, instance(world))
     with caplog.at_level(logging.INFO, logger="faultbridge"):
@@ -89,39 +94,39 @@ def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(worl
 
 
 def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_gone(world, caplog):
-    registry, gone, order = world.app.registry, instance(world), OperatorOrder("arn:aws:iam::123456789012:user/ada", "")
-    expected = registry.registration.cluster(KEY.cluster).expected
-    registry.retirement.retire(node_of(world).key, order)
+    app, gone, order = world.app, instance(world), OperatorOrder("arn:aws:iam::123456789012:user/ada", "")
+    expected = wire_registration(app).cluster(KEY.cluster).expected
+    wire_retirement(app).retire(node_of(world).key, order)
     with caplog.at_level(logging.INFO, logger="faultbridge"):
-        detection = registry.inventory.replacement_detection
-        assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", gone) is False
+        detection = wire_inventory(app).replacement_detection
+        assert detection.vacate(wire_registration(app).cluster(KEY.cluster), "a", gone) is False
     assert node_of(world).status is NodeStatus.RETIRED
-    assert registry.registration.cluster(KEY.cluster).expected == expected - 1
+    assert wire_registration(app).cluster(KEY.cluster).expected == expected - 1
     (line,) = decisions(caplog, "node_not_vacated")
     assert line.reason == f"external: {gone} is gone, but the node is retired"
 
 
 def test_a_node_that_got_another_instance_meanwhile_stays_in_service(world, sync, caplog):
-    registry = world.app.registry
-    registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    app = world.app
+    wire_registration(app).set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
     old, new = replace_externally(world)
     sync()
     with caplog.at_level(logging.INFO, logger="faultbridge"):
-        detection = registry.inventory.replacement_detection
-        assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", old) is False
+        detection = wire_inventory(app).replacement_detection
+        assert detection.vacate(wire_registration(app).cluster(KEY.cluster), "a", old) is False
     assert (node_of(world).status, instance(world)) == (NodeStatus.HEALTHY, new)
     (line,) = decisions(caplog, "node_not_vacated")
     assert line.reason == f"external: {old} is gone, but another instance backs the node"
 
 
 def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):
-    world.app.ingestion.ingest([world.message(XID_79, node="a")])
-    world.app.ops.react([(KEY.cluster, "a")])
+    wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
+    wire_react(world.app).run([(KEY.cluster, "a")])
     before = node_of(world)
     assert before.live_case.status is CaseStatus.IN_PROGRESS
     detection, config = (
-        world.app.registry.inventory.replacement_detection,
-        world.app.registry.registration.cluster(KEY.cluster),
+        wire_inventory(world.app).replacement_detection,
+        wire_registration(world.app).cluster(KEY.cluster),
     )
     with caplog.at_level(logging.INFO, logger="faultbridge"):
         assert detection.attach_replacement(config, "a", Instance("i-0fffffffffffffff1")) is False
@@ -135,7 +140,7 @@ def test_the_command_that_ends_an_exclusion_names_the_label_and_then_the_tag_tha
 ):
     def command() -> str:
         state, now = node_of(world), world.ports.clock.now()
-        order = inclusion_order(state, world.app.registry.registration.cluster(KEY.cluster), now)
+        order = inclusion_order(state, wire_registration(world.app).cluster(KEY.cluster), now)
         return order.command if order else ""
 
     def set_label(node: str | None) -> None:
@@ -166,12 +171,12 @@ def test_an_opted_out_node_is_ignored_until_the_tag_or_label_is_removed(world, s
         sync()
 
     set_opt_out(True)
-    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
     state = node_of(world)
     assert (state.status, state.case, state.ignored.by) == (NodeStatus.DEGRADED, None, "label")
     set_opt_out(False)
     assert node_of(world).ignored is None
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     assert node_of(world).live_case is not None
 
 

@@ -159,7 +159,7 @@ def test_publishing_does_not_restore_an_entry_that_was_archived_and_deleted(worl
     places = [Key(str(item["pk"]), str(item["sk"])) for item in entries]
     for place in places:
         world.table.write(Delete(place))
-    assert Publish(world.table, FakeBus(), world.stack.id)(entries) == len(entries)
+    assert Publish(world.table, FakeBus(), world.stack.id).publish(entries) == len(entries)
     assert [world.table.get(place) for place in places] == [None] * len(places)
 
 
@@ -187,7 +187,7 @@ def test_an_anchor_is_recorded_although_the_cluster_changed_in_the_meantime() ->
     kept = ArchiveWorld()
     kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup.update("train-a"))
-    assert set(kept.archive_schedule().roots) == {"train-a"}
+    assert set(kept.archive_schedule.run().roots) == {"train-a"}
     assert len(anchors(kept)) == 1
     assert kept.verify(anchor=True).breaks == []
 
@@ -196,7 +196,7 @@ def test_a_run_that_loses_every_race_reports_the_cluster_as_late_and_not_as_fail
     kept = ArchiveWorld()
     kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup.update("train-a"), 100)
-    done = kept.archive_schedule()
+    done = kept.archive_schedule.run()
     assert (done.failures, [one.partition(":")[0] for one in done.late]) == ([], ["train-a"])
 
 

@@ -15,6 +15,8 @@ from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import keys
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
@@ -54,7 +56,7 @@ class Site:
         """Run the inventory after the orchestrator has a name for the current instance."""
         instance = Instance(self.instance, (f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
         self.node_listing.instances = {self.instance: instance}
-        self.world.app.registry.inventory.sync_all()
+        wire_inventory(self.world.app).sync_all()
 
     def reports(self) -> list[Delivery]:
         """Return one report of each source about the instance, under the name that the source uses."""
@@ -116,7 +118,7 @@ def test_reports_of_all_sources_in_any_order_give_one_node_with_one_case(site: S
     reports = site.reports()
     reasons = {}
     for delivery in reversed(reports) if backwards else reports:
-        reasons |= site.world.app.ingestion.ingest([delivery]).reasons
+        reasons |= wire_ingest(site.world.app).ingest([delivery]).reasons
     assert reasons == {}
     reporters = {source for condition in site.node().active() for source in condition.reporters}
     assert reporters == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
@@ -133,13 +135,13 @@ def test_late_reports_about_a_replaced_instance_change_nothing(site: Site) -> No
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     site.world.ports.clock.advance(timedelta(minutes=10))
     fleet.launch(GROUP)
-    site.world.app.registry.inventory.sync_all()
+    wire_inventory(site.world.app).sync_all()
     site.run_inventory()
     assert site.instance != old
     before = site.node()
     site.world.ports.clock.advance(timedelta(minutes=5))
     for delivery in late:
-        site.world.app.ingestion.ingest([delivery])
+        wire_ingest(site.world.app).ingest([delivery])
     after = site.node()
     assert (after.status, list(after.active())) == (before.status, [])
     assert (after.case, after.incarnation) == (before.case, before.incarnation)

@@ -118,7 +118,7 @@ def _pass_time(world: Explored) -> None:
     waits = [min(10 * MINUTE, due - now) for node in world.explored if (due := world.node(node).due_at)]
     world.clock.advance(max(MINUTE, min(waits, default=10 * MINUTE)))
     world.workflow.expire_tokens()
-    world.sweep()
+    world.sweep.run()
     world.process_entries()
 
 

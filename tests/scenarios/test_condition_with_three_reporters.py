@@ -10,6 +10,7 @@ import pytest
 
 from faultbridge.model.faults import Action
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY
 from tests.world import XID_79, World
 
@@ -46,7 +47,7 @@ class HyperPod(World):
 
     def ingest(self, source: str, text: str) -> None:
         node = None if source == "hyperpod-event" else KEY.node
-        assert not self.app.ingestion.ingest([self.message(text, source=source, node=node)]).reasons
+        assert not wire_ingest(self.app).ingest([self.message(text, source=source, node=node)]).reasons
 
     def reporters_by_condition(self) -> dict[str, list[str]]:
         """Return the active reporters of each condition."""
@@ -148,5 +149,5 @@ def test_a_report_of_a_condition_that_has_ended_opens_nothing():
     late = world.message(json.dumps(written | POSITIVE), source="hyperpod-agent-log")
     world.ports.clock.advance(timedelta(minutes=5))
     world.ingest("nvidia-smi-xml", NVIDIA_SMI_XML.format("30 %"))
-    world.app.ingestion.ingest([late])
+    wire_ingest(world.app).ingest([late])
     assert world.reporters_by_condition() == {}

@@ -268,7 +268,7 @@ class World:
         while changed := self._changed():
             try:
                 triggers = {(str(one["cluster"]), str(one["node"]) if one["node"] else None) for one in changed}
-                self.react(triggers, status_causes(changed))
+                self.react.run(triggers, status_causes(changed))
             except Transient:
                 return
 
@@ -289,7 +289,7 @@ class World:
         for _ in range(number):
             self.clock.advance(timedelta(minutes=1))
             self.workflow.expire_tokens()
-            swept = self.sweep()
+            swept = self.sweep.run()
             self.process_entries()
         return swept
 

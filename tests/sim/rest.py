@@ -17,6 +17,7 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.services import wire_retirement
 from tests.sim.invariants.cases import is_settled
 from tests.sim.invariants.repairs import unused_launches
 from tests.sim.invariants.view import SystemView
@@ -190,4 +191,4 @@ def _replace(app: Installation, node: NodeKey) -> None:
 
 
 def _retire(app: Installation, node: NodeKey) -> None:
-    app.registry.retirement.retire(node, ORDER)
+    wire_retirement(app).retire(node, ORDER)

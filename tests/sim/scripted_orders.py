@@ -10,6 +10,7 @@ from faultbridge.model.errors import IllegalTransition, Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.services import wire_retirement
 from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Kind
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
@@ -44,7 +45,7 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
     Order.QUARANTINE: lambda app: app.repair.node_orders.quarantine(NODE, BY),
     Order.RETURN: lambda app: app.repair.node_orders.return_node(NODE, BY),
     Order.IGNORE: lambda app: app.repair.node_orders.ignore(NODE, BY, app.ports.clock.now() + SPAN),
-    Order.RETIRE: lambda app: app.registry.retirement.retire(NODE, BY),
+    Order.RETIRE: lambda app: wire_retirement(app).retire(NODE, BY),
     Order.PAUSE: lambda app: app.repair.controls.pause(REPAIRED, paused=True),
 }
 

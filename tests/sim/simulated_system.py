@@ -21,6 +21,7 @@ from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.successor.waits import CHECK_AHEAD
+from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from tests.sim.environment.inventory_runs import InventoryRuns
 from tests.sim.environment.provider_repair import ProviderRepair
@@ -156,7 +157,7 @@ class SimulatedSystem:
         )
         for config, number in ((repaired, nodes), (ClusterConfig(WATCHED, **proving), watched), (follow, followed)):
             if number:
-                self.workers.application().registry.registration.add_cluster(config)
+                wire_registration(self.workers.application()).add_cluster(config)
             for place in range(1, number + 1):
                 in_rack = nodes_in_rack if config is repaired else None
                 rack = None if in_rack is None else f"rack-{(place - 1) // in_rack + 1}"
@@ -185,7 +186,7 @@ class SimulatedSystem:
         self.by_template, self.spares = True, spares
         self.fleet.templates.add(GROUPS[REPAIRED])
         self.ports.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
-        self.workers.application().registry.registration.set_cluster(
+        wire_registration(self.workers.application()).set_cluster(
             REPAIRED, {"provider": LAUNCH_TEMPLATE, "spares": spares, "spare_group": GROUPS[REPAIRED]}
         )
         self.deliver_changes()
@@ -207,7 +208,7 @@ class SimulatedSystem:
         self.restored = True
         self.state_cache.clear()
         app, ports = self.workers.application("recovery"), self.ports
-        RecoverTable(ports.table, ports.vault, self.clock, app.ledger.append, app.stack)(by="operator")
+        RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack)(by="operator")
         self.workers.stop()
         self.deliver_changes()
 
@@ -218,7 +219,7 @@ class SimulatedSystem:
         domains = {} if rack is None else {"rack": rack, "network_node_2": "switch-1"}
         if rack is not None:
             self.racks.setdefault(rack, set()).add(name)
-        self.workers.application().registry.registration.add_node(
+        wire_registration(self.workers.application()).add_node(
             cluster, NewNode(name, instance, GROUPS[cluster], since=yesterday, domains=domains)
         )
 

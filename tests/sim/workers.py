@@ -17,6 +17,12 @@ from faultbridge.model.storage.wire.message import encode_message
 from faultbridge.model.storage.writes import Item
 from faultbridge.record.append import Stack
 from faultbridge.repair.registry.instances import SyncResult
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.inventory import wire_inventory
+from faultbridge.serve.entrypoints.pager import wire_pages, wire_reminders
+from faultbridge.serve.entrypoints.publish import wire_publish
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.outcomes import outcome_lines
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
@@ -93,7 +99,7 @@ class Workers:
         """
         self._batches += 1
         with self._process(f"ingest-{self._batches % 2}") as application:
-            found = application.ingestion.ingest([self._delivery(message) for message in batch])
+            found = wire_ingest(application).ingest([self._delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)
             return set(found.failed)
@@ -101,14 +107,14 @@ class Workers:
     def publish(self, entries: Sequence[Item]) -> None:
         """Run the publish function with new entries from the table stream."""
         with self._process("publish") as application:
-            application.ledger.publish(entries)
+            wire_publish(application).publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
         """Run the react function for the nodes and clusters that have new entries."""
         with self._process("react") as application:
             changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
-                application.ops.react(set(changed), status_causes(entries))
+                wire_react(application).run(set(changed), status_causes(entries))
             except Transient as error:
                 if not self.misconfigured:  # the text of such a failure cannot be divided
                     self._check_failures("react", str(error).split("; "))
@@ -117,7 +123,7 @@ class Workers:
     def page(self, detail: dict[str, Any]) -> None:
         """Run the pager function with `detail`, the detail of one event."""
         with self._process("pager") as application:
-            application.pager.page(detail)
+            wire_pages(application).deliver(detail)
 
     def step(self, payload: dict[str, Any]) -> Mapping[str, Any]:
         """Run one step of a repair attempt, and return its result; a crash is raised as `RuntimeError`."""
@@ -130,7 +136,7 @@ class Workers:
     def sweep(self) -> None:
         """Run the sweep function once, and record unexpected failures as violations."""
         with self._process("sweep") as application:
-            swept = application.ops.sweep()
+            swept = wire_sweep(application).run()
             self.leaked_slots += swept.released_slots
             self._check_failures("sweep", swept.failures)
             whole = not (swept.failures or swept.unfinished)
@@ -139,7 +145,7 @@ class Workers:
     def sync_inventory(self) -> tuple[SyncResult, ...]:
         """Run the inventory function, which compares the providers' instances with the registered nodes."""
         with self._process("inventory") as application:
-            return application.registry.inventory.sync_all()
+            return wire_inventory(application).sync_all()
 
     def remind(self) -> None:
         """Send the summaries and the reminders of pages that are due.
@@ -147,7 +153,7 @@ class Workers:
         The first reminder of a page is due after 90 days, so that reminders do not keep a run from becoming idle.
         """
         with self._process("pager") as application:
-            application.pager.remind()
+            wire_reminders(application).remind()
 
     def send(self, raw_input: RawInput, skew: float = 0.0, sender: str = OWN) -> tuple[str, ...]:
         """Send a raw record as an agent; returns the ids of the accepted records.

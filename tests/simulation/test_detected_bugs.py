@@ -88,7 +88,7 @@ def violations_of_a_race() -> list[str]:
     def note(state: NodeState, _: datetime) -> Transition:
         return Transition(replace(state, noted={**state.noted, "race": "2026-02-03"}))
 
-    injector.race = lambda: app.ledger.append(NODE, note, actor=Actor.STEP)
+    injector.race = lambda: app.append(NODE, note, actor=Actor.STEP)
     system.workers.send(RawInput("kernel-log", REPAIRED, kernel_line(79, 0, None), node=NODE.node))
     come_to_rest(system)
     assert injector.race is None

@@ -47,7 +47,7 @@ class GrayEnvironment(Environment):
 
 
 def mark_all(app: Installation, mark: Mark) -> None:
-    known = Judgments(app.ledger.append)
+    known = Judgments(app.append)
     for finding in known.list([REPAIRED], ended=True):
         known.mark(finding.id, mark, "an-operator")
         MARKED[mark] += 1

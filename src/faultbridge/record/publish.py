@@ -39,7 +39,7 @@ class Publish:
     stack_id: str
     mirrored: frozenset[str] = frozenset()
 
-    def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
+    def publish(self, entries: Sequence[Mapping[str, Any]]) -> int:
         """Publish entry items and return their number; raises Transient if at least one must be sent again."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
@@ -66,7 +66,7 @@ class Publish:
         """Publish those entries with the given keys that are not published yet, and return their number."""
         items = self.table.get_many(entry_keys)
         pending = [item for item in items.values() if "gsi4pk" in item]
-        return self(pending) if pending else 0
+        return self.publish(pending) if pending else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
         """Put the events of entries on the bus; return the entries that failed.

@@ -34,6 +34,7 @@ from faultbridge.repair.registry.views import Views
 from faultbridge.serve.ingest.outcomes import outcomes_in
 from faultbridge.serve.ingest.send import RawInput, Send
 from faultbridge.serve.wiring import installation as composition
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.processes import Completed, clients_of, is_gone, parent_of, run_cli
 from tests.e2e.harness.proxy import RecordingProxy
 from tests.e2e.harness.queues import EventQueue, PageQueue, RecordingQueue
@@ -93,7 +94,7 @@ class Installation:
         """
         name = f"train-{uuid.uuid4().hex[:6]}"
         owner, mode = (RepairOwner.FAULTBRIDGE, Mode.ACT) if act else (RepairOwner.OBSERVE, Mode.OBSERVE)
-        registration = self.application.registry.registration
+        registration = wire_registration(self.application)
         registration.add_cluster(ClusterConfig(name, repair_owner=owner, mode=mode))
         instances = local.create_fleet(name, fleet, environment=self.stack.info.environment) if fleet else []
         for number in range(nodes):

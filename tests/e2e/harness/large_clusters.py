@@ -10,6 +10,7 @@ from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation
 
 GROUP_SIZE = 100
@@ -24,7 +25,7 @@ def put_policy(installation: Installation, text: str) -> None:
 
 def register_large_cluster(installation: Installation, name: str, nodes: int, *, grouped: bool = True) -> str:
     """Register a cluster of `node-0000`...; `grouped` nodes are in Auto Scaling groups of a hundred."""
-    registration = installation.application.registry.registration
+    registration = wire_registration(installation.application)
     registration.add_cluster(
         ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, nodes_per_shard=max(nodes // 4, 1))
     )

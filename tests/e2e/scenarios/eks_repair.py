@@ -13,6 +13,7 @@ from faultbridge.adapters.kubernetes.client import Kubernetes, eks
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import clients_of
 from tests.e2e.harness.records import GPU_LOST
@@ -55,7 +56,7 @@ def _eks_cluster(installation: Installation, name: str) -> Kubernetes:
     )
     tags = {f"kubernetes.io/cluster/{name}": "owned"}
     instances = local.create_fleet(name, 2, environment=stack.info.environment, tags=tags)
-    registration = installation.application.registry.registration
+    registration = wire_registration(installation.application)
     config = ClusterConfig(
         name, orchestrator="eks", eks_cluster=name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT
     )

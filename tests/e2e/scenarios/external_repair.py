@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.local.clients import client
 from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation
 from tests.waiting import eventually
 
@@ -19,7 +20,7 @@ NODE = "node-000"
 def externally_repaired(installation: Installation) -> str:
     """Report a node as unhealthy, replace its instance and report it as healthy, as HyperPod does."""
     cluster = installation.register_cluster(1, fleet=1)
-    installation.application.registry.registration.set_cluster(cluster, {"repair_owner": RepairOwner.PROVIDER})
+    wire_registration(installation.application).set_cluster(cluster, {"repair_owner": RepairOwner.PROVIDER})
     unhealthy = installation.instance_of(cluster, NODE)
     _send_hyperpod_event(installation, unhealthy, "Unhealthy", "Replace")
     eventually(lambda: _current_step(installation, cluster) == "follow", 60, lambda: installation.cases(cluster))

@@ -12,6 +12,7 @@ import pytest
 
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
 from tests.e2e.harness.records import GPU_LOST
@@ -93,8 +94,8 @@ def deferred_work(installation: Installation) -> DeferredWork:
     """Create work that only the sweep can finish, and run it twelve hours later."""
     scene = DeferredWork(installation.register_cluster(1, act=False))
     installation.send([RawInput("kernel-log", scene.cluster, GPU_LOST.encode(), node=scene.late_node)])
-    eventually(lambda: list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
-    installation.application.registry.registration.add_node(scene.cluster, NewNode(scene.late_node))
+    eventually(lambda: list(wire_rejects(installation.application).list(scene.cluster)), 60)
+    wire_registration(installation.application).add_node(scene.cluster, NewNode(scene.late_node))
     installation.wait_until_idle(scene.cluster)
     outage = CallFault("publish", "events:PutEvents", error_code="InternalFailure", times=10_000)
     with installation.required_proxy.inject(outage):
@@ -104,6 +105,6 @@ def deferred_work(installation: Installation) -> DeferredWork:
         with clock_ahead(installation, 0.5, "sweep"):
             installation.request_sweep()
             eventually(lambda: recorded <= set(installation.events.deliveries(scene.cluster)), 60)
-            eventually(lambda: not list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
+            eventually(lambda: not list(wire_rejects(installation.application).list(scene.cluster)), 60)
     installation.wait_until_idle(scene.cluster)
     return scene

@@ -21,6 +21,7 @@ from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.wire.message import Message, encode_message, raw_key
 from faultbridge.model.storage.writes import Put
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.bad_records import BAD_RECORDS, INCOMPRESSIBLE, INVALID_MESSAGES, LONG_VALID_LINE
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import DOUBLE_BIT, GPU_LOST
@@ -132,7 +133,7 @@ def _cluster_with_approvals(installation: Installation) -> str:
     application.ports.table.write(Put(policy))
     cluster = installation.register_cluster(2, fleet=3)
     installation.invoke("inventory", {})
-    application.registry.registration.set_cluster(cluster, {"policy": version})
+    wire_registration(application).set_cluster(cluster, {"policy": version})
     return cluster
 
 

@@ -13,6 +13,7 @@ from faultbridge.model.cluster.config import DeclaredDomain
 from faultbridge.model.edges import CaseStatus
 from faultbridge.model.nodes import DomainKind
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
 from tests.waiting import eventually
@@ -54,7 +55,7 @@ def failing_racks(installation: Installation) -> EightRacks:
     by_instance = sorted(instances, key=lambda node: instances[node])
     racks = [by_instance[first : first + PER_RACK] for first in range(0, nodes, PER_RACK)]
     declared = (DeclaredDomain(DomainKind.RACK, f"r-{number}", ",".join(rack)) for number, rack in enumerate(racks))
-    installation.application.registry.registration.set_cluster(cluster, {"domains": tuple(declared)})
+    wire_registration(installation.application).set_cluster(cluster, {"domains": tuple(declared)})
     affected = [rack[0] for rack in racks]
     _lose_gpus(installation, cluster, affected)
     _report(installation, cluster, affected, {"kind": "fault", "message": "link is down", **LINK})
@@ -74,7 +75,7 @@ def rack_incident(installation: Installation) -> RackIncident:
     """Let a rack fail, restore its links, and close its incident over HTTP."""
     cluster = installation.register_cluster(PER_RACK, fleet=PER_RACK)
     rack = DeclaredDomain(DomainKind.RACK, "r-7", "node-[000-007]")
-    installation.application.registry.registration.set_cluster(cluster, {"domains": (rack,)})
+    wire_registration(installation.application).set_cluster(cluster, {"domains": (rack,)})
     before = _instances(installation, cluster)
     _report(installation, cluster, RACK, {"kind": "fault", "message": "link is down", **LINK})
     eventually(lambda: _statuses(installation, cluster) == [CaseStatus.ABSORBED] * PER_RACK, 60)

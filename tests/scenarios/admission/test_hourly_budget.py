@@ -42,7 +42,7 @@ def test_an_exhausted_budget_pages_and_the_page_is_resolved() -> None:
     pager = FakePager()
     paging = Paging(world.table, pager, world.clock)
     for body in world.bodies(None):
-        paging(body)
+        paging.deliver(body)
     pages = [(page.key, page.attributes["state"]) for page in pager.sent if page.key.endswith(":budget")]
     assert pages == [(f"{CLUSTER}:budget", "triggered"), (f"{CLUSTER}:budget", "resolved")]
     assert "2 repairs started within an hour; the limit is 2" in pager.sent[0].bodies["email"]

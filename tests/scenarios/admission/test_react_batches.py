@@ -36,7 +36,7 @@ def table_calls(number: int) -> Counter[str]:
     fail(world, *range(1, number + 1))
     world.advance_minutes(4)
     before = len(world.seam.calls)
-    world.react({(CLUSTER, name) for name in node_names(number)})
+    world.react.run({(CLUSTER, name) for name in node_names(number)})
     assert world.control().breakers
     return Counter(call.name for call in world.seam.calls[before:])
 
@@ -151,7 +151,7 @@ TRIGGERS = {(CLUSTER, name) for name in node_names(5)}
 
 def test_a_slow_orchestrator_does_not_keep_the_repairs_of_a_batch_waiting(slow: World):
     with pytest.raises(Transient, match="nodes isolated: 2"):
-        slow.react(TRIGGERS)
+        slow.react.run(TRIGGERS)
     assert slow.orchestrator.cordoned == set(node_names(2))
     assert len(slow.control().holders) == 1
 
@@ -159,16 +159,16 @@ def test_a_slow_orchestrator_does_not_keep_the_repairs_of_a_batch_waiting(slow: 
 def test_the_next_delivery_of_a_batch_isolates_the_nodes_that_are_left(slow: World):
     for isolated in (2, 4):
         with pytest.raises(Transient, match="nodes isolated: 2"):
-            slow.react(TRIGGERS)
+            slow.react.run(TRIGGERS)
         assert slow.orchestrator.cordoned == set(node_names(isolated))
-    slow.react(TRIGGERS)
+    slow.react.run(TRIGGERS)
     assert slow.orchestrator.cordoned == set(node_names(5))
 
 
 def test_the_clusters_of_a_batch_share_its_time(slow: World):
     begun = slow.clock.now()
     with pytest.raises(Transient, match=r"20\.0 seconds; nodes isolated: 1"):
-        slow.react({*TRIGGERS, ("train-b", None)})
+        slow.react.run({*TRIGGERS, ("train-b", None)})
     assert slow.clock.now() - begun == MAX_ISOLATING  # the second half is the one case that is admitted
 
 
@@ -178,7 +178,7 @@ def test_an_orchestrator_that_does_not_respond_keeps_no_other_entries_waiting(
     caplog.set_level("INFO", "faultbridge")
     slow.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 100)
     begun = slow.clock.now()
-    slow.react(TRIGGERS)
+    slow.react.run(TRIGGERS)
     assert slow.clock.now() - begun == 1.5 * MAX_ISOLATING  # two calls to isolate nodes, and one to admit a case
     names = [one.message for one in caplog.records]
     assert (names.count("isolation_interrupted"), names.count("admission_interrupted")) == (1, 1)
@@ -189,7 +189,7 @@ def test_an_orchestrator_that_does_not_respond_keeps_no_other_entries_waiting(
 
 def test_the_sweep_isolates_the_nodes_that_a_batch_left(slow: World):
     slow.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 5)
-    slow.react(TRIGGERS)
+    slow.react.run(TRIGGERS)
     assert slow.orchestrator.cordoned == set()
     slow.orchestrator.failures.clear()
     slow.seam.before = lambda _call: None
@@ -203,9 +203,9 @@ def test_one_run_records_refusals_up_to_a_limit_and_the_next_one_the_others(monk
     world = World(nodes=40, limits=limits(concurrent=1))
     for node in range(1, 9):
         world.fault(node)
-    world.react({(CLUSTER, name) for name in node_names(8)})
+    world.react.run({(CLUSTER, name) for name in node_names(8)})
     assert len(waiting(world)) == 5
-    world.react({(CLUSTER, None)})
+    world.react.run({(CLUSTER, None)})
     assert len(waiting(world)) == 7
 
 
@@ -217,7 +217,7 @@ def test_few_refusals_are_recorded_before_the_cases_that_may_start(monkeypatch: 
     before: list[int] = []
     admission = writes_to(keys.cluster_control(CLUSTER))
     run_before_write(world.seam, admission, lambda: before.append(len(waiting(world))))
-    world.react({(CLUSTER, name) for name in node_names(8)})
+    world.react.run({(CLUSTER, name) for name in node_names(8)})
     assert before == [2]
     assert len(waiting(world)) == 7
 

@@ -21,7 +21,7 @@ def pages(world: World, table: FakeTable | None = None) -> list[PageMessage]:
     paging = Paging(table or FakeTable(world.clock), pager, world.clock, PagerSettings())
     for record in tuple(world.table.stream):
         if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
-            paging(json.loads(str(record.new["body"])))
+            paging.deliver(json.loads(str(record.new["body"])))
     return pager.sent
 
 

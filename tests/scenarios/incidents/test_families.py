@@ -14,6 +14,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.scenarios.incidents.incidents import RACK, incidents, rack
 from tests.scenarios.world import World
@@ -73,7 +74,7 @@ class StorageWorld(Installation):
         for lines in batches:
             self.outcomes(*(self.message(head + line, node=node) for node, line in lines.items()))
         self.ports.clock.advance(timedelta(minutes=1))
-        assert not self.app.ops.sweep().failures
+        assert not wire_sweep(self.app).run().failures
 
     def incidents(self) -> list[Incident]:
         rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=stored_incidents.INCIDENT).items

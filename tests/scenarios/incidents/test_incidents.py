@@ -253,7 +253,7 @@ def test_the_sweep_alone_opens_the_same_incident_as_react():
     lose_links(by_react)
     for node in RACK:
         by_sweep.fault(node, "net.link_down", source="link-state")
-    by_sweep.sweep()
+    by_sweep.sweep.run()
     assert [one.domain for one in incidents(by_sweep)] == [one.domain for one in incidents(by_react)]
     assert [one.nodes for one in incidents(by_sweep)] == [one.nodes for one in incidents(by_react)]
     assert cases(by_sweep) == {CaseStatus.ABSORBED}
@@ -274,7 +274,7 @@ def test_no_repair_starts_when_the_incidents_cannot_be_updated(monkeypatch: pyte
 
     world.fault(1, "xid.79")
     monkeypatch.setattr(type(world.correlate), "update_incidents", fail)
-    swept = world.sweep()
+    swept = world.sweep.run()
     assert any("updating the incidents" in line for line in swept.failures)
     assert world.case(1).status is CaseStatus.QUEUED
 

@@ -215,6 +215,6 @@ def test_a_node_that_cannot_be_read_does_not_keep_the_other_cases_from_waiting(
     monkeypatch.setattr(Append, "read", read_all_but_one)
     for _ in range(5):
         world.clock.advance(timedelta(minutes=1))
-        world.sweep()
+        world.sweep.run()
     assert cases(world, range(2, 9)) == {CaseStatus.ABSORBED}
     assert incidents(world)[0].opened_at > NOON

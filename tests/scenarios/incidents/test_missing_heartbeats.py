@@ -12,6 +12,9 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import record_canary
 from tests.world import World
@@ -28,14 +31,14 @@ class HeartbeatWorld(World):
 
     def beat(self, *nodes: str) -> None:
         body = json.dumps({"heartbeat": 1, "at": to_text(self.now)})
-        self.app.ingestion.ingest([self.message(body, source="heartbeat", node=node) for node in nodes])
+        wire_ingest(self.app).ingest([self.message(body, source="heartbeat", node=node) for node in nodes])
 
     def pass_minutes(self, minutes: int, *alive: str) -> None:
         for _ in range(minutes):
             self.ports.clock.advance(timedelta(minutes=1))
             if alive:
                 self.beat(*alive)
-            assert self.app.ops.sweep().failures == []
+            assert wire_sweep(self.app).run().failures == []
 
     def silent(self) -> set[str]:
         return {name for name in self.names if SILENT in self.node(NodeKey(KEY.cluster, name)).conditions}
@@ -194,9 +197,9 @@ def test_a_batch_of_entries_does_not_end_the_incident_of_a_failed_intake():
     world.beat(*world.names)
     world.pass_minutes(15)
     before = world.incidents()
-    world.app.ops.react([(KEY.cluster, "n-03")])
+    wire_react(world.app).run([(KEY.cluster, "n-03")])
     world.ports.clock.advance(timedelta(minutes=30))
-    world.app.ops.react([(KEY.cluster, "n-03")])
+    wire_react(world.app).run([(KEY.cluster, "n-03")])
     assert world.incidents() == before
 
 

@@ -121,7 +121,7 @@ def test_the_sweep_alone_lets_no_node_of_a_shared_fault_page():
     for node in RACK:
         fail(world, node)
     world.clock.advance(timedelta(minutes=1))
-    world.sweep()
+    world.sweep.run()
     assert cases(world) == {CaseStatus.ABSORBED}
     world.process_entries()
     assert urgent(world) == opened_page(world)

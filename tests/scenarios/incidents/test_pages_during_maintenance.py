@@ -53,13 +53,13 @@ class PagedRack:
         for _ in range(number):
             self.world.advance_minutes()
             self.deliver()
-            self.remind()
+            self.remind.remind()
 
     def deliver(self) -> None:
         new, self._delivered = self.world.table.stream[self._delivered :], len(self.world.table.stream)
         for record in new:
             if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
-                self.paging(json.loads(str(record.new["body"])))
+                self.paging.deliver(json.loads(str(record.new["body"])))
 
     def deliver_again(self) -> None:
         """Deliver all entries to the pager, as SQS does after an error."""
@@ -87,7 +87,7 @@ def recovered_after_an_interrupted_page() -> PagedRack:
     rack.maintain(None)
     rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
     with pytest.raises(Transient):
-        rack.remind()
+        rack.remind.remind()
     restore_links(rack.world)
     rack.world.advance_minutes(60)
     return rack
@@ -135,11 +135,11 @@ def test_a_postponed_page_is_repeated_only_after_it_was_sent():
     rack = PagedRack()
     lose_links(rack.world)
     rack.advance_minutes(110)
-    assert rack.remind().live == 1
+    assert rack.remind.remind().live == 1
     rack.maintain(None)
-    assert [rack.remind().sent for _ in range(3)] == [1, 0, 0]
+    assert [rack.remind.remind().sent for _ in range(3)] == [1, 0, 0]
     rack.world.clock.advance(timedelta(hours=5))
-    assert (rack.remind().reminders, rack.sent) == (1, ["incident triggered"] * 2)
+    assert (rack.remind.remind().reminders, rack.sent) == (1, ["incident triggered"] * 2)
 
 
 def test_a_postponed_page_whose_send_was_interrupted_is_sent_again_and_resolved():
@@ -177,7 +177,7 @@ def test_a_postponed_page_whose_resolve_was_sent_but_not_recorded_is_not_sent():
     rack = recovered_after_an_interrupted_page()
     rack.world.seam.before = raise_once(("table.transact", Transient("throttled")))
     rack.deliver()
-    assert [rack.remind().live for _ in range(2)] == [1, 0]
+    assert [rack.remind.remind().live for _ in range(2)] == [1, 0]
     assert rack.sent == ["incident resolved"]
 
 
@@ -203,4 +203,4 @@ def test_a_postponed_page_that_is_sent_while_its_resolve_is_processed_is_resolve
     assert rack.sent == ["incident triggered"]
     rack.deliver_again()
     assert rack.sent == ["incident triggered", "incident resolved"]
-    assert rack.remind().live == 0
+    assert rack.remind.remind().live == 0

@@ -128,8 +128,8 @@ def test_the_page_of_an_incident_in_a_repaired_cluster_names_no_mode_and_its_fau
 def test_the_page_of_an_incident_that_joined_another_promises_no_repair_of_its_nodes():
     pager, clock = FakePager(), ManualClock()
     paging = Paging(FakeTable(clock), pager, clock)
-    paging(incident("opened"))
-    paging(incident("closed", 8, reason="joined inc-1: cluster train-a"))
+    paging.deliver(incident("opened"))
+    paging.deliver(incident("closed", 8, reason="joined inc-1: cluster train-a"))
     assert "unless another incident holds them" in pager.sent[-1].bodies["email"]
 
 
@@ -169,9 +169,9 @@ def test_the_reminder_of_an_incident_that_grew_states_the_present_domain_and_num
     pager, clock = FakePager(), ManualClock()
     table = FakeTable(clock)
     paging = Paging(table, pager, clock)
-    paging(incident("opened", reason="4 of 8 nodes of rack rack-1 have network faults"))
-    paging(incident("grown", 4, doubled=True, reason="64 of 64 nodes of cluster train-a have network faults"))
+    paging.deliver(incident("opened", reason="4 of 8 nodes of rack rack-1 have network faults"))
+    paging.deliver(incident("grown", 4, doubled=True, reason="64 of 64 nodes of cluster train-a have network faults"))
     (opened,), _ = OpenPages(table, clock, 10).read_all(CLUSTER, PageUrgency.URGENT)
     assert opened.page.headline.endswith("64 of 64 nodes of cluster train-a have network faults")
-    paging(incident("closed", 8))
+    paging.deliver(incident("closed", 8))
     assert [OpenPages(table, clock, 10).read_all(CLUSTER, urgency)[0] for urgency in PageUrgency] == [[], []]

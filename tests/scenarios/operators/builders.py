@@ -35,7 +35,7 @@ class PagerBench:
         """Advance the clock minute by minute and send the due summaries and reminders."""
         for _ in range(number):
             self.clock.advance(timedelta(minutes=1))
-            self.remind()
+            self.remind.remind()
 
     @property
     def sent_states(self) -> list[str]:

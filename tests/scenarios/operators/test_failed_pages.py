@@ -49,7 +49,7 @@ def configure(bench: PagerBench, config: ClusterConfig) -> None:
 def test_a_reminder_that_fails_does_not_stop_the_others_and_fails_the_run() -> None:
     bench = PagerBench()
     for number in (1, 2, 3):
-        bench.paging(case_change(number))
+        bench.paging.deliver(case_change(number))
     bench.advance_minutes(4 * 60 - 1)
     bench.pager.seam.before = refusing(page_key(1))
     with pytest.raises(Misconfigured, match="too large"):
@@ -59,7 +59,7 @@ def test_a_reminder_that_fails_does_not_stop_the_others_and_fails_the_run() -> N
 
 def test_a_reminder_that_fails_on_one_channel_is_sent_again_each_hour_and_fails_every_run_until_then() -> None:
     bench = PagerBench()
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
     bench.pager.seam.after = refusing(page_key(1))
     assert minutes(bench, 3 * 60) == 3 * 60
@@ -71,17 +71,17 @@ def test_a_reminder_that_fails_on_one_channel_is_sent_again_each_hour_and_fails_
 
 def test_reminders_that_fail_leave_room_for_new_pages() -> None:
     bench = PagerBench(max_per_hour=2)
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
     bench.pager.seam.before = refusing(page_key(1))
     minutes(bench, 30)
-    (outcome,) = [one.outcome for one in bench.paging(case_change(2)) if one.key == page_key(2)]
+    (outcome,) = [one.outcome for one in bench.paging.deliver(case_change(2)) if one.key == page_key(2)]
     assert outcome is PageOutcome.SENT
 
 
 def test_a_reminder_is_due_again_after_the_usual_time_if_an_earlier_one_failed_first() -> None:
     bench = PagerBench()
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
     bench.pager.seam.before = refusing(page_key(1))
     minutes(bench, 1)
@@ -95,7 +95,7 @@ def test_a_postponed_page_that_fails_does_not_stop_the_others() -> None:
     bench = PagerBench()
     configure(bench, ClusterConfig(CLUSTER, maintenance_until=bench.clock.now() + timedelta(minutes=10)))
     for switch in ("leaf-1", "leaf-2"):
-        bench.paging(incident("opened", incident_id=switch))
+        bench.paging.deliver(incident("opened", incident_id=switch))
     first, second = (f"{CLUSTER}:incident:{switch}" for switch in ("leaf-1", "leaf-2"))
     bench.pager.seam.before = refusing(first)
     assert minutes(bench, 11) > 0
@@ -107,10 +107,10 @@ def test_a_postponed_page_that_fails_does_not_stop_the_others() -> None:
 
 def test_a_summary_that_fails_does_not_stop_the_reminders() -> None:
     bench = PagerBench(max_per_hour=1)
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
     for number in (2, 3):
-        bench.paging(case_change(number))
+        bench.paging.deliver(case_change(number))
     bench.clock.advance(timedelta(hours=1))
     bench.pager.seam.before = refusing(SUMMARY)
     assert minutes(bench, 1) == 1
@@ -119,7 +119,7 @@ def test_a_summary_that_fails_does_not_stop_the_reminders() -> None:
 
 def test_a_cluster_whose_pages_cannot_be_read_does_not_stop_the_other_clusters() -> None:
     bench = PagerBench()
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
     unread = {keys.pages("train-0", urgency) for urgency in PageUrgency}
     configure(bench, ClusterConfig("train-0"))
@@ -135,7 +135,7 @@ def test_a_cluster_whose_pages_cannot_be_read_does_not_stop_the_other_clusters()
 
 def test_the_next_run_repeats_a_reminder_after_an_outage() -> None:
     bench = PagerBench()
-    bench.paging(case_change(1))
+    bench.paging.deliver(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
 
     def fail(call: Call) -> None:

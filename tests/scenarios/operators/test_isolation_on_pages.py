@@ -19,7 +19,7 @@ def page_of(world: World, kind: str) -> str:
     """Return the text of the first page of a kind."""
     pager = FakePager()
     for body in world.bodies():
-        Paging(world.table, pager, world.clock)(body)
+        Paging(world.table, pager, world.clock).deliver(body)
     return next(page.bodies["email"] for page in pager.sent if page.key.endswith(f":{kind}"))
 
 
@@ -43,7 +43,7 @@ def test_the_page_of_an_incident_says_that_isolation_is_not_applicable() -> None
     world.advance_minutes()
     pager = FakePager()
     for body in world.bodies(None):
-        Paging(world.table, pager, world.clock)(body)
+        Paging(world.table, pager, world.clock).deliver(body)
     (page,) = (one for one in pager.sent if ":incident:" in one.key)
     assert NOT_APPLICABLE in page.bodies["email"].replace("Isolation is", "isolation is")
 

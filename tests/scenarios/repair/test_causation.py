@@ -66,7 +66,7 @@ def test_a_cluster_status_is_caused_by_the_status_change_that_triggered_it() -> 
     world.until(lambda: bool(world.bodies(None)))
     world.fault()
     items = world.table.query(keys.node_partition(world.key()), prefix=keys.ENTRY).items
-    world.react([(CLUSTER, world.key().node)], status_causes(items))
+    world.react.run([(CLUSTER, world.key().node)], status_causes(items))
     degraded = next(body for body in world.bodies() if body["data"].get("to") == "degraded")
     assert _cause_of_cluster_status(world)["metadata"]["event_id"] == degraded["metadata"]["event_id"]
 
@@ -74,7 +74,7 @@ def test_a_cluster_status_is_caused_by_the_status_change_that_triggered_it() -> 
 def test_a_cluster_status_that_the_sweep_records_is_caused_by_the_last_status_change_of_an_unhealthy_node() -> None:
     world = World()
     world.fault()
-    world.sweep()
+    world.sweep.run()
     assert _cause_of_cluster_status(world)["data"]["to"] == "quarantined"
 
 

@@ -332,7 +332,7 @@ def test_a_step_that_loses_its_attempt_writes_nothing() -> None:
             actor=Actor.STEP,
         ),
     )
-    world.sweep()
+    world.sweep.run()
     assert world.case().reason == "an operator took over"
     assert world.status() is NodeStatus.FAILED
     assert "await_successor claimed" not in world.record_history()
@@ -344,8 +344,8 @@ def test_a_step_in_progress_is_not_started_a_second_time() -> None:
     world.process_entries()
     world.clock.advance(timedelta(minutes=2))
     world.seam.calls.clear()
-    run_before_call(world.seam, "provider.candidates", world.sweep)
-    world.sweep()
+    run_before_call(world.seam, "provider.candidates", world.sweep.run)
+    world.sweep.run()
     assert len(world.seam.named("provider.candidates")) == 1
 
 
@@ -363,7 +363,7 @@ def test_a_slow_step_of_a_lost_execution_leaves_the_node_to_the_next_attempt() -
         "provider.candidates",
         lambda: world.append(world.key(), next_attempt, actor=Actor.SWEEP),
     )
-    world.sweep()
+    world.sweep.run()
     assert world.status() is NodeStatus.PROVISIONING
     assert "await_successor claimed" not in world.record_history()
     world.until(world.case_is(RESOLVED))

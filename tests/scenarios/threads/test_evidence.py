@@ -17,6 +17,8 @@ from faultbridge.model.faults import Action
 from faultbridge.model.times import to_text
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.world import XID_79, World
 
@@ -28,7 +30,7 @@ class Sources(World):
     """A node that several sources report on; the time advances after each record."""
 
     def receive(self, source: str, text: str, *, wait: timedelta = timedelta(seconds=30)) -> None:
-        assert not self.app.ingestion.ingest([self.message(text, source=source)]).reasons
+        assert not wire_ingest(self.app).ingest([self.message(text, source=source)]).reasons
         self.ports.clock.advance(wait)
 
     def kernel_log(self, line: str = XID_79) -> None:
@@ -160,13 +162,13 @@ def test_a_gauge_that_still_shows_an_old_xid_opens_no_case_of_a_healthy_node() -
 def test_exporter_and_kernel_log_report_one_condition_and_the_job_is_named_without_pod_labels() -> None:
     """NVIDIA/dcgm-exporter#342, NVIDIA/dcgm-exporter#620."""
     world = Sources()
-    jobs = Jobs(world.app.ledger.append)
+    jobs = Jobs(world.app.append)
     jobs.start(KEY.cluster, "llama-17", [KEY.node])
     world.exporter("DCGM_FI_DEV_XID_ERRORS", 0)
     world.exporter("DCGM_FI_DEV_XID_ERRORS", 79)
     world.kernel_log()
     assert world.reporters_by_condition() == {XID_79_ON_GPU: ["dcgm-metrics", "kernel-log"]}
-    world.app.ops.sweep()
+    wire_sweep(world.app).run()
     found = jobs.find(KEY.cluster, "llama-17")
     assert found is not None
     assert [XID_79_ON_GPU in hit and KEY.node in hit for hit in found.hits] == [True]

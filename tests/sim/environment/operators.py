@@ -17,6 +17,7 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import Actions, pick
 from tests.sim.fault_injection import Crash
@@ -79,7 +80,7 @@ class OperatorActions(Actions):
         )
 
     def _retire(self, action: ExternalAction) -> None:
-        self._order_node("retire", action, lambda app, node: app.registry.retirement.retire(node, ORDER))
+        self._order_node("retire", action, lambda app, node: wire_retirement(app).retire(node, ORDER))
 
     def _register_node(self, action: ExternalAction) -> None:
         retired = [state.key.node for state in self._nodes() if state.status == "retired"]
@@ -88,7 +89,7 @@ class OperatorActions(Actions):
         instance = self.system.fleet.launch(GROUPS[REPAIRED])
         self.system.node_names[instance] = name
         node = NewNode(name, instance, GROUPS[REPAIRED])
-        self.run_command(lambda app: app.registry.registration.add_node(REPAIRED, node))
+        self.run_command(lambda app: wire_registration(app).add_node(REPAIRED, node))
 
     def _pause_repairs(self, _action: ExternalAction) -> None:
         self._log("an operator pauses repairs")
@@ -191,5 +192,5 @@ def _is_escalated(state: NodeState) -> bool:
 
 
 def _retry_all(app: Installation) -> None:
-    for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
-        app.ingestion.rejects.retry(reject)
+    for reject in [*wire_rejects(app).list(REPAIRED), *wire_rejects(app).list(keys.NO_CLUSTER)]:
+        wire_rejects(app).retry(reject)

@@ -15,6 +15,7 @@ from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Update
 from faultbridge.record.policies import PolicyStore
 from faultbridge.record.ports import ProviderFailure
+from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.operators import OperatorActions
@@ -75,7 +76,7 @@ class SettingActions(OperatorActions):
         self._until_undone(action, lambda: self._set_mode(Mode.ACT))
 
     def _set_mode(self, mode: Mode) -> None:
-        self.run_command(lambda app: app.registry.registration.set_cluster(REPAIRED, {"mode": mode}))
+        self.run_command(lambda app: wire_registration(app).set_cluster(REPAIRED, {"mode": mode}))
 
     def _until_undone(self, action: ExternalAction, undo: Callable[[], None]) -> None:
         self.system.schedule.after(HOUR * MAX_HOURS * action.fraction, "operator", undo)

@@ -144,7 +144,7 @@ class Session:
         """Return the service that reads findings and records whether they were right."""
         from faultbridge.repair.findings.judgments import Judgments
 
-        return Judgments(self.application.ledger.append)
+        return Judgments(self.application.append)
 
     @cached_property
     def verify(self) -> Verify:

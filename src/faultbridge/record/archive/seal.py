@@ -364,7 +364,7 @@ class ArchiveSchedule:
     record_anchor: RecordAnchor
     seal: Seal
 
-    def __call__(self) -> RunResult:
+    def run(self) -> RunResult:
         """Anchor every registered cluster and seal its last day; one cluster's error does not stop the others."""
         result = RunResult()
         for row in query_all(self.table, keys.CLUSTERS):

@@ -36,7 +36,7 @@ class WriteArchive:
 
     sink: ArchiveSink
 
-    def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
+    def write(self, entries: Sequence[Mapping[str, Any]]) -> int:
         """Send entries, given as table items, to the archive; raises `Transient` unless all were accepted."""
         lines = [line_of(entry) for entry in entries]
         if lines:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.record.archive.anchor import Anchor, RecordAnchor
+from faultbridge.record.archive.seal import ArchiveSchedule, Seal
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -23,7 +27,7 @@ def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, 
     Raises Misconfigured if an operator must act, and Transient if the next run may succeed. Lambda retries after both
     errors. Errors in two consecutive hours raise an alarm.
     """
-    kept = installation.archive.schedule()
+    kept = wire_archive(installation).run()
     for broken in kept.breaks:
         logger().error("a stream has a broken chain and is not sealed after this entry", entry=broken)
     emit(
@@ -40,3 +44,13 @@ def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, 
     if kept.late:
         raise Transient("; ".join(kept.late))
     return asdict(kept)
+
+
+@once
+def wire_archive(app: Installation) -> ArchiveSchedule:
+    """Return the service that anchors each cluster once an hour and seals complete days of its archive."""
+    ports, stack, days = app.ports, app.stack, app.settings.entry_days
+    anchor = Anchor(ports.table, ports.vault, ports.clock, stack)
+    retention = timedelta(days=days) if days else None
+    seal = Seal(ports.table, ports.archive, ports.vault, ports.clock, stack, retention)
+    return ArchiveSchedule(ports.table, ports.clock, anchor, RecordAnchor(ports.table, ports.clock, stack), seal)

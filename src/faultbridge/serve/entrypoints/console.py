@@ -11,8 +11,10 @@ from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.serve.api.requests import Request, read_query
 from faultbridge.serve.console.html import BASE
-from faultbridge.serve.console.pages import Content
+from faultbridge.serve.console.pages import Content, Pages
 from faultbridge.serve.entrypoints.http_event import caller_of
+from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.services import wire_facts
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -37,7 +39,7 @@ def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
 
 
 def _content(event: dict[str, Any], installation: Installation) -> Content:
-    pages = installation.console.pages
+    pages = wire_console(installation)
     try:
         query = read_query(str(event.get("rawQueryString") or ""))
         path = unquote(str(event.get("rawPath") or "")).removeprefix(BASE)
@@ -60,3 +62,9 @@ def _response(content: Content, *, compress: bool) -> dict[str, Any]:
         "body": base64.b64encode(body).decode(),
         "isBase64Encoded": True,
     }
+
+
+@once
+def wire_console(app: Installation) -> Pages:
+    """Return the service that answers requests for web pages of the console."""
+    return Pages(wire_facts(app))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem
-from faultbridge.serve.gateway.webhooks import WebhookRequest
+from faultbridge.serve.gateway.log_subscription import Forward, LogSubscription
+from faultbridge.serve.gateway.webhooks import WebhookRequest, Webhooks
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -38,13 +40,26 @@ def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, An
     return _forward_webhook(event, installation)
 
 
+@once
+def wire_webhooks(app: Installation) -> Webhooks:
+    """Return the service that accepts webhook posts of configured senders."""
+    ports = app.ports
+    return Webhooks(Forward(ports.queue, ports.objects), ports.table, ports.clock, ports.webhook_senders)
+
+
+@once
+def wire_log_subscription(app: Installation) -> LogSubscription:
+    """Return the service that accepts batches from CloudWatch Logs subscriptions."""
+    return LogSubscription(Forward(app.ports.queue, app.ports.objects), app.ports.clock)
+
+
 def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Forward a batch of log events; an invalid batch is logged and dropped.
 
     After any other error, Lambda retries the batch.
     """
     try:
-        record_id = installation.gateway.log_subscription(str(_members(event["awslogs"]).get("data", "")))
+        record_id = wire_log_subscription(installation).accept(str(_members(event["awslogs"]).get("data", "")))
     except Rejected as error:
         logger().error("a batch of log events was refused", reason=error.reason, detail=error.detail)
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
@@ -56,7 +71,7 @@ def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[
 def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     try:
         post = _post_of(event)
-        record_id = installation.gateway.webhooks(post)
+        record_id = wire_webhooks(installation).accept(post)
     except Rejected as error:
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=_sender(event))
         status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)

@@ -11,6 +11,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit
+from faultbridge.decode.hyperpod.launch_failures import launch_failure
+from faultbridge.repair.registry.inventory_events import InventoryEventHandler
+from faultbridge.repair.registry.inventory_sync import SyncInventory
+from faultbridge.repair.registry.provider_check import ProviderCheck
+from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -24,9 +31,9 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
     """
     records = event.get("Records")
     synced = (
-        installation.registry.inventory_events.sync_named_groups(map(_provider_event, records))
+        wire_inventory_events(installation).sync_named_groups(map(_provider_event, records))
         if records
-        else installation.registry.inventory.sync_all()
+        else wire_inventory(installation).sync_all()
     )
     counts = {
         "NodesAdded": sum(len(one.added) for one in synced),
@@ -38,6 +45,27 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
     document = {"clusters": [asdict(one) for one in synced if not one.unchanged]}
     emit(counts, **document)
     return document
+
+
+@once
+def wire_inventory(app: Installation) -> SyncInventory:
+    """Return the inventory sync, which compares providers' instances with the registered nodes."""
+    ports, registration = app.ports, wire_registration(app)
+    return SyncInventory(
+        ports.table,
+        registration,
+        ReplacementDetection(ports.table, app.append, app.rulebook),
+        ports.inventories,
+        ProviderCheck(ports.inventories, app.repair.cluster_status, ports.clock, registration),
+        wire_retirement(app),
+        ports.node_listing,
+    )
+
+
+@once
+def wire_inventory_events(app: Installation) -> InventoryEventHandler:
+    """Return the service that starts an inventory sync after provider events."""
+    return InventoryEventHandler(app.ports.table, wire_inventory(app), launch_failure)
 
 
 def _provider_event(record: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,12 +9,18 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit
+from faultbridge.serve.pager.deliver import Paging
+from faultbridge.serve.pager.page import Links, PagerSettings
 from faultbridge.serve.pager.page_deduplication import PageOutcome
+from faultbridge.serve.pager.remind import Remind
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
+    from faultbridge.adapters.paging import ChatWebhooks
     from faultbridge.serve.wiring.installation import Installation
 
 SCHEDULED = "Scheduled Event"
@@ -28,7 +34,7 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
     the chat service that the event names. Raises an error if a page is not sent, so that SQS delivers the batch again.
     """
     if event.get("detail-type") == SCHEDULED:
-        reminded = installation.pager.remind()
+        reminded = wire_reminders(installation).remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
         return
     for record in event["Records"]:
@@ -37,8 +43,36 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
 
 def _send(event: Mapping[str, Any], installation: Installation) -> None:
     if event.get("detail-type") == CHAT_PAGE:
-        emit({"PagesChat": int(installation.pager.chats.post(event["detail"]))})
+        emit({"PagesChat": int(wire_chats(installation).post(event["detail"]))})
         return
-    delivered = installation.pager.page(event["detail"])
+    delivered = wire_pages(installation).deliver(event["detail"])
     outcomes = Counter(page.outcome.value for page in delivered)
     emit({f"Pages{outcome.value.title().replace('_', '')}": outcomes[outcome.value] for outcome in PageOutcome})
+
+
+@once
+def wire_pages(app: Installation) -> Paging:
+    """Return the service that sends the pages (operator alerts) for an event."""
+    return Paging(app.ports.table, app.ports.pager, app.ports.clock, _pager_settings(app))
+
+
+@once
+def wire_reminders(app: Installation) -> Remind:
+    """Return the service that sends reminders, summaries of withheld pages, and postponed pages."""
+    return Remind(app.ports.table, app.ports.pager, app.ports.clock, _pager_settings(app))
+
+
+def wire_chats(app: Installation) -> ChatWebhooks:
+    """Return the service that posts pages (operator alerts) to chat channels."""
+    from faultbridge.adapters.paging import ChatWebhooks
+
+    return ChatWebhooks(app.ports.chat_webhooks)
+
+
+def _pager_settings(app: Installation) -> PagerSettings:
+    settings = app.settings
+    return PagerSettings(
+        links=Links(settings.runbook_url, settings.console_url),
+        max_per_hour=settings.max_pages_per_hour,
+        remind_after=timedelta(hours=settings.reminder_hours),
+    )

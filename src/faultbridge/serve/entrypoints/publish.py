@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster, logger
 from faultbridge.model.errors import FaultbridgeError
+from faultbridge.record.archive.write import WriteArchive
+from faultbridge.record.publish import Publish
 from faultbridge.serve.entrypoints.table_stream import new_images
 from faultbridge.serve.ops.metrics import count_entries
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.model.storage.writes import Item
@@ -22,7 +25,7 @@ def publish(event: Mapping[str, Any], installation: Installation) -> None:
     only logged, because the daily seal adds the missing entries.
     """
     entries = list(new_images(event))
-    published = installation.ledger.publish(entries)
+    published = wire_publish(installation).publish(entries)
     archived = _write_archive(entries, installation)
     for cluster, measures in count_entries(entries, installation.ports.clock.now()).items():
         emit_for_cluster(cluster, measures.counts, measures.durations)
@@ -31,10 +34,22 @@ def publish(event: Mapping[str, Any], installation: Installation) -> None:
     emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
 
 
+@once
+def wire_publish(app: Installation) -> Publish:
+    """Return the service that publishes timeline entries on the event bus."""
+    return Publish(app.ports.table, app.ports.bus, app.stack.id, app.settings.hyperpod_mirror)
+
+
+@once
+def wire_archive_writer(app: Installation) -> WriteArchive:
+    """Return the service that writes timeline entries to the archive."""
+    return WriteArchive(app.ports.sink)
+
+
 def _write_archive(entries: Sequence[Item], installation: Installation) -> int:
     # The daily seal adds missing entries from the table, so a failed archive write must not publish the batch twice.
     try:
-        return installation.archive.write(entries)
+        return wire_archive_writer(installation).write(entries)
     except FaultbridgeError as error:
         logger().error("entries were not archived; the daily seal adds them from the table", failure=str(error))
         return 0

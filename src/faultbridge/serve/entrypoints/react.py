@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.serve.entrypoints.table_stream import new_images
-from faultbridge.serve.ops.react import status_causes
+from faultbridge.serve.ops.react import React, status_causes
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.model.storage.writes import Item
@@ -22,8 +23,23 @@ def react(event: Mapping[str, Any], installation: Installation) -> None:
     """
     entries = list(new_images(event))
     triggers = {(str(entry["cluster"]), _node(entry)) for entry in entries}
-    installation.ops.react(triggers, status_causes(entries))
+    wire_react(installation).run(triggers, status_causes(entries))
     emit({"Doorbells": len(triggers)})
+
+
+@once
+def wire_react(app: Installation) -> React:
+    """Return the service that isolates and repairs nodes soon after new timeline entries."""
+    repair = app.repair
+    return React(
+        app.incidents.correlate,
+        repair.breakers,
+        repair.isolate,
+        repair.cluster_status,
+        repair.dispatch,
+        app.jobs.impact,
+        app.table,
+    )
 
 
 def _node(image: Item) -> str | None:

@@ -10,9 +10,22 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster
+from faultbridge.decode.data.detectors import detectors
 from faultbridge.model.entries import EntryType
 from faultbridge.model.log import Failures
+from faultbridge.repair.findings.compare_peers import ComparePeers
+from faultbridge.serve.entrypoints.publish import wire_publish
+from faultbridge.serve.ingest.canary import ReceiveCanary, SendCanary
 from faultbridge.serve.ops.metrics import node_gauges
+from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
+from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
+from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.services import (
+    wire_backlog,
+    wire_heartbeat_monitor,
+    wire_registration,
+    wire_rejects,
+)
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -28,12 +41,12 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
         return _confirm_canary(event["detail"], installation)
     failures = Failures()
     with failures.collect("sending the canary"):
-        installation.ingestion.send_canary()
-    swept = installation.ops.sweep()
+        wire_send_canary(installation).send()
+    swept = wire_sweep(installation).run()
     failures.lines += swept.failures
     counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.lines)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
-    installation.ops.backlog.record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))
+    wire_backlog(installation).record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))
     for cluster, nodes in swept.node_counts.items():
         emit_for_cluster(cluster, node_gauges(nodes))
     intake = swept.intake and {"failed": swept.intake.failed, "overdue": [key.stream for key in swept.intake.overdue]}
@@ -41,6 +54,52 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
 
 
 def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    seconds = int(installation.ingestion.receive_canary(detail).total_seconds())
+    seconds = int(wire_receive_canary(installation).receive(detail).total_seconds())
     emit({"CanariesReceived": 1, "CanarySeconds": seconds})
     return {"canary_seconds": seconds}
+
+
+def wire_send_canary(app: Installation) -> SendCanary:
+    """Return the service that sends canaries, which are test records."""
+    return SendCanary(app.ports.queue, wire_registration(app), app.ports.clock)
+
+
+def wire_receive_canary(app: Installation) -> ReceiveCanary:
+    """Return the service that records the canaries (test records) that arrived from the event bus."""
+    return ReceiveCanary(app.ports.table, app.ports.clock)
+
+
+@once
+def wire_sweep(app: Installation) -> Sweep:
+    """Return the service that performs due and unfinished work each minute."""
+    tools = app.repair.step_runner.tools
+    tick_node = TickNode(app.append, app.rulebook, app.repair.step_runner)
+    return Sweep(
+        table=app.table,
+        clock=app.ports.clock,
+        tick_node=tick_node,
+        cluster_steps=_wire_cluster_steps(app, tick_node),
+        heartbeat_monitor=wire_heartbeat_monitor(app),
+        probe=ProbeInstance(tools),
+        publish=wire_publish(app).from_table,
+        retry_reject=wire_rejects(app).retry_at,
+        deliver_callbacks=app.jobs.deliver_callbacks.deliver,
+        check_progress=app.jobs.progress.check,
+    )
+
+
+def _wire_cluster_steps(app: Installation, tick_node: TickNode) -> ClusterSteps:
+    repair = app.repair
+    return ClusterSteps(
+        table=app.table,
+        tick_node=tick_node,
+        correlate=app.incidents.correlate,
+        breakers=repair.breakers,
+        isolate=repair.isolate,
+        rollup=repair.cluster_status,
+        dispatch=repair.dispatch,
+        job_impact=app.jobs.impact,
+        tools=repair.step_runner.tools,
+        has_callbacks=app.jobs.deliver_callbacks.has_waiting,
+        compare_peers=ComparePeers(app.append, app.rulebook, detectors()).compare,
+    )

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from faultbridge.adapters.aws.telemetry import emit, logger
+from faultbridge.decode.data import offender_odds
 from faultbridge.model import names
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected
+from faultbridge.record.history import DeviceHistory
+from faultbridge.record.timeline import Timeline, Tokens
+from faultbridge.record.verify import Verify
+from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.registry.job_views import JobViews
+from faultbridge.repair.registry.views import Views
+from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandlers
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
-from faultbridge.serve.api.requests import Request, read_query
+from faultbridge.serve.api.requests import Paging, Request, read_query
 from faultbridge.serve.api.routes import ROUTES, Route
 from faultbridge.serve.entrypoints.http_event import body_of, caller_of
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -69,7 +78,7 @@ def _call_route(
     if route.is_write:
         caller.check_operator(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
-    return route.handler(installation.api.answers, Request(path, query, body_of(event), caller))
+    return route.handler(wire_api(installation), Request(path, query, body_of(event), caller))
 
 
 def _error_response(error: FaultbridgeError) -> Response[str]:
@@ -79,3 +88,20 @@ def _error_response(error: FaultbridgeError) -> Response[str]:
 
 def _response(status: int, document: Mapping[str, Any], media_type: str = "application/json") -> Response[str]:
     return Response(status_code=status, content_type=media_type, body=json.dumps(document), headers=dict(HEADERS))
+
+
+@once
+def wire_api(app: Installation) -> Handlers:
+    """Return the functions that answer the requests of the HTTP API."""
+    table, clock, paging = app.ports.table, app.ports.clock, Paging(Tokens(app.ports.token_secret))
+    return Handlers(
+        directory=Views(table),
+        timeline=Timeline(table),
+        verify=Verify(table, app.stack),
+        orders=app.repair.case_orders,
+        incident_orders=app.incidents.orders,
+        clock=clock,
+        paging=paging,
+        hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(app.append), offender_odds()),
+        jobs=JobHandlers(Views(table), JobViews(table), app.jobs.api_jobs, paging, clock),
+    )

@@ -30,7 +30,7 @@ class Forward:
     queue: RecordQueue
     objects: ObjectStore
 
-    def __call__(self, messages: Sequence[Message]) -> None:
+    def forward(self, messages: Sequence[Message]) -> None:
         """Put all messages on the queue.
 
         Bodies that are too large for a message are stored in the object store first. Raises `Transient` if the queue
@@ -70,7 +70,7 @@ class LogSubscription:
     forward: Forward
     clock: Clock
 
-    def __call__(self, data: str) -> str | None:
+    def accept(self, data: str) -> str | None:
         """Unpack a batch, put it on the queue, and return its record id.
 
         Returns None, and queues nothing, for a control message or a batch without events.
@@ -93,7 +93,7 @@ class LogSubscription:
         sent_at = self._sent_at(batch["logEvents"][0]) or self.clock.now()
         record_id = "log-" + hashlib.sha256(body).hexdigest()[:32]
         message = Message(record_id, source, NO_CLUSTER, sent_at, instance_id=instance_id, body=body)
-        self.forward([message])
+        self.forward.forward([message])
         return record_id
 
     def _sent_at(self, event: Any) -> datetime | None:  # noqa: ANN401 - any JSON value

@@ -156,7 +156,7 @@ class Webhooks:
     _senders: Mapping[str, WebhookSender] = field(default_factory=dict)
     _read_at: datetime | None = None
 
-    def __call__(self, post: WebhookRequest) -> str:
+    def accept(self, post: WebhookRequest) -> str:
         """Put the body of a post on the queue and return its record id.
 
         Raises `Rejected` (`too_large`, `unauthorised`, `forbidden`, `replayed` or `empty`). An unknown sender and a
@@ -213,7 +213,7 @@ class Webhooks:
         self, sender: WebhookSender, post: WebhookRequest, record_id: str, sent_at: datetime, now: datetime
     ) -> str:
         name = WEBHOOK_SENDER + sender.name
-        self.forward([Message(record_id, post.source, sender.cluster, sent_at, body=post.body, sender=name)])
+        self.forward.forward([Message(record_id, post.source, sender.cluster, sent_at, body=post.body, sender=name)])
         # The receipt is written after the queue has the record. A crash in between lets the sender retry. Two copies
         # at the same moment become two messages with one record id, which ingest processes once.
         expires_at = int((now + REPEAT_WINDOW).timestamp())

@@ -51,7 +51,7 @@ class SendCanary:
     registration: Registration
     clock: Clock
 
-    def __call__(self) -> str | None:
+    def send(self) -> str | None:
         """Send a test record if one is due, and return its record id; return None if none is due.
 
         Raises Transient if the queue refuses the record.
@@ -86,7 +86,7 @@ class RecordCanary:
     clock: Clock
     stack: Stack
 
-    def __call__(self, record: RawRecord) -> Outcome:
+    def record(self, record: RawRecord) -> Outcome:
         """Record a canary (a test record) as a note.
 
         Returns RECORDED if the note was written, and DUPLICATE if this canary is the latest recorded one. Returns STALE
@@ -124,7 +124,7 @@ class ReceiveCanary:
     table: Table
     clock: Clock
 
-    def __call__(self, detail: Mapping[str, Any]) -> timedelta:
+    def receive(self, detail: Mapping[str, Any]) -> timedelta:
         """Record the arrival of a canary (a test record) and return the time since it was sent.
 
         Raises KeyError if the event has no fact `sent_at`, so it is no canary.

@@ -120,7 +120,7 @@ class Ingest:
     canary: StoreWhole
     job_report: StoreWhole
 
-    def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
+    def ingest(self, deliveries: Sequence[Delivery]) -> IngestResult:
         """Process a batch of messages; return the outcomes of its records and the messages to deliver again.
 
         An invalid record is rejected. Records of messages that were received often are processed alone, because one of

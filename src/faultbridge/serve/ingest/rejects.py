@@ -47,7 +47,7 @@ class Rejects:
     clock: Clock
     trust: Trust = TRUST_ALL
 
-    def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
+    def reject(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason.
 
         A second call for a record replaces the stored reject, unless that reject has the same or a later time of

@@ -57,7 +57,7 @@ class Backlog:
     table: Table
     clock: Clock
 
-    def __call__(self) -> Sequence[BacklogItem]:
+    def list(self) -> Sequence[BacklogItem]:
         """Return the waiting work of this installation, one item for each kind of work.
 
         The kinds are entries to publish, due timers with due retries of rejected records, and rejected records. Two

@@ -41,7 +41,7 @@ class ProbeInstance:
     tools: StepTools
     _pauses: dict[str, datetime] = field(default_factory=dict)
 
-    def __call__(self, state: NodeState) -> ProbedInstance:
+    def probe(self, state: NodeState) -> ProbedInstance:
         """Return what the provider and the orchestrator report about a node's instance.
 
         The result states whether the instance exists, the provider's status checks, and whether the orchestrator

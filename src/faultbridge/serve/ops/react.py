@@ -58,9 +58,7 @@ class React:
     job_impact: JobImpact
     reads: ClusterReads
 
-    def __call__(
-        self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def run(self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})) -> None:
         """Run the steps once for each triggered cluster; errors of steps are collected until the end.
 
         - A trigger is a cluster and the node that has a new entry. The node is None for an entry of the cluster itself.

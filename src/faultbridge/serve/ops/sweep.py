@@ -214,7 +214,7 @@ class TickNode:
     rulebook: Rulebook
     step_runner: StepRunner
 
-    def __call__(self, key: NodeKey, result: SweepResult) -> None:
+    def tick(self, key: NodeKey, result: SweepResult) -> None:
         """End the expired waiting periods, approval requests and conditions of one node.
 
         Also recover the node's repair attempt if its execution was lost. The node and a recovery are counted in
@@ -254,7 +254,7 @@ class ClusterSteps:
     has_callbacks: Callable[[str], bool]
     compare_peers: Callable[[str], object] = lambda _cluster: None
 
-    def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
+    def run(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
 
         If the incidents could not be updated, no repair starts, because an incident may forbid the repair. After the
@@ -298,7 +298,7 @@ class ClusterSteps:
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
         for key in postponed_too_long(rows, self.tick_node.append, config, self.table.clock.now()):
-            self.tick_node(key, result)
+            self.tick_node.tick(key, result)
 
     def _isolate(self, cluster: str, failures: Failures, limit: TimeLimit) -> None:
         """Isolate nodes that are still in service although their case requires isolation.
@@ -360,7 +360,7 @@ class Sweep:
     deliver_callbacks: Callable[[str, datetime], object]
     check_progress: Callable[[Key], object] = lambda _key: None
 
-    def __call__(self, seconds: float = 40) -> SweepResult:
+    def run(self, seconds: float = 40) -> SweepResult:
         """Run all parts in about `seconds` seconds; errors of parts are in the result, and not raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures, plan = SweepResult(), Failures(), SweepPlan()
@@ -398,7 +398,7 @@ class Sweep:
             elif key.pk.startswith(NODE_PREFIX):
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):
-                    self.tick_node(node, result)
+                    self.tick_node.tick(node, result)
 
     def _rejects(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         for key in self._due(plan.partitions(Work.RETRY)):
@@ -423,12 +423,12 @@ class Sweep:
 
     def _clusters(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         monitor = self.heartbeat_monitor
-        result.intake = report_missing_heartbeats(monitor, self.table, plan.clusters, failures, self.probe)
+        result.intake = report_missing_heartbeats(monitor, self.table, plan.clusters, failures, self.probe.probe)
         for cluster in plan.clusters:
             if limit.is_over():
                 return
             with self.table.once(cluster):
-                self.cluster_steps(cluster, result, failures, limit)
+                self.cluster_steps.run(cluster, result, failures, limit)
             result.clusters += 1
 
 

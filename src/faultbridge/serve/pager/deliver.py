@@ -258,7 +258,7 @@ class Paging:
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
 
-    def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
+    def deliver(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
         """Send the pages that the rules require for an event, and return the result of each page.
 
         An event that is too large for the bus arrives without its data, which is then read from the table. An event

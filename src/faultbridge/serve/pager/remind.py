@@ -56,7 +56,7 @@ class Remind:
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
 
-    def __call__(self) -> Reminded:
+    def remind(self) -> Reminded:
         """Send the pages, summaries and reminders that are due in every cluster, and return their numbers.
 
         If one page fails, or the pages of one cluster cannot be read, all other pages are still sent. The first error

@@ -1,4 +1,4 @@
-"""The class `Installation`, from which all services of one deployment are reached."""
+"""The class `Installation`: the ports and settings of one deployment, from which its services are wired."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from faultbridge.model.dataclass import dataclass
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.decide.normalize.trust import Trust
     from faultbridge.model.settings import Settings
-    from faultbridge.record.append import Stack
+    from faultbridge.record.append import Append, Stack
     from faultbridge.record.cluster_reads import ClusterReads
     from faultbridge.record.ports import Ports
+    from faultbridge.record.rulebook import Rulebook
     from faultbridge.serve.wiring.job_tracking import JobTracking
-    from faultbridge.serve.wiring.operating import Operations
-    from faultbridge.serve.wiring.recording import Gateway, Ingestion, Ledger, PolicyRules, Registry
     from faultbridge.serve.wiring.repairing import Incidents, Repair
-    from faultbridge.serve.wiring.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
+
+Service = TypeVar("Service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class Installation:
-    """One deployment of Faultbridge. Its services are built from `ports` and `settings` at first use."""
+    """One deployment of Faultbridge: its ports and settings, and the services that most other services share.
+
+    `services` has the services that functions with `once` have built, by these functions.
+    """
 
     ports: Ports
     settings: Settings
     timing: Timing = field(default_factory=Timing)
+    services: dict[Callable[[Installation], Any], Any] = field(default_factory=dict)
 
     @cached_property
     def table(self) -> ClusterReads:
@@ -64,25 +68,20 @@ class Installation:
         return Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
 
     @cached_property
-    def ledger(self) -> Ledger:
-        """Return the factory of the services that write and publish timeline entries."""
-        from faultbridge.serve.wiring.recording import Ledger
+    def append(self) -> Append:
+        """Return the service that writes the states and timeline entries of nodes."""
+        from faultbridge.record.append import Append
 
-        return Ledger(self)
-
-    @cached_property
-    def rules(self) -> PolicyRules:
-        """Return the factory of the service that reads policies and cluster registrations."""
-        from faultbridge.serve.wiring.recording import PolicyRules
-
-        return PolicyRules(self)
+        return Append(self.table, self.ports.clock, self.stack, self.timing.pause, self.timing.random)
 
     @cached_property
-    def registry(self) -> Registry:
-        """Return the factory of the services that register and retire nodes and synchronize the inventory."""
-        from faultbridge.serve.wiring.recording import Registry
+    def rulebook(self) -> Rulebook:
+        """Return the service that reads cluster registrations and policies."""
+        from faultbridge.decode import data
+        from faultbridge.decode.data.policies import default_policy
+        from faultbridge.record.rulebook import Rulebook
 
-        return Registry(self)
+        return Rulebook(self.table, self.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
 
     @cached_property
     def jobs(self) -> JobTracking:
@@ -90,23 +89,6 @@ class Installation:
         from faultbridge.serve.wiring.job_tracking import JobTracking
 
         return JobTracking(self)
-
-    @cached_property
-    def ingestion(self) -> Ingestion:
-        """Return the factory of the services for raw records, heartbeats, rejects and canaries.
-
-        Rejects are refused records; canaries are test records.
-        """
-        from faultbridge.serve.wiring.recording import Ingestion
-
-        return Ingestion(self)
-
-    @cached_property
-    def gateway(self) -> Gateway:
-        """Return the factory of the services that receive webhooks and CloudWatch Logs subscriptions."""
-        from faultbridge.serve.wiring.recording import Gateway
-
-        return Gateway(self)
 
     @cached_property
     def repair(self) -> Repair:
@@ -122,46 +104,19 @@ class Installation:
 
         return Incidents(self)
 
-    @cached_property
-    def ops(self) -> Operations:
-        """Return the factory of the services that run after new timeline entries and each minute.
 
-        The factory also builds the service that lists the backlog, which is the work that waits.
-        """
-        from faultbridge.serve.wiring.operating import Operations
+def once(wire: Callable[[Installation], Service]) -> Callable[[Installation], Service]:
+    """Make a wiring function build its service at the first call for an installation, and return it at each later."""
 
-        return Operations(self)
+    @wraps(wire)
+    def built(installation: Installation) -> Service:
+        services = installation.services
+        if built not in services:
+            services[built] = wire(installation)
+        service: Service = services[built]
+        return service
 
-    @cached_property
-    def pager(self) -> Pages:
-        """Return the factory of the services that send operators pages, summaries and reminders."""
-        from faultbridge.serve.wiring.reporting import Pages
-
-        return Pages(self)
-
-    @cached_property
-    def archive(self) -> ArchiveKeeping:
-        """Return the factory of the services that write, seal and anchor the archive of entries.
-
-        An anchor is a locked record of where every entry stream ends.
-        """
-        from faultbridge.serve.wiring.reporting import ArchiveKeeping
-
-        return ArchiveKeeping(self)
-
-    @cached_property
-    def api(self) -> ApiAnswers:
-        """Return the factory of the handlers of the HTTP API."""
-        from faultbridge.serve.wiring.reporting import ApiAnswers
-
-        return ApiAnswers(self)
-
-    @cached_property
-    def console(self) -> Console:
-        """Return the factory of the services that render the web pages and reports of the console."""
-        from faultbridge.serve.wiring.reporting import Console
-
-        return Console(self)
+    return built
 
 
 def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:

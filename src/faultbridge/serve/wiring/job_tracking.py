@@ -26,14 +26,14 @@ class JobTracking:
         """Return the service that records the starts and ends of training jobs."""
         from faultbridge.repair.jobs.jobs import Jobs
 
-        return Jobs(self.installation.ledger.append)
+        return Jobs(self.installation.append)
 
     @cached_property
     def api_jobs(self) -> Jobs:
         """Return the service that records job reports; the sweep stores the job ids in the states of nodes."""
         from faultbridge.repair.jobs.jobs import Jobs
 
-        return Jobs(self.installation.ledger.append, marks_nodes=False)
+        return Jobs(self.installation.append, marks_nodes=False)
 
     @cached_property
     def progress(self) -> JobProgress:

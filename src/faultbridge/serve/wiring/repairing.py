@@ -42,7 +42,7 @@ class Repair:
         from faultbridge.repair.breakers import Breakers
 
         of = self.installation
-        return Breakers(of.table, of.rules.rulebook, self.controls)
+        return Breakers(of.table, of.rulebook, self.controls)
 
     @cached_property
     def isolate(self) -> Isolate:
@@ -52,7 +52,7 @@ class Repair:
 
         of = self.installation
         permits = IsolationPermits(of.ports.table)  # a permit is given from what the table has now
-        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, permits)
+        return Isolate(of.append, of.rulebook, of.ports.orchestrators, permits)
 
     @cached_property
     def cluster_status(self) -> ClusterRollup:
@@ -60,7 +60,7 @@ class Repair:
         from faultbridge.repair.cluster_status import ClusterRollup
 
         of = self.installation
-        return ClusterRollup(of.table, of.ports.clock, of.stack, of.rules.rulebook)
+        return ClusterRollup(of.table, of.ports.clock, of.stack, of.rulebook)
 
     @cached_property
     def dispatch(self) -> Dispatch:
@@ -69,7 +69,7 @@ class Repair:
 
         of = self.installation
         ports = of.ports
-        shared = of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook
+        shared = of.append, self.isolate, ports.workflow, of.rulebook
         return Dispatch(of.table, ports.clock, *shared, of.table.forget)
 
     @cached_property
@@ -78,14 +78,14 @@ class Repair:
         from faultbridge.repair.case_orders import CaseOrders
 
         of = self.installation
-        return CaseOrders(of.table, of.ledger.append, of.rules.rulebook)
+        return CaseOrders(of.table, of.append, of.rulebook)
 
     @cached_property
     def node_orders(self) -> NodeOrders:
         """Return the service that executes operators' orders about nodes: replace, quarantine, return, ignore."""
         from faultbridge.repair.node_orders import NodeOrders
 
-        return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
+        return NodeOrders(self.installation.append, self.installation.rulebook)
 
     @cached_property
     def step_runner(self) -> StepRunner:
@@ -97,9 +97,9 @@ class Repair:
         tools = StepTools(
             table=of.table,
             clock=ports.clock,
-            append=of.ledger.append,
+            append=of.append,
             workflow=ports.workflow,
-            rulebook=of.rules.rulebook,
+            rulebook=of.rulebook,
             objects=ports.objects,
             providers=ports.providers,
             launchers=ports.launchers,
@@ -136,9 +136,9 @@ class Incidents:
         from faultbridge.repair.incidents.held import HeldCases
 
         of = self.installation
-        held = HeldCases(of.table, of.ledger.append)
+        held = HeldCases(of.table, of.append)
         onsets = Onsets(of.table, of.ports.clock)
-        return Correlate(of.table, of.rules.rulebook, self.changes, held, onsets)
+        return Correlate(of.table, of.rulebook, self.changes, held, onsets)
 
     def correlate_afresh(self, cluster: str) -> None:
         """Update the incidents of a cluster from fresh reads of the table.
@@ -153,4 +153,4 @@ class Incidents:
         """Return the service that executes operators' orders about cluster incidents."""
         from faultbridge.repair.incidents.changes import IncidentOrders
 
-        return IncidentOrders(self.changes, self.installation.rules.rulebook)
+        return IncidentOrders(self.changes, self.installation.rulebook)

@@ -42,6 +42,7 @@ from faultbridge.record.verify import Verified
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, audit_deliveries
+from faultbridge.serve.wiring.services import wire_registration
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -275,7 +276,7 @@ class DemoScenario:
 
         print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
         create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
-        registration = self.session.application.registry.registration
+        registration = wire_registration(self.session.application)
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
         instances = Ec2Inventory(self.session.clients).serving_instances(ClusterConfig(self.cluster), self.cluster)
         for instance in instances:

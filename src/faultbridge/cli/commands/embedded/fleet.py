@@ -22,6 +22,7 @@ from faultbridge.model.names import expand_host_list
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.services import wire_registration
 
 if TYPE_CHECKING:
     from faultbridge.model.instances import Instance
@@ -104,7 +105,7 @@ def create(
     from faultbridge.adapters.ec2.inventory import Ec2Inventory
     from faultbridge.local import create_fleet
 
-    registration = session.application.registry.registration
+    registration = wire_registration(session.application)
     config = ClusterConfig(cluster, mode=mode, repair_owner=RepairOwner.FAULTBRIDGE)
     registration.add_cluster(replace(config, provider=NO_PROVIDER))
     create_fleet(cluster, nodes, stack=session.target.stack)

@@ -14,6 +14,7 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Misconfigured
+from faultbridge.serve.wiring.services import wire_backlog
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +87,7 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
 
 def overdue(session: Session) -> int:
     """Return how many timers and retries of rejected records have been due for at least five minutes."""
-    return session.application.ops.backlog.overdue()
+    return wire_backlog(session.application).overdue()
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
@@ -105,7 +106,7 @@ def backlog(session: Session) -> list[dict[str, Any]]:
             "stuck": one.stuck,
             "note": one.note,
         }
-        for one in (*session.application.ops.backlog(), _queued_records(session, now))
+        for one in (*wire_backlog(session.application).list(), _queued_records(session, now))
     ]
 
 

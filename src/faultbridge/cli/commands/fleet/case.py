@@ -29,6 +29,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.record.entry_text import source_answers
 from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.wiring.services import wire_reports
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -184,7 +185,7 @@ def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> N
 def report_case(session: Session, case: CaseArgument, file: FileOption = None) -> None:
     """Write a report of a case as one HTML file, which opens from disk without a network."""
     cluster = session.directory.case(case).key.cluster
-    write_file(session, session.application.console.reports.case(cluster, case), file, case)
+    write_file(session, wire_reports(session.application).case(cluster, case), file, case)
 
 
 def _show(session: Session, case: str) -> None:

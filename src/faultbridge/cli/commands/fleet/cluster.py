@@ -33,6 +33,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list, instance_id, node_name, rest_address
 from faultbridge.model.nodes import DomainKind
 from faultbridge.model.times import to_text
+from faultbridge.serve.wiring.services import wire_registration
 
 CHANGES: Columns = fields("SETTING", "BEFORE", "NOW")
 
@@ -311,7 +312,7 @@ def set_template(
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise typer.BadParameter("no setting given; give at least one option")
-    registration = session.application.registry.registration
+    registration = wire_registration(session.application)
     if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
         raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")
     before = registration.cluster(cluster)
@@ -391,7 +392,7 @@ def show_cluster(
 def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, Any]) -> None:
     """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings)
-    registered = session.application.registry.registration.add_cluster(ClusterConfig(cluster, **settings))
+    registered = wire_registration(session.application).add_cluster(ClusterConfig(cluster, **settings))
     if session.prints_table:
         notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
     applies_at = json_time(session.applies_at())
@@ -425,7 +426,7 @@ def set_cluster(
         raise typer.BadParameter("no setting given; give at least one option")
     _check_parts(session, changes)
     before = session.directory.cluster(cluster).config
-    after = session.application.registry.registration.set_cluster(cluster, changes)
+    after = wire_registration(session.application).set_cluster(cluster, changes)
     show_changed(session, before, _repair_text(after))
 
 
@@ -448,7 +449,7 @@ def maintain_cluster(
     if (at is None) is not end:
         raise typer.BadParameter("give one of --until and --end")
     before = session.directory.cluster(cluster).config
-    session.application.registry.registration.set_cluster(cluster, {"maintenance_until": at})
+    wire_registration(session.application).set_cluster(cluster, {"maintenance_until": at})
     show_changed(session, before, "no repair starts until then" if at else "no maintenance")
 
 

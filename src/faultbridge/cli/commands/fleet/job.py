@@ -246,7 +246,7 @@ def show_ranks(
     """
     found = session.jobs.job(cluster, job)
     until = found.ended_at or session.now()
-    devices = gpus_of(session.application.ledger.append, cluster, found.ranks, until)
+    devices = gpus_of(session.application.append, cluster, found.ranks, until)
     session.show((row for row in rank_rows(found, devices) if is_wanted(row, rank, node)), RANKS)
 
 

@@ -35,6 +35,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import shown_node_document
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 
 POLL_SECONDS = 0.5
 MAX_POLLS = 20
@@ -116,7 +117,7 @@ def import_nodes(
     if (file is None) == (group is None):
         raise typer.BadParameter("give one of FILE and --group")
     read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
-    registration, nodes = session.application.registry.registration, [one for one in read if isinstance(one, NewNode)]
+    registration, nodes = wire_registration(session.application), [one for one in read if isinstance(one, NewNode)]
     if file is not None:
         registration.pin_roles_of(cluster, nodes)
     results = iter(registration.add_nodes(cluster, nodes))
@@ -189,7 +190,7 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
     """Return the instances of a provider group as nodes, and register their IAM roles, which prove records."""
-    config = session.application.registry.registration.cluster(cluster)
+    config = wire_registration(session.application).cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
         raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
@@ -200,7 +201,7 @@ def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode 
             f"{serving - len(instances)} of {serving} instances of {group} were left out: one import reads at most "
             f"{len(instances)}; the inventory registers the others at its next runs"
         )
-    session.application.registry.registration.pin_roles(config, instances)
+    wire_registration(session.application).pin_roles(config, instances)
     return [NewNode.of_instance(instance) for instance in instances]
 
 
@@ -296,7 +297,7 @@ def add_node(
 ) -> None:
     """Register a node. A node with an instance is in service immediately, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
-    registration = session.application.registry.registration
+    registration = wire_registration(session.application)
     registration.pin_roles_of(cluster, [new])
     document = node_document(registration.add_node(cluster, new))
     session.show_one(document, filled(NODE, document))
@@ -354,7 +355,7 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
             "replace": partial(node_orders.replace, instance=shown),
             "quarantine": node_orders.quarantine,
             "return": node_orders.return_node,
-            "retire": session.application.registry.retirement.retire,
+            "retire": wire_retirement(session.application).retire,
         }
         ordered = orders[verb](key, OperatorOrder(session.operator, reason))
         show_effect(session, ordered)

@@ -36,6 +36,7 @@ from faultbridge.record.rulebook import rules_of
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
 from faultbridge.repair.registry.gpus import gpus_of
+from faultbridge.serve.wiring.services import wire_heartbeat_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: da
 
     The result is at most seven days (`RESUME_WITHIN`) before `until`, unless `since` is earlier.
     """
-    states = session.application.ledger.append.read_many(keys)
+    states = session.application.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]
     begun = [
         min([opened_at, *(one.since for one in state.active() if one.severity.rank >= Severity.ERROR.rank)])
@@ -238,7 +239,7 @@ def explained(
     unplaced = sorted(window.nodes - set(ranks.values()))
     nodes = {**ranks, **{-number: node for number, node in enumerate(unplaced, 1)}}
     verdict = decide(merged, book.mechanisms, packaged_weights(), nodes, recorded.affected)
-    gpus = gpus_of(session.application.ledger.append, window.cluster, ranks.values(), window.ended_at)
+    gpus = gpus_of(session.application.append, window.cluster, ranks.values(), window.ended_at)
     document = verdict_document(verdict, merged, RankMap(ranks, gpus))
     return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
 
@@ -251,14 +252,14 @@ def _read(
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
     events = (line.event for line in session.timeline.entries(query))
     application = session.application
-    last = application.ingestion.heartbeat_log.read(rules_of(application.rules.rulebook, window.cluster).config).last
+    last = wire_heartbeat_log(application).read(rules_of(application.rulebook, window.cluster).config).last
     heartbeats = {node: last[node] for node in window.nodes if node in last}
     return recorded_evidence(window, events, heartbeats, roles)
 
 
 def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
     faulty = sorted({one.node for one in signals if one.node})
-    states = session.application.ledger.append.read_many(NodeKey(window.cluster, node) for node in faulty)
+    states = session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     return [
         {
             "node": state.key.node,

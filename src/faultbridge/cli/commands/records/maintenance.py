@@ -61,7 +61,7 @@ def recover(
     application, kept = session.application, session.application.ports
     if epoch is None:
         confirm(f"this starts a new epoch in every stream of the table in {session.place}", yes=yes)
-    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.ledger.append, application.stack)
+    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.append, application.stack)
     done = restore(epoch, by=by)
     dropped: list[str] = []
     not_checked: list[str] = []

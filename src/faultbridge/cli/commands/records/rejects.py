@@ -17,6 +17,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Rejected, Transient, UnknownName
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.rejects import Reject
+from faultbridge.serve.wiring.services import wire_rejects
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -59,7 +60,7 @@ def list_rejects(
     """List rejected records, by default those of all registered and unregistered clusters."""
     show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
     dropped = sum(
-        session.application.ingestion.rejects.dropped(name)
+        wire_rejects(session.application).dropped(name)
         for name in ([cluster] if cluster else _partitions(session, None))
     )
     if dropped:
@@ -78,7 +79,7 @@ def show_reject(
     if raw and sys.stdout.isatty():
         raise typer.BadParameter("--raw to a terminal: the record can contain terminal escapes; redirect it to a file")
     reject = _find(session, record, cluster)
-    body = session.application.ingestion.rejects.raw(reject)
+    body = wire_rejects(session.application).raw(reject)
     if raw:
         if body is None:
             raise Rejected("raw_gone", f"raw record no longer stored: {record}")
@@ -128,7 +129,7 @@ def retry_rejects(
 
 def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
     try:
-        session.application.ingestion.rejects.retry(reject)
+        wire_rejects(session.application).retry(reject)
     except (Rejected, Transient) as error:
         return error
     return None
@@ -143,7 +144,7 @@ def _partitions(session: Session, cluster: str | None) -> list[str]:
 
 def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
     for name in _partitions(session, cluster):
-        rejects = session.application.ingestion.rejects.list(name)
+        rejects = wire_rejects(session.application).list(name)
         chosen = cluster in {None, name}
         yield from (
             reject
@@ -154,7 +155,7 @@ def _matching(session: Session, cluster: str | None, reason: str | None) -> Iter
 
 def _find(session: Session, record: str, cluster: str | None) -> Reject:
     for name in _partitions(session, cluster):
-        found = session.application.ingestion.rejects.find(record, name)
+        found = wire_rejects(session.application).find(record, name)
         if found is not None:
             return found
     raise UnknownName("reject", record)

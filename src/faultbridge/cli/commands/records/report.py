@@ -12,6 +12,7 @@ from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.serve.wiring.services import wire_reports
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -41,7 +42,7 @@ def write_report(
     """Write a report of a cluster and its cases as one HTML file, which opens from disk without a network."""
     now = session.now()
     window = (parse_time(since, now), parse_time(until, now, "--until"))
-    write_file(session, session.application.console.reports.cluster(cluster, window, limit), file, cluster)
+    write_file(session, wire_reports(session.application).cluster(cluster, window, limit), file, cluster)
 
 
 def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
