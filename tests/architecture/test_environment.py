@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -10,7 +11,18 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.stack import StackSecret
 from faultbridge.model.settings import PREFIX, Settings
-from faultbridge.serve.wiring.installation import on_aws
+from faultbridge.serve.entrypoints.archive import wire_archive
+from faultbridge.serve.entrypoints.console import wire_console
+from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.intake import wire_log_subscription, wire_webhooks
+from faultbridge.serve.entrypoints.inventory import wire_inventory, wire_inventory_events
+from faultbridge.serve.entrypoints.pager import wire_chats, wire_pages
+from faultbridge.serve.entrypoints.publish import wire_archive_writer, wire_publish
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.entrypoints.timeline import wire_api
+from faultbridge.serve.wiring.installation import Installation, on_aws
+from faultbridge.serve.wiring.services import wire_rejects
 from tests.architecture.project import resources, template
 
 # Given to every function: defaults, the name and id of the stack, and one variable for tests of the embedded stack.
@@ -27,20 +39,20 @@ EVERYWHERE = {
         "STACK_ID",
     )
 }
-SERVICES = {
-    "ArchiveFunction": ("archive.schedule",),
-    "ConsoleFunction": ("console.pages",),
-    "IngestFunction": ("ingestion.ingest", "ingestion.rejects"),
-    "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
-    "InventoryFunction": ("registry.inventory", "registry.inventory_events"),
-    "PagerFunction": ("pager.page", "pager.chats"),
-    "PublishFunction": ("ledger.publish", "archive.write"),
-    "ReactFunction": ("ops.react",),
-    "ReplacementFunction": ("repair.step_runner",),
-    "SweepFunction": ("ops.sweep",),
-    "TimelineFunction": ("api.answers",),
+SERVICES: dict[str, tuple[Callable[[Installation], object], ...]] = {
+    "ArchiveFunction": (wire_archive,),
+    "ConsoleFunction": (wire_console,),
+    "IngestFunction": (wire_ingest, wire_rejects),
+    "IntakeFunction": (wire_webhooks, wire_log_subscription),
+    "InventoryFunction": (wire_inventory, wire_inventory_events),
+    "PagerFunction": (wire_pages, wire_chats),
+    "PublishFunction": (wire_publish, wire_archive_writer),
+    "ReactFunction": (wire_react,),
+    "ReplacementFunction": (attrgetter("repair.step_runner"),),
+    "SweepFunction": (wire_sweep,),
+    "TimelineFunction": (wire_api,),
 }
-"""The services that each function uses, as attributes of the installation."""
+"""The functions that wire the services of each Lambda function."""
 SECRETS = {"IntakeFunction": "webhook_senders", "TimelineFunction": "token_secret"}
 """The secrets whose names a function reads at a call, as methods of the ports."""
 
@@ -76,7 +88,7 @@ def test_a_function_is_given_what_it_reads_and_no_more(function: str, monkeypatc
         variables = Remembering(dict.fromkeys(given(function), "1") | chosen)
         installation = on_aws(Settings(variables), Clients(region="us-east-1"))
         for service in SERVICES[function]:
-            attrgetter(service)(installation)
+            service(installation)
         if function in SECRETS:
             getattr(installation.ports, SECRETS[function])()
         asked |= variables.asked
