@@ -82,15 +82,13 @@ def test_a_node_whose_instance_is_gone_leaves_service_until_the_next_one(world, 
     assert (instance(world), node_of(world).status) == (new, NodeStatus.VALIDATING)
 
 
-def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(world, sync, caplog):
+def test_a_node_whose_case_waits_leaves_service_when_its_instance_is_gone(world, sync):
     wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
-    status = node_of(world).status
+    opened = node_of(world).live_case.id
     terminate(world, instance(world))
-    with caplog.at_level(logging.INFO, logger="faultbridge"):
-        assert sync().gone == ["a"]
-    assert node_of(world).status is status
-    (line,) = decisions(caplog, "node_not_vacated")
-    assert "a case controls the node" in line.reason
+    assert sync().gone == ["a"]
+    state = node_of(world)
+    assert (state.status, state.case.id, state.case.status) == (NodeStatus.PROVISIONING, opened, CaseStatus.QUEUED)
 
 
 def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_gone(world, caplog):

@@ -75,22 +75,21 @@ class ReplacementDetection:
         """Take a node out of service because its instance is gone without a release by Faultbridge.
 
         Returns True if the node then has the status provisioning. The node is not changed if another instance backs the
-        node, if the node is retired, or if it has a live case. A case that only waits for the provider's repair permits
-        the change. A node that already waits for a successor is escalated to an operator after `launch_deadline`.
+        node, if the node is retired, or if a repair controls it. A case that waits, also for the provider's repair,
+        permits the change. A node without a case that already waits for a successor is escalated to an operator after
+        `launch_deadline`.
         """
         reason, rules = f"{EXTERNAL}: {instance_id} is gone", self.rulebook.rules(config)
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            under_repair = state.live_case is not None and not waits_for_provider(state)
             current = state.incarnation
-            if current is None or not _is_backed_by(state, instance_id) or under_repair:
-                return Transition(state)
-            if state.status is NodeStatus.RETIRED:
+            if current is None or not _is_backed_by(state, instance_id) or not may_change_instance(state):
                 return Transition(state)
             gone = mark_gone(state, current.gone_since or now)
             if state.status is NodeStatus.PROVISIONING:
                 since, deadline = current.gone_since, rules.policy.limits.launch_deadline
-                overdue = since is not None and now - since >= deadline
+                alone = state.live_case is None or waits_for_provider(state)
+                overdue = alone and since is not None and now - since >= deadline
                 return escalate_vacant(gone, instance_id, rules, now) if overdue else Transition(gone)
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
             return Transition(replace(gone, status=NodeStatus.PROVISIONING), (draft,))
