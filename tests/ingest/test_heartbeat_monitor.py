@@ -471,5 +471,5 @@ def test_erase_deletes_the_heartbeats_of_a_cluster() -> None:
     world = World(**OBSERVE)
     beat(world)
     pass_time(world, 1)
-    Erase(world.ports.table)(KEY.cluster)
+    Erase(world.ports.table).erase(KEY.cluster)
     assert world.ports.table.query(heartbeats.partition(KEY.cluster)).items == ()

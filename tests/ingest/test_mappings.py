@@ -95,5 +95,5 @@ def test_a_record_that_needs_a_version_that_is_not_stored_is_given_back_as_misco
     world = World()
     world.ports.table.write(Put(items.item(keys.CURRENT_MAPPING, world.now, {"version": "lost"})))
     with pytest.raises(Misconfigured, match="mapping put"):
-        CustomerMappings(world.ports.table)()
+        CustomerMappings(world.ports.table).current()
     assert list(alert(world).failed.values()) == ["misconfigured"]

@@ -151,7 +151,7 @@ def test_the_timeline_of_a_job_and_a_window_stay_whole_after_the_table_was_recov
     before = [line.position for line in timeline.entries(QUERY)]
     window = timeline.window(CLUSTER, key.node, node_head(world.table, key), (None, now), 5)
     world.advance_minutes(60)
-    RecoverTable(world.table, FakeVault(), world.clock, world.append, world.append.stack)()
+    RecoverTable(world.table, FakeVault(), world.clock, world.append, world.append.stack).recover()
     assert [line.position for line in timeline.entries(QUERY)] == before
     assert node_head(world.table, key).epoch == 2
     assert window[0]

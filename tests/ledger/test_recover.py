@@ -70,7 +70,7 @@ def test_after_recover_no_event_id_is_used_again() -> None:
     backup_items = backup(world)
     world.note(N1, "lost with the table")
     restored = restored_from(world, backup_items)
-    recovered = recover(restored)()
+    recovered = recover(restored).recover()
     assert (recovered.epoch, recovered.streams, recovered.clusters) == (2, 3, ["train-a"])
     restored.note(N1, "after the restore")
     ids = event_ids(world, restored)
@@ -91,10 +91,10 @@ def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
     world = anchored_world()
     backup_items = backup(world)
     first = restored_from(world, backup_items)
-    assert recover(first)().epoch == 2
+    assert recover(first).recover().epoch == 2
     first.note(N1, "seen by customers")
     second = restored_from(first, backup_items)
-    assert recover(second)().epoch == 3
+    assert recover(second).recover().epoch == 3
     second.note(N1, "another")
     ids = event_ids(world, first, second)
     assert len(ids) == len(set(ids))
@@ -103,16 +103,16 @@ def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
 def test_each_recovery_of_a_stack_without_clusters_claims_a_number_of_its_own() -> None:
     world = ArchiveWorld()
     world.table = FakeTable(world.clock)
-    found = [recover(world)() for _ in range(2)]
+    found = [recover(world).recover() for _ in range(2)]
     assert [(one.epoch, one.streams, one.clusters) for one in found] == [(2, 0, []), (3, 0, [])]
 
 
 def test_the_largest_epoch_number_is_used_and_none_after_it() -> None:
     restored = restored_from(anchored_world(), backup(anchored_world()))
     restored.vault.put(f"{layout.EPOCHS}9998.json", b"{}")
-    assert recover(restored)().epoch == 9999
+    assert recover(restored).recover().epoch == 9999
     with pytest.raises(Rejected, match="no_epoch_left"):
-        recover(restored)()
+        recover(restored).recover()
 
 
 @pytest.mark.parametrize("anchor", [False, True])
@@ -123,7 +123,7 @@ def test_a_recovered_record_has_no_breaks_and_names_its_last_restored_entry(anch
     world.pass_time(hours=1)
     world.anchor(world.config)
     restored = restored_from(world, backup_items)
-    recover(restored)(by="arn:aws:iam::1:user/a")
+    recover(restored).recover(by="arn:aws:iam::1:user/a")
     assert restored.verify(anchor=anchor).breaks == []
     (note,) = [
         one
@@ -152,7 +152,7 @@ def test_a_forged_recovery_without_a_claim_in_the_vault_is_reported() -> None:
     world.pass_time(hours=1)
     world.anchor(world.config)
     tampered = restored_from(world, backup_items)
-    RecoverTable(tampered.table, FakeVault(), tampered.clock, tampered.append, tampered.stack)()
+    RecoverTable(tampered.table, FakeVault(), tampered.clock, tampered.append, tampered.stack).recover()
     breaks = tampered.verify(anchor=True).breaks
     assert [(one.stream, one.epoch, one.sequence) for one in breaks] == [("train-a/n-1", 1, 6)]
 
@@ -163,7 +163,7 @@ def test_the_archive_still_contains_entries_that_the_table_lost() -> None:
     world.note(N1, "lost with the table")
     world.publish()
     restored = restored_from(world, backup_items)
-    recover(restored)()
+    recover(restored).recover()
     restored.publish()
     table = Timeline(restored.table).entries(TimelineQuery("train-a", "n-1"))
     texts = [
@@ -186,12 +186,12 @@ def test_an_interrupted_recover_is_finished_with_the_same_epoch() -> None:
 
     restored.table.seam.after = stop
     with pytest.raises(Transient):
-        recover(restored)()
+        recover(restored).recover()
     restored.table.seam.after = lambda call: None
-    recovered = recover(restored)(2)
+    recovered = recover(restored).recover(2)
     assert (recovered.epoch, recovered.streams, recovered.already) == (2, 1, 2)
     with pytest.raises(Rejected, match="unknown_epoch"):
-        recover(restored)(7)
+        recover(restored).recover(7)
     assert restored.append.read(N2).head.epoch == 2
 
 
@@ -205,10 +205,10 @@ def test_recover_does_not_overwrite_what_a_cluster_recorded_meanwhile() -> None:
 
     run_before_write(restored.table.seam, writes_to(key), record_more)
     with pytest.raises(Conflict):
-        recover(restored)()
+        recover(restored).recover()
     current = items.read_cluster("train-a", restored.table.get(key))
     assert (current.status, current.head.epoch) == (ClusterStatus.DEGRADED, 1)
-    recovered = recover(restored)(2)
+    recovered = recover(restored).recover(2)
     assert (recovered.epoch, recovered.streams, recovered.already) == (2, 3, 0)
 
 
@@ -217,7 +217,7 @@ def test_recover_does_not_overwrite_an_existing_entry() -> None:
     key = keys.entry(keys.cluster_partition("train-a"), 2, 1)
     restored.table.write(Put(items.item(key, restored.clock.now(), {"body": "another writer's"})))
     with pytest.raises(Conflict):
-        recover(restored)()
+        recover(restored).recover()
     entry = restored.table.get(key)
     assert entry is not None
     assert entry["body"] == "another writer's"
@@ -227,4 +227,4 @@ def test_recover_stops_at_a_cluster_that_is_listed_but_not_registered() -> None:
     restored = restored_from(anchored_world(), backup(anchored_world()))
     restored.table.write(Delete(keys.cluster_config("train-a")))
     with pytest.raises(Conflict, match="listed and not registered"):
-        recover(restored)()
+        recover(restored).recover()

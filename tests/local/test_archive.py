@@ -111,7 +111,7 @@ def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
     rebuilt = on_aws(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
     kept = rebuilt.ports
-    done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
+    done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack).recover(by="a drill")
     _note(rebuilt, config, "after the restore")
 
     assert done.epoch > 1

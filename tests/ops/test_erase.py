@@ -36,7 +36,7 @@ def test_nothing_of_an_erased_cluster_is_left_and_another_is_untouched() -> None
     made = world()
     made.note(N1, "of a job", data={"kind": "operator", "text": "x", "job_id": "4711"})
     others = [item for item in made.table.items() if "train-a" not in str(item)]
-    assert Erase(made.table)("train-a") > 20
+    assert Erase(made.table).erase("train-a") > 20
     assert list(made.table.items()) == others
 
 
@@ -60,7 +60,7 @@ def test_an_erasure_that_is_interrupted_after_each_deletion_is_completed_when_it
     made.table.seam.after = interrupt
     while made.table.get(keys.cluster_config("train-a")) is not None:
         with pytest.raises(Transient):
-            Erase(made.table)("train-a")
+            Erase(made.table).erase("train-a")
     assert list(made.table.items()) == others
 
 
@@ -72,7 +72,7 @@ def test_an_instance_that_now_backs_a_node_of_another_cluster_still_leads_to_tha
     made.registration.add_node("other", NewNode("n-2", incarnation.instance_id))
     alias = keys.alias("instance", str(incarnation.instance_id))
     before = made.table.get(alias)
-    Erase(made.table)("train-a")
+    Erase(made.table).erase("train-a")
     assert before is not None
     assert made.table.get(alias) == before
 
@@ -82,13 +82,13 @@ def test_a_cluster_with_a_live_case_is_not_erased() -> None:
     made.observe_faults(N1)
     before = list(made.table.items())
     with pytest.raises(Rejected, match="cluster_lives"):
-        Erase(made.table)("train-a")
+        Erase(made.table).erase("train-a")
     assert list(made.table.items()) == before
 
 
 def test_what_is_not_registered_cannot_be_erased() -> None:
     with pytest.raises(Rejected, match="unknown_cluster"):
-        Erase(world().table)("nowhere")
+        Erase(world().table).erase("nowhere")
 
 
 def report_card(world: World, cluster: str) -> None:
@@ -105,8 +105,8 @@ def test_the_serial_number_of_a_uuid_is_erased_with_the_last_cluster_that_saw_th
     report_card(made, KEY.cluster)
     report_card(made, "other")
     erase = Erase(made.ports.table)
-    erase(KEY.cluster)
+    erase.erase(KEY.cluster)
     assert made.ports.table.get(keys.device_link(UUID)) is not None
     assert [one.cluster for one in DeviceHistory(made.ports.table)(UUID)] == ["other"]
-    erase("other")
+    erase.erase("other")
     assert [item for item in made.ports.table.items() if UUID in str(item) or "1653" in str(item)] == []

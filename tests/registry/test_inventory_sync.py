@@ -333,5 +333,5 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     config = wire_registration(world.app).cluster(KEY.cluster)
     streams = {stream.node for stream in streams_of(world.ports.table, world.app.append.stack, config)}
     assert streams == {None, "a", "b"}
-    Erase(world.ports.table)(KEY.cluster)
+    Erase(world.ports.table).erase(KEY.cluster)
     assert [row for row in world.ports.table.items() if str(row["pk"]).startswith("NODE#")] == []

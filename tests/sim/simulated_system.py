@@ -208,7 +208,7 @@ class SimulatedSystem:
         self.restored = True
         self.state_cache.clear()
         app, ports = self.workers.application("recovery"), self.ports
-        RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack)(by="operator")
+        RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack).recover(by="operator")
         self.workers.stop()
         self.deliver_changes()
 

@@ -54,7 +54,7 @@ class RecoverTable:
     append: Append
     stack: Stack
 
-    def __call__(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
+    def recover(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
         """Claim a new epoch number and start the epoch in every stream.
 
         With `epoch`, the call finishes an interrupted run that claimed this number. `by` is the operator that the

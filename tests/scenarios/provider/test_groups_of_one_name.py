@@ -92,7 +92,7 @@ def test_a_failed_launch_is_a_condition_of_the_cluster_that_its_event_names() ->
 @pytest.mark.parametrize("cluster", [CLUSTER, "again"])
 def test_a_cluster_that_was_erased_and_registered_again_keeps_its_nodes_in_service(cluster: str) -> None:
     with two_clusters() as both:
-        Erase(both.world.table)(CLUSTER)
+        Erase(both.world.table).erase(CLUSTER)
         assert not [one for one in both.world.table.items() if GROUP in str(one)]
         both.world.clock.advance(TEN_DAYS)
         for _ in range(2):

@@ -172,7 +172,7 @@ def test_sightings_whose_entries_have_expired_are_erased_with_their_cluster() ->
     for item in [one for one in fleet.table.items() if one["sk"].startswith("ENTRY#")]:
         fleet.table.write(Delete(Key(item["pk"], item["sk"])))
     assert any(item["pk"] == "DEV#1" for item in fleet.table.items())
-    Erase(fleet.table)(CLUSTER)
+    Erase(fleet.table).erase(CLUSTER)
     assert [item["pk"] for item in fleet.table.items() if CLUSTER in str(item) or item["pk"].startswith("DEV#")] == []
 
 
@@ -184,5 +184,5 @@ def test_a_changed_sighting_is_found_by_verification_and_erased_with_its_cluster
     (row,) = (item for item in fleet.table.items() if item["pk"] == "DEV#1")
     fleet.table.write(Put({**row, "instance_id": SECOND}))
     assert [one.object for one in verify(CLUSTER).breaks] == [f"{row['pk']} {row['sk']}"]
-    Erase(fleet.table)(CLUSTER)
+    Erase(fleet.table).erase(CLUSTER)
     assert [item["pk"] for item in fleet.table.items() if CLUSTER in str(item)] == []

@@ -196,7 +196,7 @@ class NodeLookup:
     rulebook: Rulebook
     trust: Trust
 
-    def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
+    def find_nodes(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
         """Yield each part of a record with its node, with the reason of its rejection, or with None.
 
         A part contains the observations about one node. None means that the part is ignored. A part is ignored if it

@@ -194,7 +194,7 @@ class Ingest:
         ]
         logged = {node for node, part in heartbeats if self._will_be_written(node, part)}
         reads = BatchReads(cached, samples, snapshots, logged)
-        NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, reads)(by_node)
+        NodeCommits(self.append, self.rulebook, self.counter_store, self.node_cache, result, reads).commit(by_node)
         if heartbeats:
             record_heartbeats(self.heartbeats, self.node_cache, heartbeats, result)
         for part in parts:
@@ -258,7 +258,7 @@ class Ingest:
             for part in failed:
                 result.give_back(part.delivery, error, GiveBackReason.STATE_UNAVAILABLE)
 
-        return process_isolated(parts, self.node_lookup, give_back)
+        return process_isolated(parts, self.node_lookup.find_nodes, give_back)
 
     def _read_nodes(
         self, by_node: PartsByNode, result: IngestResult

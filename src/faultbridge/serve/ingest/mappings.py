@@ -6,7 +6,7 @@ pointer in the table names the current version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ class CustomerMappings:
     table: ItemReader
     _versions: dict[str, MappingsByName] = field(default_factory=dict)
 
-    def __call__(self) -> MappingsByName:
+    def current(self) -> MappingsByName:
         """Return the current mappings; the result is empty before the first `MappingStore.put`.
 
         Raises Misconfigured if the current version is not stored.
@@ -93,12 +93,12 @@ class CustomerThresholds:
     A mapping can set the limit and the time window of a counter.
     """
 
-    mappings: Callable[[], MappingsByName]
+    mappings: CustomerMappings
 
-    def __call__(self) -> Thresholds:
+    def current(self) -> Thresholds:
         """Return the thresholds. If the current mappings are not stored, return the packaged thresholds."""
         try:
-            return thresholds_with(self.mappings())
+            return thresholds_with(self.mappings.current())
         except Misconfigured as error:
             log_cause("own_thresholds_not_read", reason="mappings_not_stored", error=str(error))
             return thresholds()

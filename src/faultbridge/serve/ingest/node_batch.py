@@ -66,7 +66,7 @@ class BatchReads:
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. `Append` calls the batch to compute the node's transition.
+    """The records of one node for one commit. `Append` calls `revise` to compute the node's transition.
 
     - `cached` is the node before the batch. `unwritten` is the changed node if its changes need no write, else None.
     - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. In that batch,
@@ -95,7 +95,7 @@ class NodeBatch:
         """Return the key of the node that the records are about."""
         return self.cached.stored.key
 
-    def __call__(self, state: NodeState, now: datetime) -> Transition:
+    def revise(self, state: NodeState, now: datetime) -> Transition:
         """Return the transition that the records cause. It is empty if the changes need no write."""
         booted, parts = _with_snapshots(state, self.later_snapshots), _with_correct_times(self.parts, state)
         for part, _ in parts:
@@ -282,7 +282,7 @@ class NodeCommits:
     result: IngestResult
     reads: BatchReads
 
-    def __call__(self, by_node: PartsByNode) -> None:
+    def commit(self, by_node: PartsByNode) -> None:
         """Commit the records of each node of the batch."""
         for group in group_commits(self._drafts(by_node)):
             self._commit(group)
@@ -295,7 +295,7 @@ class NodeCommits:
                 self._give_back(parts, node, error)
                 continue
             try:
-                appended, writes = self.append.draft(batch.cached.current, batch, actor=Actor.INGEST)
+                appended, writes = self.append.draft(batch.cached.current, batch.revise, actor=Actor.INGEST)
             except Exception as error:  # noqa: BLE001 - as above
                 self._isolate(batch, error)
             else:
@@ -347,7 +347,7 @@ class NodeCommits:
             batch.cached = latest or batch.cached
             node = batch.cached.current
             try:
-                appended = self.append(node.key, batch, actor=Actor.INGEST, current=node if is_fresh else None)
+                appended = self.append(node.key, batch.revise, actor=Actor.INGEST, current=node if is_fresh else None)
                 latest, is_fresh = self._finish(batch, appended), True
                 waiting.extendleft(batch.rest(latest))
             except Exception as error:  # noqa: BLE001 - it concerns this node only, and is logged

@@ -39,7 +39,7 @@ class Redrive:
     queue: RecordQueue
     dated: bool = True
 
-    def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
+    def redrive(self, progress: Callable[[int], None] = _no_progress) -> int:
         """Move about as many messages as the dead-letter queue has now, and return how many were moved.
 
         `progress` is called with the number of messages of each received batch. Raises Transient if the source queue

@@ -30,7 +30,7 @@ class Erase:
 
     table: Table
 
-    def __call__(self, cluster: str) -> int:
+    def erase(self, cluster: str) -> int:
         """Delete a cluster and return the number of deleted items.
 
         Raises Rejected `cluster_lives` if a node of the cluster has a live case, which is a case that has not ended.

@@ -30,8 +30,8 @@ def redrive_dead_letters(session: Session) -> None:
     from faultbridge.serve.ingest.redrive import Redrive
 
     with progress("moving dead letters", None) as advance:
-        records = Redrive(session.dead_letters, session.ports.queue)(advance)
-        events = Redrive(*session.cloud_events, dated=False)(advance) if session.cloud_events else 0
+        records = Redrive(session.dead_letters, session.ports.queue).redrive(advance)
+        events = Redrive(*session.cloud_events, dated=False).redrive(advance) if session.cloud_events else 0
     session.show_one({"moved": records + events, "raw_records": records, "cloud_events": events}, MOVED)
 
 
@@ -62,7 +62,7 @@ def recover(
     if epoch is None:
         confirm(f"this starts a new epoch in every stream of the table in {session.place}", yes=yes)
     restore = RecoverTable(kept.table, kept.vault, kept.clock, application.append, application.stack)
-    done = restore(epoch, by=by)
+    done = restore.recover(epoch, by=by)
     dropped: list[str] = []
     not_checked: list[str] = []
     for cluster in done.clusters:
@@ -85,5 +85,5 @@ def erase_cluster(session: Session, cluster: ClusterArgument, yes: YesOption = F
 
     table = session.ports.table  # found first, so that the question names the stack whose table changes
     confirm(f"this deletes the record of {cluster} in {session.place} for good", yes=yes)
-    erased = Erase(table)(cluster)
+    erased = Erase(table).erase(cluster)
     session.show_one({"cluster": cluster, "erased": erased}, ERASED)
