@@ -44,7 +44,7 @@ def commit(
     affected: Iterable[AffectedNode] | None = None,
     deadline: timedelta = DEADLINE,
 ) -> None:
-    changes(CLUSTER, lambda *_: made, CorrelationLimits(), affected=affected, verify_deadline=deadline)
+    changes.commit(CLUSTER, lambda *_: made, CorrelationLimits(), affected=affected, verify_deadline=deadline)
 
 
 def open_second(changes: IncidentChanges, *affected: AffectedNode) -> set[str]:
@@ -118,6 +118,6 @@ def test_a_closed_incident_is_kept_by_a_run_that_changes_nothing_and_by_orders(
 def test_one_run_commits_a_limited_number_of_changes(changes: IncidentChanges) -> None:
     names = [f"inc-{number:02}" for number in range(10, 10 + MAX_CHANGES + 1)]
     opened = [IncidentChange(IncidentChangeKind.OPENED, None, replace(SECOND, id=name)) for name in names]
-    committed = changes(CLUSTER, lambda *_: opened, CorrelationLimits())
+    committed = changes.commit(CLUSTER, lambda *_: opened, CorrelationLimits())
     assert [one.after.id for one in committed] == names[:MAX_CHANGES]
     assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", *names[:MAX_CHANGES]}

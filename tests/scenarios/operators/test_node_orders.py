@@ -387,7 +387,7 @@ def test_a_node_retires_after_its_repair_was_escalated_past_the_intent() -> None
     world.fault_and_react()
     world.until(world.case_is(ESCALATED))
     assert world.case().attempt.intent is not None
-    Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
+    Retirement(world.table, world.append, world.rulebook).retire(world.key(), ADA)
     world.fleet.set_capacity(None)
     world.advance_minutes(200)
     assert (world.status(), world.case().resolution) == (NodeStatus.RETIRED, Resolution.RETIRED)
