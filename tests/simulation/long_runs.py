@@ -9,6 +9,7 @@ invariant was violated.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
+from faultbridge.model.log import LOGGER
 from tests.conftest import ROOT
 from tests.sim.exhaustive import APPROVAL, ORDERED_REPAIR
 from tests.simulation.parallel import collect_less, explore_part, violations_of
@@ -103,6 +105,7 @@ def progress(done: Mapping[str, tuple[int, float, int]], parts: int) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the named work; returns the exit code."""
+    LOGGER.setLevel(logging.CRITICAL)  # the functions print their log lines as JSON
     parser = argparse.ArgumentParser(prog="long_runs", description=__doc__)
     parser.add_argument("--processes", type=int, default=2)
     work = parser.add_subparsers(dest="work", required=True)
