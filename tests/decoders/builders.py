@@ -22,8 +22,9 @@ def awslogs(*messages: str) -> bytes:
 
 
 HEALTH = '{"body": {"GPU": {"children": {"0": {"children": {"Errors": {"children": {"Memory system": {"value": '
-
+HEALTH += '"Failure", "overflow": ["x"]}}}}}}}, "Overall Health": {"value": "Failure"}}, "header": ["Health"]}'
 FABRIC = "[Feb 03 2026 04:05:06] [ERROR] [tid 8] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
+FABRIC += "00000000:05:00.0 physical id 9 port 30"
 
 AT = datetime(2026, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
 

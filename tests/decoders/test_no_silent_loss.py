@@ -163,10 +163,6 @@ def test_nul_bytes_within_a_log_are_skipped_and_noted() -> None:
     assert decoded.notes == ("4096 NUL bytes were skipped",)
 
 
-HEALTH += '"Failure", "overflow": ["x"]}}}}}}}, "Overall Health": {"value": "Failure"}}, "header": ["Health"]}'
-FABRIC += "00000000:05:00.0 physical id 9 port 30"
-
-
 def test_every_event_of_an_envelope_keeps_its_own_time() -> None:
     times = [one.observed_at for one in faults(awslogs(XID, XID))]
     assert times == [datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC), datetime(2026, 2, 3, 4, 5, 7, tzinfo=UTC)]
