@@ -34,9 +34,9 @@ def test_a_repair_beyond_the_budget_is_found() -> None:
 @pytest.mark.parametrize(
     ("place", "wrong", "invariant"),
     [
-        ("domain.entries.chain", lambda _previous, body: body, "each entry contains the hash"),
+        ("model.entries.chain", lambda _previous, body: body, "each entry contains the hash"),
         ("repair.cluster_status.cluster_status", lambda *_: "healthy", "a cluster's status follows"),
-        ("pager.page_rule.PageRule.key", lambda _rule, _event: "key", "no page is sent that no entry"),
+        ("serve.pager.rules.PageRule.key", lambda _rule, _event: "key", "no page is sent that no entry"),
     ],
     ids=["hash chain", "cluster status", "page keys"],
 )

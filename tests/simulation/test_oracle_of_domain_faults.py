@@ -364,6 +364,7 @@ def test_the_laws_notice_that_correlation_opens_no_incident(monkeypatch: pytest.
     assert any(violated_invariants(history) & {GIVEN_UP, AT_MOST_ONE} for _, history in runs())
 
 
+@pytest.mark.nightly
 def test_seeds_reach_an_incident_during_a_drain_and_after_an_intent() -> None:
     reached: Counter[str] = Counter()
     for system, history in runs():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.repair.steps import release_instance, return_to_service
+from faultbridge.repair import volumes
 from tests.sim.environment.action_plan import ExternalAction, draw_plan
 from tests.sim.history import History, draw_volumes, play
 from tests.sim.shrink import violated_invariants
@@ -69,8 +69,8 @@ def test_an_instance_whose_volume_lost_its_tag_while_it_left_is_kept(monkeypatch
             context.volumes.remove_tag(one.volume_id)
         return detach(context, instance_id)
 
-    detach = release_instance.detach._detach
-    monkeypatch.setattr(release_instance.detach, "_detach", lose_tag)
+    detach = volumes._detach
+    monkeypatch.setattr(volumes, "_detach", lose_tag)
     found = replaced()
     assert found.broken == ()
     assert "lost the tag faultbridge:volume while it was attached to" in "\n".join(found.journal.story())
@@ -84,17 +84,17 @@ def test_a_release_of_an_instance_whose_volume_lost_its_tag_while_it_left_is_not
             context.volumes.remove_tag(one.volume_id)
         return context, None
 
-    monkeypatch.setattr(release_instance.detach, "_detach", lose_tag)
+    monkeypatch.setattr(volumes, "_detach", lose_tag)
     lost = "no volume that the policy names is deleted with an instance that Faultbridge released"
     assert lost in violated_invariants(replaced())
 
 
 def test_a_release_with_the_volumes_on_the_instance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_instance.detach, "detach_volumes", lambda context, *_: (context, None))
+    monkeypatch.setattr(volumes, "detach_volumes", lambda context, *_: (context, None))
     lost = "no volume that the policy names is deleted with an instance that Faultbridge released"
     assert lost in violated_invariants(replaced())
 
 
 def test_a_node_that_serves_without_its_volumes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(return_to_service.attach, "attach_volumes", lambda context: (context, None))
+    monkeypatch.setattr(volumes, "attach_volumes", lambda context: (context, None))
     assert "a node that serves without a case has the volumes that the policy names" in violated_invariants(replaced())
