@@ -19,6 +19,7 @@ from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import ANSWER, case_of, waiting
 from tests.api.gateway import Gateway, Response
@@ -35,7 +36,7 @@ def gateway() -> Gateway:
     wire_registration(app).add_cluster(ClusterConfig("secret-b"))
     wire_registration(app).add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
     wire_ingest(app).ingest([made.world.message(node="n-1")])
-    app.repair.cluster_status.update("train-a")
+    wire_cluster_status(app).update("train-a")
     return made
 
 

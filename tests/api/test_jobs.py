@@ -8,6 +8,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
 from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.job_tracking import wire_job_impact, wire_jobs
 from faultbridge.serve.wiring.services import wire_registration
 from tests.api.gateway import Gateway
 from tests.world import World
@@ -19,13 +20,13 @@ C = "/clusters/train-a"
 def gateway() -> Gateway:
     """Return a cluster with a job that failed when its node lost a GPU, and one that succeeded."""
     made = Gateway(World(nodes=("n-1", "n-2")))
-    world, jobs = made.world, made.world.app.jobs.jobs
+    world, jobs = made.world, wire_jobs(made.world.app)
     wire_registration(world.app).add_cluster(ClusterConfig("secret-b"))
     jobs.start("train-a", "88213", ["n-1", "n-2"], name="llm")
     jobs.start("train-a", "88214", ["n-2"])
     jobs.end("train-a", "88214", outcome="succeeded")
     wire_ingest(world.app).ingest([world.message(node="n-1")])
-    world.app.jobs.impact.record(NodeKey("train-a", "n-1"))
+    wire_job_impact(world.app).record(NodeKey("train-a", "n-1"))
     jobs.end("train-a", "88213", outcome="failed")
     return made
 
@@ -53,7 +54,7 @@ ODD = "ml/llm", "50%", "a%2Fb", "x+y&z=1?#", "80 %"
 
 @pytest.mark.parametrize("job_id", ODD)
 def test_a_job_with_any_printable_id_is_shown_by_the_parameter(gateway: Gateway, job_id: str) -> None:
-    gateway.world.app.jobs.jobs.start("train-a", job_id, ["n-2"])
+    wire_jobs(gateway.world.app).start("train-a", job_id, ["n-2"])
     answer = gateway.get(f"{C}/jobs", id=job_id)
     MODELS["Jobs"].model_validate_json(answer.text)
     assert ([one["job_id"] for one in answer.json["items"]], answer.json["next"]) == ([job_id], None)
@@ -69,7 +70,7 @@ def test_a_job_that_ended_is_shown_by_the_parameter_and_an_unknown_one_is_not_fo
 def test_more_jobs_than_a_page_are_listed_page_by_page(gateway: Gateway) -> None:
     ids = sorted(["88213", *(f"ml/job-{number}" for number in range(6))])
     for job_id in ids[1:]:
-        gateway.world.app.jobs.jobs.start("train-a", job_id, ["n-2"])
+        wire_jobs(gateway.world.app).start("train-a", job_id, ["n-2"])
     found, token = [], None
     while True:
         page = gateway.get(f"{C}/jobs", limit=3, **({"token": token} if token else {})).json
@@ -81,7 +82,7 @@ def test_more_jobs_than_a_page_are_listed_page_by_page(gateway: Gateway) -> None
 
 
 def test_a_page_token_of_jobs_is_of_no_use_for_nodes_or_another_cluster(gateway: Gateway) -> None:
-    gateway.world.app.jobs.jobs.start("train-a", "88215", ["n-2"])
+    wire_jobs(gateway.world.app).start("train-a", "88215", ["n-2"])
     token = gateway.get(f"{C}/jobs", limit=1).json["next"]
     for path in (f"{C}/nodes", "/clusters/secret-b/jobs"):
         assert gateway.get(path, token=token).json["type"] == "urn:faultbridge:bad_token"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.entrypoints.timeline import wire_api
 from faultbridge.serve.wiring.installation import Installation, on_aws
+from faultbridge.serve.wiring.repairing import wire_step_runner
 from faultbridge.serve.wiring.services import wire_rejects
 from tests.architecture.project import resources, template
 
@@ -48,7 +48,7 @@ SERVICES: dict[str, tuple[Callable[[Installation], object], ...]] = {
     "PagerFunction": (wire_pages, wire_chats),
     "PublishFunction": (wire_publish, wire_archive_writer),
     "ReactFunction": (wire_react,),
-    "ReplacementFunction": (attrgetter("repair.step_runner"),),
+    "ReplacementFunction": (wire_step_runner,),
     "SweepFunction": (wire_sweep,),
     "TimelineFunction": (wire_api,),
 }

@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.sweep import wire_send_canary
+from faultbridge.serve.wiring.repairing import wire_case_orders
 from faultbridge.serve.wiring.services import wire_retirement
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
@@ -59,7 +60,7 @@ def test_a_case_is_watched_until_an_operator_must_act(desk: Desk, monkeypatch: p
     case = case_for_approval(desk)
 
     def deny(_seconds: float) -> None:
-        desk.world.app.repair.case_orders.deny(case, OperatorOrder(OPERATOR, "needed"), None)
+        wire_case_orders(desk.world.app).deny(case, OperatorOrder(OPERATOR, "needed"), None)
 
     monkeypatch.setattr("faultbridge.cli.commands.fleet.case.time.sleep", deny)
     ran = desk("case", "watch", case, "--jsonl")

@@ -16,6 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.repairing import wire_case_orders, wire_cluster_status, wire_dispatch
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval
@@ -33,7 +34,7 @@ def operators(desk: Desk, *arguments: str) -> list[str]:
 def test_an_approved_repair_starts(desk: Desk) -> None:
     case = case_for_approval(desk)
     assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "admission"
-    desk.world.app.repair.dispatch.admit_cases(KEY.cluster)
+    wire_dispatch(desk.world.app).admit_cases(KEY.cluster)
     assert desk.json("case", "show", case)["status"] == "in_progress"
     assert operators(desk, "--case", case) == [OPERATOR]
 
@@ -130,7 +131,7 @@ def test_a_reason_that_the_api_refuses_is_refused(desk: Desk, reason: str) -> No
 def test_a_reason_cannot_imitate_the_command_that_stuck_prints(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_for_approval(desk)
     order = OperatorOrder(OPERATOR, "needed\n    faultbridge erase train-a")
-    desk.world.app.repair.case_orders.deny(case, order, None)
+    wire_case_orders(desk.world.app).deny(case, order, None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     reason, command = desk("stuck").out.splitlines()
     assert reason.endswith("denied: needed     faultbridge erase train-a")
@@ -182,7 +183,7 @@ def test_a_pause_names_the_command_that_stops_a_repair_that_has_begun(desk: Desk
     desk.json("resume", "--cluster", KEY.cluster)
     case = case_for_approval(desk)
     desk.json("case", "approve", case)
-    desk.world.app.repair.dispatch.admit_cases(KEY.cluster)
+    wire_dispatch(desk.world.app).admit_cases(KEY.cluster)
     ran = desk("pause", "--cluster", KEY.cluster)
     assert "repairs that run and continue: 1; `faultbridge case cancel CASE` stops one before its intent" in ran.err
     assert desk("case", "cancel", case).code == 0
@@ -250,7 +251,7 @@ def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -
     wire_ingest(desk.world.app).ingest([desk.world.message()])
     retired = desk.json("node", "retire", *node, "--reason", "rack given up", "--yes")
     assert (retired["status"], retired["conditions"]) == ("retired", [])
-    desk.world.app.repair.cluster_status.update(KEY.cluster)
+    wire_cluster_status(desk.world.app).update(KEY.cluster)
     assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster, "--status", "resolved")
     assert case["resolution"] == "retired"

@@ -12,6 +12,7 @@ from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.edges import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.wiring.repairing import wire_controls
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.orders import APPROVAL_POLICY, case_for_approval
@@ -61,7 +62,7 @@ def test_a_list_that_stays_empty_ends_with_75_after_its_time(
 
 def test_a_breaker_that_is_closed_again_is_no_open_breaker(desk: Desk, at_poll: AtPoll) -> None:
     at_poll(lambda: None)
-    controls, opened = desk.world.app.repair.controls, Breaker(BreakerState.OPEN, desk.world.now, 1, 5, 8)
+    controls, opened = wire_controls(desk.world.app), Breaker(BreakerState.OPEN, desk.world.now, 1, 5, 8)
 
     def open_breaker(control: Control, _: datetime) -> ControlChange:
         draft = breaker_draft("cluster", None, opened, "5 nodes fail at once")

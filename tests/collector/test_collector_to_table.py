@@ -15,6 +15,7 @@ from faultbridge.model.storage import keys
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.job_tracking import wire_jobs
 from tests.agent.fakes import FakeTransport, ManualClock
 from tests.builders import KEY
 from tests.collector.builders import pod
@@ -110,7 +111,7 @@ def test_a_job_of_pods_runs_and_fails_in_the_table_also_if_it_is_listed_again(si
     running = pod("llm-0", KEY.node)
     running["status"]["startTime"] = site.at()
     site.kubernetes.cluster.apply_pod(running)
-    jobs = site.world.app.jobs.jobs
+    jobs = wire_jobs(site.world.app)
     for _ in range(2):
         site.collect()
         assert jobs.show(KEY.cluster, "ml/llm").ranks == {KEY.node: "0-7"}
@@ -129,7 +130,7 @@ def test_a_job_that_failed_and_started_again_while_the_collector_was_down_runs_w
     first["status"]["startTime"] = site.at()
     site.kubernetes.cluster.apply_pod(first)
     site.collect()
-    jobs, started_at = site.world.app.jobs.jobs, site.world.now
+    jobs, started_at = wire_jobs(site.world.app), site.world.now
     site.world.ports.clock.advance(timedelta(hours=1))
     site.kubernetes.cluster.delete_pod("uid-llm-0")
     again = pod("llm-0", KEY.node)

@@ -10,6 +10,7 @@ from typing import Any
 
 from faultbridge.serve.entrypoints.console import answer
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_facts
 from tests.api.gateway import ADMIN, event
 from tests.world import World
@@ -53,6 +54,6 @@ class Site:
     def fault(self, node: str = "n-1", **others: Any) -> str:
         """Report a fatal fault of a node; returns the id of its case."""
         wire_ingest(self.world.app).ingest([self.world.message(node=node, **others)])
-        self.world.app.repair.cluster_status.update("train-a")
+        wire_cluster_status(self.world.app).update("train-a")
         (view,) = [one for one in wire_facts(self.world.app).views.cases("train-a") if one.key.node == node]
         return view.case.id

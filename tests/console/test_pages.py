@@ -20,6 +20,8 @@ from faultbridge.serve.console.facts import MAX_JOBS
 from faultbridge.serve.console.html import Links, linked_ids
 from faultbridge.serve.console.pages import POLICY
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.wiring.job_tracking import wire_jobs
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_facts, wire_registration, wire_retirement
 from tests.console.sites import HOSTILE, Site
 
@@ -122,7 +124,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(site: Site) -> None:
 def test_a_page_that_changed_is_sent(site: Site) -> None:
     tags = {path: site.get(path).headers["ETag"] for path in paths(site).values()}
     wire_ingest(site.world.app).ingest([site.world.message("NVRM: Xid (PCI:0000:53:00): 48, pid=1", node="n-1")])
-    site.world.app.repair.cluster_status.update("train-a")
+    wire_cluster_status(site.world.app).update("train-a")
     for name in ("node", "case"):
         assert site.get(paths(site)[name], if_none_match=tags[paths(site)[name]]).status == 200
 
@@ -194,7 +196,7 @@ def test_the_same_data_is_available_as_json_and_its_entries_as_csv(site: Site) -
 @pytest.mark.parametrize("job_id", ["ml/llm", "50%", "a%2Fb", "x+y&format=csv#", "80 %"])
 def test_every_link_to_a_job_leads_to_its_page_and_its_downloads(job_id: str) -> None:
     site = Site()
-    site.world.app.jobs.jobs.start("train-a", job_id, ["n-1"])
+    wire_jobs(site.world.app).start("train-a", job_id, ["n-1"])
     for path in ("/clusters/train-a", "/clusters/train-a/nodes/n-1"):
         links = [href for href in addresses(site.get(path).text) if "/jobs?" in href]
         assert links == [Links().job("train-a", job_id)]
@@ -216,8 +218,8 @@ def test_every_page_is_shown_beside_a_node_that_is_unhealthy_without_a_case(site
 def test_a_list_of_jobs_states_how_many_it_does_not_show() -> None:
     site = Site()
     for number in range(MAX_JOBS + 3):
-        site.world.app.jobs.jobs.start("train-a", f"job-{number:02}", ["n-1", "n-2"])
-    site.world.app.jobs.jobs.start("train-a", "job-99", ["n-2"])
+        wire_jobs(site.world.app).start("train-a", f"job-{number:02}", ["n-1", "n-2"])
+    wire_jobs(site.world.app).start("train-a", "job-99", ["n-2"])
     for path, total in (("/clusters/train-a", MAX_JOBS + 4), ("/clusters/train-a/nodes/n-1", MAX_JOBS + 3)):
         assert f'Jobs <span class="note">{total}, the first {MAX_JOBS} by id</span>' in site.get(path).text
     assert "by id" not in site.get("/clusters/train-a/nodes/n-3").text

@@ -23,6 +23,7 @@ from faultbridge.model.storage.queue_rows import read_queued
 from faultbridge.model.times import from_text
 from faultbridge.record.queries import shard_rows
 from faultbridge.serve.ingest.send import RawInput
+from faultbridge.serve.wiring.repairing import wire_controls
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster
@@ -80,7 +81,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     disable_pages(installation)
     put_policy(installation, POLICY)
     cluster = register_large_cluster(installation, "train-thousand", NODES, grouped=False)
-    installation.application.repair.controls.pause(cluster, paused=True)
+    wire_controls(installation.application).pause(cluster, paused=True)
     order = [*range(NODES)]
     Random(11).shuffle(order)
     installation.send(
@@ -91,7 +92,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     )
     wait_until(lambda: isolated_nodes(installation, cluster) == NODES == len(queue(installation, cluster)))
     found = Burst(queue(installation, cluster))
-    installation.application.repair.controls.pause(cluster, paused=False)
+    wire_controls(installation.application).pause(cluster, paused=False)
     wait_until(lambda: not queue(installation, cluster))
     return with_times(installation, cluster, found)
 

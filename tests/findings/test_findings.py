@@ -23,6 +23,7 @@ from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.mappings import MappingStore
+from faultbridge.serve.wiring.repairing import wire_node_orders
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.builders import BAD, GRAY, NODES, USUAL, Fleet
@@ -199,7 +200,7 @@ def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:
     fleet.pass_hours(5)
     app = fleet.world.app
     order = OperatorOrder(OPERATOR, "look at it")
-    app.repair.node_orders.quarantine(NodeKey(KEY.cluster, BAD), order)
+    wire_node_orders(app).quarantine(NodeKey(KEY.cluster, BAD), order)
     wire_sweep(app).run()
     fleet.pass_hours(1)
     assert [one.ended_at is None for one in fleet.findings(ended=True)] == [False]

@@ -23,6 +23,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
@@ -106,12 +107,12 @@ def test_a_lost_link_proves_no_finding_about_pcie(fleet: Fleet) -> None:
 
 
 def test_a_quarantine_for_another_reason_proves_nothing(fleet: Fleet) -> None:
-    fleet.world.app.repair.node_orders.quarantine(NODE, OperatorOrder(OPERATOR, "rack move"))
+    wire_node_orders(fleet.world.app).quarantine(NODE, OperatorOrder(OPERATOR, "rack move"))
     assert marks(fleet) == [None]
 
 
 def test_an_ordered_replacement_proves_nothing(fleet: Fleet) -> None:
-    fleet.world.app.repair.node_orders.replace(NODE, OperatorOrder(OPERATOR, "lease ends"))
+    wire_node_orders(fleet.world.app).replace(NODE, OperatorOrder(OPERATOR, "lease ends"))
     assert marks(fleet) == [None]
 
 

@@ -21,6 +21,7 @@ from faultbridge.repair.jobs.reports import WAIT_FOR_START, read_report
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.wiring.job_tracking import wire_jobs
 from faultbridge.serve.wiring.services import wire_registration
 from tests.architecture.project import ROOT
 from tests.world import World
@@ -64,7 +65,7 @@ def record(world: World, report: dict[str, Any], sender: str | None = None, **fi
 
 
 def job(world: World) -> Job | None:
-    return world.app.jobs.jobs.find(CLUSTER, "88213")
+    return wire_jobs(world.app).find(CLUSTER, "88213")
 
 
 def reasons(world: World, *deliveries: Delivery) -> Sequence[str]:

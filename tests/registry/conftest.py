@@ -7,6 +7,7 @@ import pytest
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeNodeListing
@@ -35,7 +36,7 @@ def synchronizer(world, inventory, node_listing):
     app = world.app
     detection = ReplacementDetection(world.ports.table, app.append, app.rulebook)
     inventories = {"ec2-auto-scaling": inventory}
-    check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock, wire_registration(app))
+    check = ProviderCheck(inventories, wire_cluster_status(app), world.ports.clock, wire_registration(app))
     return SyncInventory(
         world.ports.table,
         wire_registration(app),

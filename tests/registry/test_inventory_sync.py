@@ -19,6 +19,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ops.erase import Erase
+from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
@@ -96,7 +97,7 @@ def test_a_tag_that_stays_excludes_a_node_again_after_an_operator_ended_its_excl
     inventory.opted_out_instances = {instance(world)}
     sync()
     assert node_of(world).ignored is not None
-    world.app.repair.node_orders.end_ignore(KEY._replace(node="a"), OperatorOrder("ada"))
+    wire_node_orders(world.app).end_ignore(KEY._replace(node="a"), OperatorOrder("ada"))
     assert node_of(world).ignored is None
     sync()
     assert node_of(world).ignored is not None

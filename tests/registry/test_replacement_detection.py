@@ -15,6 +15,7 @@ from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
@@ -179,7 +180,7 @@ def test_an_opted_out_node_is_ignored_until_the_tag_or_label_is_removed(world, s
 
 
 def test_an_exclusion_by_an_operator_outlasts_a_tag(world, sync, inventory):
-    world.app.repair.node_orders.ignore(node_of(world).key, OperatorOrder("ada"))
+    wire_node_orders(world.app).ignore(node_of(world).key, OperatorOrder("ada"))
     for opted_out in ({instance(world)}, set()):
         inventory.opted_out_instances = opted_out
         sync()

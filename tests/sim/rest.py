@@ -17,6 +17,7 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.repairing import wire_controls, wire_node_orders
 from faultbridge.serve.wiring.services import wire_retirement
 from tests.sim.invariants.cases import is_settled
 from tests.sim.invariants.repairs import unused_launches
@@ -92,17 +93,17 @@ def _end_failures(system: SimulatedSystem) -> None:
 def _resume(system: SimulatedSystem) -> None:
     app = system.workers.application()
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
-        app.repair.controls.pause(REPAIRED, paused=False)
+        wire_controls(app).pause(REPAIRED, paused=False)
     for state in SystemView(system).nodes:
         if state.ignored is not None:
-            app.repair.node_orders.end_ignore(state.key, ORDER)
+            wire_node_orders(app).end_ignore(state.key, ORDER)
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
     control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
     if any(breaker.stays_open for breaker in control.breakers.values()):
         system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")
-        system.workers.application().repair.controls.close_breakers(REPAIRED)
+        wire_controls(system.workers.application()).close_breakers(REPAIRED)
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
@@ -183,11 +184,11 @@ def _last_policy() -> Any:
 
 
 def _return(app: Installation, node: NodeKey) -> None:
-    app.repair.node_orders.return_node(node, ORDER)
+    wire_node_orders(app).return_node(node, ORDER)
 
 
 def _replace(app: Installation, node: NodeKey) -> None:
-    app.repair.node_orders.replace(node, ORDER)
+    wire_node_orders(app).replace(node, ORDER)
 
 
 def _retire(app: Installation, node: NodeKey) -> None:

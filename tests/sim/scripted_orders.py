@@ -10,6 +10,7 @@ from faultbridge.model.errors import IllegalTransition, Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
 from faultbridge.serve.wiring.services import wire_retirement
 from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Kind
@@ -36,17 +37,17 @@ class Order(StrEnum):
 
 
 _CASE_ORDERS: Mapping[Order, Callable[[Installation, str], object]] = {
-    Order.APPROVE: lambda app, case: app.repair.case_orders.approve(case, BY),
-    Order.DENY: lambda app, case: app.repair.case_orders.deny(case, BY),
-    Order.CANCEL: lambda app, case: app.repair.case_orders.cancel(case, BY),
+    Order.APPROVE: lambda app, case: wire_case_orders(app).approve(case, BY),
+    Order.DENY: lambda app, case: wire_case_orders(app).deny(case, BY),
+    Order.CANCEL: lambda app, case: wire_case_orders(app).cancel(case, BY),
 }
 _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
-    Order.REPLACE: lambda app: app.repair.node_orders.replace(NODE, BY),
-    Order.QUARANTINE: lambda app: app.repair.node_orders.quarantine(NODE, BY),
-    Order.RETURN: lambda app: app.repair.node_orders.return_node(NODE, BY),
-    Order.IGNORE: lambda app: app.repair.node_orders.ignore(NODE, BY, app.ports.clock.now() + SPAN),
+    Order.REPLACE: lambda app: wire_node_orders(app).replace(NODE, BY),
+    Order.QUARANTINE: lambda app: wire_node_orders(app).quarantine(NODE, BY),
+    Order.RETURN: lambda app: wire_node_orders(app).return_node(NODE, BY),
+    Order.IGNORE: lambda app: wire_node_orders(app).ignore(NODE, BY, app.ports.clock.now() + SPAN),
     Order.RETIRE: lambda app: wire_retirement(app).retire(NODE, BY),
-    Order.PAUSE: lambda app: app.repair.controls.pause(REPAIRED, paused=True),
+    Order.PAUSE: lambda app: wire_controls(app).pause(REPAIRED, paused=True),
 }
 
 
@@ -72,4 +73,4 @@ def give(order: Order, system: SimulatedSystem) -> None:
 
 
 def _resume(app: Installation) -> None:
-    app.repair.controls.pause(REPAIRED, paused=False)
+    wire_controls(app).pause(REPAIRED, paused=False)

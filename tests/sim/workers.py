@@ -28,6 +28,7 @@ from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
 from faultbridge.serve.ops.react import status_causes
 from faultbridge.serve.wiring.installation import Installation, Timing
+from faultbridge.serve.wiring.repairing import wire_step_runner
 from tests.sim.fakes.messaging import FakeQueue, QueuedMessage
 from tests.sim.fault_injection import Crash, FaultInjector
 from tests.sim.journal import Journal
@@ -129,7 +130,7 @@ class Workers:
         """Run one step of a repair attempt, and return its result; a crash is raised as `RuntimeError`."""
         try:
             with self._process("step") as application:
-                return application.repair.step_runner.run_step(payload, payload.get("token"))
+                return wire_step_runner(application).run_step(payload, payload.get("token"))
         except Crash as crash:
             raise RuntimeError(f"the function ended: {crash}") from None
 

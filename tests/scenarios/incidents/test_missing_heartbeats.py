@@ -15,6 +15,7 @@ from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.wiring.repairing import wire_controls, wire_incident_orders
 from tests.builders import KEY
 from tests.ingest.heartbeat_monitor import record_canary
 from tests.world import World
@@ -91,12 +92,12 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
     assert world.silent() == set()
     (incident,) = world.incidents()
     assert (incident.domain.kind, incident.status) == ("intake", "open")
-    assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) == incident.id
+    assert wire_controls(world.app).read(KEY.cluster).incident_of("n-00", (), ()) == incident.id
     for _ in range(5):
         record_canary(world)
         world.pass_minutes(4, *world.names)
     assert world.incidents()[0].status == "closed"
-    assert world.app.repair.controls.read(KEY.cluster).incident_of("n-00", (), ()) is None
+    assert wire_controls(world.app).read(KEY.cluster).incident_of("n-00", (), ()) is None
 
 
 def test_a_failed_intake_holds_repairs_until_the_maximum_age_and_no_second_incident_follows():
@@ -125,10 +126,10 @@ def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
     world = HeartbeatWorld(10)
     record_canary(world)
     world.beat(*world.names)
-    world.app.repair.controls.pause(KEY.cluster, paused=True)
+    wire_controls(world.app).pause(KEY.cluster, paused=True)
     world.outcomes(world.message(node="n-03"))
     world.pass_minutes(15)
-    world.app.repair.controls.pause(KEY.cluster, paused=False)
+    wire_controls(world.app).pause(KEY.cluster, paused=False)
     world.pass_minutes(30)
     case = world.node(NodeKey(KEY.cluster, "n-03")).live_case
     assert case is not None
@@ -179,7 +180,7 @@ def test_an_operator_who_closes_a_failed_intake_ends_it_until_records_arrive_and
     world.pass_minutes(15)
     world.outcomes(world.message(node="n-03"))
     (incident,) = world.incidents()
-    world.app.incidents.orders.close(KEY.cluster, incident.id, "ada")
+    wire_incident_orders(world.app).close(KEY.cluster, incident.id, "ada")
     world.pass_minutes(300)
     assert [one.status for one in world.incidents()] == ["closed"]
     assert not world.waits_for_incident("n-03")

@@ -17,6 +17,7 @@ from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.installation import Installation
+from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import Actions, pick
@@ -35,13 +36,13 @@ class OperatorActions(Actions):
     """
 
     def _approve(self, action: ExternalAction) -> None:
-        self._order_case("approve", action, lambda app, case: app.repair.case_orders.approve(case, ORDER))
+        self._order_case("approve", action, lambda app, case: wire_case_orders(app).approve(case, ORDER))
 
     def _deny(self, action: ExternalAction) -> None:
-        self._order_case("deny", action, lambda app, case: app.repair.case_orders.deny(case, ORDER))
+        self._order_case("deny", action, lambda app, case: wire_case_orders(app).deny(case, ORDER))
 
     def _cancel(self, action: ExternalAction) -> None:
-        self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
+        self._order_case("cancel", action, lambda app, case: wire_case_orders(app).cancel(case, ORDER))
 
     def _replace(self, action: ExternalAction) -> None:
         self._order_node("replace", action, self._replace_shown)
@@ -54,7 +55,7 @@ class OperatorActions(Actions):
         replace_seen(app, node, instance)
 
     def _quarantine(self, action: ExternalAction) -> None:
-        self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
+        self._order_node("quarantine", action, lambda app, node: wire_node_orders(app).quarantine(node, ORDER))
 
     def _return(self, action: ExternalAction) -> None:
         """Return a node to service: a node with an escalated case, if there is one.
@@ -64,19 +65,19 @@ class OperatorActions(Actions):
         escalated = [state for state in self._nodes() if _is_escalated(state)]
         if escalated and action.selector % 3:
             self.system.health.fix(pick(escalated, action.selector))
-        self._order_node("return", action, lambda app, node: app.repair.node_orders.return_node(node, ORDER), escalated)
+        self._order_node("return", action, lambda app, node: wire_node_orders(app).return_node(node, ORDER), escalated)
 
     def _ignore(self, action: ExternalAction) -> None:
         """Exclude a node from repairs, for 5 to 124 minutes or until an operator ends the exclusion."""
         span = timedelta(minutes=5 + action.selector % 120)
         until = self.system.clock.now() + span if action.fraction < 0.8 else None
-        self._order_node("ignore", action, lambda app, node: app.repair.node_orders.ignore(node, ORDER, until))
+        self._order_node("ignore", action, lambda app, node: wire_node_orders(app).ignore(node, ORDER, until))
 
     def _heed(self, action: ExternalAction) -> None:
         """End the exclusion of a node from repairs; choose a node that operators excluded, if there is one."""
         ignored = [state for state in self._nodes() if state.ignored]
         self._order_node(
-            "stop ignoring", action, lambda app, node: app.repair.node_orders.end_ignore(node, ORDER), ignored
+            "stop ignoring", action, lambda app, node: wire_node_orders(app).end_ignore(node, ORDER), ignored
         )
 
     def _retire(self, action: ExternalAction) -> None:
@@ -93,15 +94,15 @@ class OperatorActions(Actions):
 
     def _pause_repairs(self, _action: ExternalAction) -> None:
         self._log("an operator pauses repairs")
-        self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=True))
+        self.run_command(lambda app: wire_controls(app).pause(REPAIRED, paused=True))
 
     def _resume_repairs(self, _action: ExternalAction) -> None:
         self._log("an operator resumes repairs")
-        self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=False))
+        self.run_command(lambda app: wire_controls(app).pause(REPAIRED, paused=False))
 
     def _close_breakers(self, _action: ExternalAction) -> None:
         self._log("an operator closes the breakers")
-        self.run_command(lambda app: app.repair.controls.close_breakers(REPAIRED))
+        self.run_command(lambda app: wire_controls(app).close_breakers(REPAIRED))
 
     def _change_limits(self, action: ExternalAction) -> None:
         limits = replace(
@@ -182,7 +183,7 @@ def _accept_refusal(app: Installation, command: Command) -> None:
 
 def replace_seen(app: Installation, key: NodeKey, instance: str | None) -> object:
     """Order a replacement, and name the instance that the operator saw if the order can name one."""
-    order: Any = app.repair.node_orders.replace
+    order: Any = wire_node_orders(app).replace
     named = [one for one in inspect.signature(order).parameters if "instance" in one]
     return order(key, ORDER, **dict.fromkeys(named, instance))
 

@@ -19,6 +19,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.names import did_you_mean
+from faultbridge.serve.wiring.job_tracking import wire_jobs
 
 Made = TypeVar("Made")
 
@@ -75,7 +76,7 @@ def _findings(session: Session, cluster: str | None) -> Iterable[str]:
 
 
 def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
-    jobs = session.application.jobs.jobs
+    jobs = wire_jobs(session.application)
     return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
 
 

@@ -75,8 +75,9 @@ def wire_ingest(app: Installation) -> Ingest:
 
     def record_job_report(record: RawRecord) -> Outcome:
         from faultbridge.repair.jobs.reports import record_report_record
+        from faultbridge.serve.wiring.job_tracking import wire_api_jobs
 
-        return record_report_record(app.jobs.api_jobs, record)
+        return record_report_record(wire_api_jobs(app), record)
 
     return Ingest(
         node_cache=NodeCache(items),

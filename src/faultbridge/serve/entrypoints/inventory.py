@@ -17,6 +17,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def wire_inventory(app: Installation) -> SyncInventory:
         registration,
         ReplacementDetection(ports.table, app.append, app.rulebook),
         ports.inventories,
-        ProviderCheck(ports.inventories, app.repair.cluster_status, ports.clock, registration),
+        ProviderCheck(ports.inventories, wire_cluster_status(app), ports.clock, registration),
         wire_retirement(app),
         ports.node_listing,
     )

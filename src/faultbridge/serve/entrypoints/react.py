@@ -9,6 +9,14 @@ from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.serve.entrypoints.table_stream import new_images
 from faultbridge.serve.ops.react import React, status_causes
 from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.job_tracking import wire_job_impact
+from faultbridge.serve.wiring.repairing import (
+    wire_breakers,
+    wire_cluster_status,
+    wire_correlate,
+    wire_dispatch,
+    wire_isolate,
+)
 
 if TYPE_CHECKING:
     from faultbridge.model.storage.writes import Item
@@ -30,14 +38,13 @@ def react(event: Mapping[str, Any], installation: Installation) -> None:
 @once
 def wire_react(app: Installation) -> React:
     """Return the service that isolates and repairs nodes soon after new timeline entries."""
-    repair = app.repair
     return React(
-        app.incidents.correlate,
-        repair.breakers,
-        repair.isolate,
-        repair.cluster_status,
-        repair.dispatch,
-        app.jobs.impact,
+        wire_correlate(app),
+        wire_breakers(app),
+        wire_isolate(app),
+        wire_cluster_status(app),
+        wire_dispatch(app),
+        wire_job_impact(app),
         app.table,
     )
 

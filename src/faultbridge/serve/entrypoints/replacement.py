@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit
+from faultbridge.serve.wiring.repairing import wire_step_runner
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -13,6 +14,6 @@ if TYPE_CHECKING:
 
 def replacement(event: Mapping[str, Any], installation: Installation) -> dict[str, str]:
     """Run one step of a repair attempt, and return its outcome."""
-    result = installation.repair.step_runner.run_step(event, event.get("token"))
+    result = wire_step_runner(installation).run_step(event, event.get("token"))
     emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
     return result

@@ -20,6 +20,15 @@ from faultbridge.serve.ops.metrics import node_gauges
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
 from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
 from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.job_tracking import wire_job_callbacks, wire_job_impact, wire_job_progress
+from faultbridge.serve.wiring.repairing import (
+    wire_breakers,
+    wire_cluster_status,
+    wire_correlate,
+    wire_dispatch,
+    wire_isolate,
+    wire_step_runner,
+)
 from faultbridge.serve.wiring.services import (
     wire_backlog,
     wire_heartbeat_monitor,
@@ -72,8 +81,8 @@ def wire_receive_canary(app: Installation) -> ReceiveCanary:
 @once
 def wire_sweep(app: Installation) -> Sweep:
     """Return the service that performs due and unfinished work each minute."""
-    tools = app.repair.step_runner.tools
-    tick_node = TickNode(app.append, app.rulebook, app.repair.step_runner)
+    tools = wire_step_runner(app).tools
+    tick_node = TickNode(app.append, app.rulebook, wire_step_runner(app))
     return Sweep(
         table=app.table,
         clock=app.ports.clock,
@@ -83,23 +92,22 @@ def wire_sweep(app: Installation) -> Sweep:
         probe=ProbeInstance(tools),
         publish=wire_publish(app).from_table,
         retry_reject=wire_rejects(app).retry_at,
-        deliver_callbacks=app.jobs.deliver_callbacks.deliver,
-        check_progress=app.jobs.progress.check,
+        deliver_callbacks=wire_job_callbacks(app).deliver,
+        check_progress=wire_job_progress(app).check,
     )
 
 
 def _wire_cluster_steps(app: Installation, tick_node: TickNode) -> ClusterSteps:
-    repair = app.repair
     return ClusterSteps(
         table=app.table,
         tick_node=tick_node,
-        correlate=app.incidents.correlate,
-        breakers=repair.breakers,
-        isolate=repair.isolate,
-        rollup=repair.cluster_status,
-        dispatch=repair.dispatch,
-        job_impact=app.jobs.impact,
-        tools=repair.step_runner.tools,
-        has_callbacks=app.jobs.deliver_callbacks.has_waiting,
+        correlate=wire_correlate(app),
+        breakers=wire_breakers(app),
+        isolate=wire_isolate(app),
+        rollup=wire_cluster_status(app),
+        dispatch=wire_dispatch(app),
+        job_impact=wire_job_impact(app),
+        tools=wire_step_runner(app).tools,
+        has_callbacks=wire_job_callbacks(app).has_waiting,
         compare_peers=ComparePeers(app.append, app.rulebook, detectors()).compare,
     )

@@ -24,6 +24,8 @@ from faultbridge.serve.api.requests import Paging, Request, read_query
 from faultbridge.serve.api.routes import ROUTES, Route
 from faultbridge.serve.entrypoints.http_event import body_of, caller_of
 from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.job_tracking import wire_api_jobs
+from faultbridge.serve.wiring.repairing import wire_case_orders, wire_incident_orders
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -98,10 +100,10 @@ def wire_api(app: Installation) -> Handlers:
         directory=Views(table),
         timeline=Timeline(table),
         verify=Verify(table, app.stack),
-        orders=app.repair.case_orders,
-        incident_orders=app.incidents.orders,
+        orders=wire_case_orders(app),
+        incident_orders=wire_incident_orders(app),
         clock=clock,
         paging=paging,
         hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(app.append), offender_odds()),
-        jobs=JobHandlers(Views(table), JobViews(table), app.jobs.api_jobs, paging, clock),
+        jobs=JobHandlers(Views(table), JobViews(table), wire_api_jobs(app), paging, clock),
     )

@@ -5,7 +5,7 @@ Reading order:
 - `function`: the installation of a Lambda function, built once per process from environment variables.
 - `installation`: the class `Installation` (ports, settings, and what nearly every service shares), and `once`.
 - `services`: wires the services that several functions or commands use.
-- `repairing`, `job_tracking`: factories of the services that act on nodes and that record jobs.
+- `repairing`, `job_tracking`: wire the services that act on nodes and that record jobs.
 
 The services of one Lambda function alone are wired in the module of its entry point, by a function `wire_...`. Tests,
 commands and the simulation call the same functions, with an `Installation` of their own.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from faultbridge.record.cluster_reads import ClusterReads
     from faultbridge.record.ports import Ports
     from faultbridge.record.rulebook import Rulebook
-    from faultbridge.serve.wiring.job_tracking import JobTracking
-    from faultbridge.serve.wiring.repairing import Incidents, Repair
 
 Service = TypeVar("Service")
 
@@ -82,27 +80,6 @@ class Installation:
         from faultbridge.record.rulebook import Rulebook
 
         return Rulebook(self.table, self.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
-
-    @cached_property
-    def jobs(self) -> JobTracking:
-        """Return the factory of the services that record training jobs and follow them."""
-        from faultbridge.serve.wiring.job_tracking import JobTracking
-
-        return JobTracking(self)
-
-    @cached_property
-    def repair(self) -> Repair:
-        """Return the factory of the services that limit and perform repairs and execute operators' orders."""
-        from faultbridge.serve.wiring.repairing import Repair
-
-        return Repair(self)
-
-    @cached_property
-    def incidents(self) -> Incidents:
-        """Return the factory of the services that correlate faults and close cluster incidents."""
-        from faultbridge.serve.wiring.repairing import Incidents
-
-        return Incidents(self)
 
 
 def once(wire: Callable[[Installation], Service]) -> Callable[[Installation], Service]:

@@ -1,11 +1,10 @@
-"""Job tracking: builds the services that record training jobs and whether they may resume."""
+"""Wire the services that record training jobs and whether they may resume."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from faultbridge.model.dataclass import dataclass
+from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
     from faultbridge.repair.jobs.callbacks import DeliverCallbacks
@@ -15,43 +14,41 @@ if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
 
-@dataclass(frozen=True)
-class JobTracking:
-    """Builds the services that record training jobs and the faults that affect them."""
+@once
+def wire_jobs(app: Installation) -> Jobs:
+    """Return the service that records the starts and ends of training jobs."""
+    from faultbridge.repair.jobs.jobs import Jobs
 
-    installation: Installation
+    return Jobs(app.append)
 
-    @cached_property
-    def jobs(self) -> Jobs:
-        """Return the service that records the starts and ends of training jobs."""
-        from faultbridge.repair.jobs.jobs import Jobs
 
-        return Jobs(self.installation.append)
+@once
+def wire_api_jobs(app: Installation) -> Jobs:
+    """Return the service that records job reports; the sweep stores the job ids in the states of nodes."""
+    from faultbridge.repair.jobs.jobs import Jobs
 
-    @cached_property
-    def api_jobs(self) -> Jobs:
-        """Return the service that records job reports; the sweep stores the job ids in the states of nodes."""
-        from faultbridge.repair.jobs.jobs import Jobs
+    return Jobs(app.append, marks_nodes=False)
 
-        return Jobs(self.installation.append, marks_nodes=False)
 
-    @cached_property
-    def progress(self) -> JobProgress:
-        """Return the service that stores heartbeats of jobs, and records stalls and abnormal training losses."""
-        from faultbridge.repair.jobs.progress import JobProgress
+@once
+def wire_job_progress(app: Installation) -> JobProgress:
+    """Return the service that stores heartbeats of jobs, and records stalls and abnormal training losses."""
+    from faultbridge.repair.jobs.progress import JobProgress
 
-        return JobProgress(self.jobs)
+    return JobProgress(wire_jobs(app))
 
-    @cached_property
-    def deliver_callbacks(self) -> DeliverCallbacks:
-        """Return the service that notifies other systems, such as schedulers, that a job may resume."""
-        from faultbridge.repair.jobs.callbacks import DeliverCallbacks
 
-        return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)
+@once
+def wire_job_callbacks(app: Installation) -> DeliverCallbacks:
+    """Return the service that notifies other systems, such as schedulers, that a job may resume."""
+    from faultbridge.repair.jobs.callbacks import DeliverCallbacks
 
-    @cached_property
-    def impact(self) -> JobImpact:
-        """Return the service that adds the faults of a node to the records of its jobs."""
-        from faultbridge.repair.jobs.job_impact import JobImpact
+    return DeliverCallbacks(wire_jobs(app), app.ports.job_callbacks)
 
-        return JobImpact(self.jobs)
+
+@once
+def wire_job_impact(app: Installation) -> JobImpact:
+    """Return the service that adds the faults of a node to the records of its jobs."""
+    from faultbridge.repair.jobs.job_impact import JobImpact
+
+    return JobImpact(wire_jobs(app))

@@ -29,6 +29,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.record.entry_text import source_answers
 from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.wiring.repairing import wire_case_orders
 from faultbridge.serve.wiring.services import wire_reports
 
 app = typer.Typer(rich_markup_mode=None)
@@ -158,7 +159,7 @@ def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     action, approval is requested again.
     """
     order = OperatorOrder(session.operator, answer.reason)
-    session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)
+    wire_case_orders(session.application).approve(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
 
 
@@ -168,7 +169,7 @@ def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
 def deny(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
     order = OperatorOrder(session.operator, answer.reason)
-    session.application.repair.case_orders.deny(case, order, answer.attempt, answer.repair_action)
+    wire_case_orders(session.application).deny(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
 
 
@@ -176,7 +177,7 @@ def deny(session: Session, case: CaseArgument, *, answer: Answer) -> None:
 @stack_command
 def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Cancel the repair of a case. An isolated node is verified before it returns to service."""
-    session.application.repair.case_orders.cancel(case, OperatorOrder(session.operator, reason))
+    wire_case_orders(session.application).cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
 
 

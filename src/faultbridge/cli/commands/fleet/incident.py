@@ -12,6 +12,7 @@ from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_documen
 from faultbridge.cli.render.output import Document, examples, notice
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.serve.wiring.repairing import wire_incident_orders
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,7 +51,7 @@ def show_incident(session: Session, incident: IncidentArgument) -> None:
 def close_incident(session: Session, incident: IncidentArgument, reason: ReasonOption = "") -> None:
     """Close an incident. The cases that wait for it then continue within the repair limits, oldest first."""
     before = session.directory.incident(incident)
-    session.application.incidents.orders.close(before.incident.cluster, incident, session.operator, reason)
+    wire_incident_orders(session.application).close(before.incident.cluster, incident, session.operator, reason)
     session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)
     if session.prints_table and before.held:
         notice(f"cases that continue within a minute, within the repair limits: {len(before.held)}")

@@ -21,6 +21,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.model.names import expand_host_list
 from faultbridge.repair.registry.gpus import gpus_of
 from faultbridge.repair.registry.job_views import job_document
+from faultbridge.serve.wiring.job_tracking import wire_job_progress, wire_jobs
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -132,7 +133,7 @@ def start_job(
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now(), "--at")
     limit = _limit(stall_after, session.now()) if stall_after else None
-    started = session.application.jobs.jobs.start(
+    started = wire_jobs(session.application).start(
         cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit, again=again
     )
     session.show_one(job_document(started, session.now()), JOB)
@@ -158,7 +159,7 @@ def end_job(
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     checked_reason(reason, MAX_REASON)
     ended_at = parse_time(at, session.now(), "--at")
-    ended = session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
+    ended = wire_jobs(session.application).end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
     session.show_one(job_document(ended, session.now()), JOB)
 
 
@@ -175,7 +176,7 @@ def record_heartbeat(
 
     A stalled job or an invalid loss, such as nan, starts no repair. The event `Job Change` reports both.
     """
-    reported = session.application.jobs.progress.heartbeat(cluster, job, step, loss)
+    reported = wire_job_progress(session.application).heartbeat(cluster, job, step, loss)
     session.show_one(job_document(reported, session.now()), JOB)
 
 
@@ -200,10 +201,10 @@ def run_job(
     ranks = given_ranks(nodes, None, ranks_per_node)
 
     def start() -> None:
-        session.application.jobs.jobs.start(cluster, job, nodes, name=name, ranks=ranks, again=True)
+        wire_jobs(session.application).start(cluster, job, nodes, name=name, ranks=ranks, again=True)
 
     def end(outcome: str, reason: str) -> None:
-        session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason)
+        wire_jobs(session.application).end(cluster, job, outcome=outcome, reason=reason)
 
     raise typer.Exit(run_recorded(command, start, end))
 

@@ -35,6 +35,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import shown_node_document
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 
 POLL_SECONDS = 0.5
@@ -350,7 +351,7 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
         key, backing = state.key, state.incarnation.instance_id if state.incarnation else None
         shown = instance or backing
         confirm(f"{effect}: {cluster}/{node}{f' ({shown})' if shown else ''}", yes=yes)
-        node_orders = session.application.repair.node_orders
+        node_orders = wire_node_orders(session.application)
         orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
             "replace": partial(node_orders.replace, instance=shown),
             "quarantine": node_orders.quarantine,
@@ -387,7 +388,7 @@ def ignore_node(
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
     key, order = NodeKey(cluster, node), OperatorOrder(session.operator, reason)
-    orders = session.application.repair.node_orders
+    orders = wire_node_orders(session.application)
     at = parse_future_time(until, session.now())
     if at is not None and end:
         raise typer.BadParameter("conflicting options: --until and --end; give one of them")

@@ -14,6 +14,7 @@ from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.state import domain_of
+from faultbridge.serve.wiring.repairing import wire_controls
 
 if TYPE_CHECKING:
     from faultbridge.model.cluster.state import Control
@@ -91,7 +92,7 @@ def show_breakers(
     A breaker opens when too many nodes of a cluster or failure domain fail at once. While the breaker is open,
     Faultbridge takes no node of this cluster or failure domain out of service.
     """
-    controls = session.application.repair.controls
+    controls = wire_controls(session.application)
     if close and wait:
         raise typer.BadParameter("conflicting options: --close and --wait; give one of them")
     if close:
@@ -124,7 +125,7 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
 
 def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
     for name in names:
-        session.application.repair.controls.pause(name, paused=paused, operator=session.operator)
+        wire_controls(session.application).pause(name, paused=paused, operator=session.operator)
     documents = [cluster_document(session.directory.cluster(name)) for name in names]
     if listed:
         session.show(documents, CONTROLS)

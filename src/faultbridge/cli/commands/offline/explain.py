@@ -36,6 +36,7 @@ from faultbridge.record.rulebook import rules_of
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since
 from faultbridge.repair.registry.gpus import gpus_of
+from faultbridge.serve.wiring.job_tracking import wire_jobs
 from faultbridge.serve.wiring.services import wire_heartbeat_log
 
 
@@ -483,7 +484,7 @@ def explain_job(
     if request.record and request.cluster and request.job:
         from faultbridge.repair.jobs.verdicts import record_verdict
 
-        record_verdict(session.application.jobs.jobs.writer, request.cluster, request.job, document)
+        record_verdict(wire_jobs(session.application).writer, request.cluster, request.job, document)
     if not session.prints_table:
         session.show_one(document, {})
         return

@@ -11,6 +11,7 @@ from faultbridge.cli.render.output import Columns, examples, fields, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.serve.wiring.repairing import wire_step_runner
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -67,7 +68,7 @@ def recover(
     not_checked: list[str] = []
     for cluster in done.clusters:
         try:
-            dropped += drop_taken_spares(application.repair.step_runner.tools, cluster)
+            dropped += drop_taken_spares(wire_step_runner(application).tools, cluster)
         except (Misconfigured, Transient) as error:  # such as a missing permission of the operator
             not_checked.append(f"{cluster}: {error}")
     counts = {"epoch": done.epoch, "streams": done.streams, "already": done.already}
