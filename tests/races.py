@@ -42,6 +42,17 @@ def run_after_read(seam: Seam, key: Key, action: Callable[[], object]) -> None:
     seam.after = hook
 
 
+def run_before_read(seam: Seam, key: Key, action: Callable[[], object]) -> None:
+    """Run an action once, right before the next read of an item alone."""
+
+    def hook(call: Call) -> None:
+        if (call.name, call.argument) == ("table.get", key):
+            seam.before = lambda _: None
+            action()
+
+    seam.before = hook
+
+
 def run_before_call(seam: Seam, name: str, action: Callable[[], object]) -> None:
     """Run an action once, right before the next call with a name such as `provider.replace`."""
 

@@ -18,6 +18,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.record.append import MAX_TRIES, Append, Stack, transaction_token
 from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, fault, node, rules
+from tests.races import run_before_write, writes_to
 from tests.sim.fakes import FakeTable, ManualClock, Seam, raise_once
 
 STACK = Stack(STACK_ID, "faultbridge")
@@ -217,3 +218,34 @@ def test_two_writers_of_the_same_version_have_different_transaction_tokens() -> 
     setup.seam.before = run_the_other_writer
     setup.append(KEY, write_item("mine"), actor=Actor.SWEEP)
     assert {str(item["sk"]) for item in setup.table.query("OTHER").items} == {"mine", "other"}
+
+
+def test_an_entry_is_never_overwritten_although_the_state_of_its_node_is_older_than_the_entry() -> None:
+    """The table may be restored without its entries being deleted, so that a sequence number is used already."""
+    setup = AppendOnFakes()
+    setup.register()
+    older = setup.table.get(keys.node_state(KEY))
+    setup.fail("xid.48")
+    recorded = setup.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
+    setup.table.write(Put(older))
+    with pytest.raises(Conflict):
+        setup.fail("xid.79")
+    assert setup.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items == recorded
+
+
+def test_a_state_that_another_writer_creates_first_is_not_overwritten_by_a_change_without_an_entry() -> None:
+    setup = AppendOnFakes()
+    run_before_write(setup.seam, writes_to(keys.node_state(KEY)), setup.register)
+    setup.append(KEY, lambda state, now: Transition(replace(state, unverified=True)), actor=Actor.SWEEP)
+    stored = setup.append.read(KEY)
+    assert (stored.status, stored.unverified) == (NodeStatus.HEALTHY, True)
+
+
+def test_a_transaction_that_the_client_sends_again_after_a_lost_answer_takes_effect_once() -> None:
+    """The AWS client repeats a call whose answer it lost, without the knowledge of its caller."""
+    setup = AppendOnFakes()
+    setup.register()
+    _, writes = setup.append.draft(setup.append.read(KEY), failing(), actor=Actor.INGEST)
+    setup.append.commit(writes)
+    setup.append.commit(writes)
+    assert len(setup.entries()) == 5

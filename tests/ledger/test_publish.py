@@ -158,6 +158,19 @@ def test_an_entry_whose_hyperpod_copy_the_bus_refuses_for_now_stays_unpublished(
     assert unpublished(world)
 
 
+def test_no_hyperpod_copy_is_sent_before_the_event_that_it_copies():
+    """A refused event is sent again later, with its copy; a copy sent now would arrive twice."""
+    world, entries = recorded()
+    own_types = {str(entry["type"]) for entry in entries}
+    world.ports.bus.refuse = lambda event: (
+        FailedEvent(event.event_id, "busy", permanent=False) if event.detail_type in own_types else None
+    )
+    publish = Publish(world.ports.table, world.ports.bus, STACK_ID, frozenset({KEY.cluster}))
+    with pytest.raises(Transient, match="busy"):
+        publish.publish(entries)
+    assert world.ports.bus.accepted == []
+
+
 def test_an_entry_that_cannot_be_published_is_reported_and_delays_no_other_node():
     world = World(nodes=(KEY.node, "neighbor"))
     world.outcomes(world.message(XID_79), world.message(XID_79, node="neighbor"))

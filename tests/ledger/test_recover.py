@@ -100,6 +100,14 @@ def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_an_epoch_that_a_stream_already_has_is_not_claimed_again_in_a_vault_without_its_claim() -> None:
+    world = anchored_world()
+    first = recover(world).recover()
+    world.vault = FakeVault()
+    second = recover(world).recover()
+    assert (second.epoch, second.already) == (first.epoch + 1, 0)
+
+
 def test_each_recovery_of_a_stack_without_clusters_claims_a_number_of_its_own() -> None:
     world = ArchiveWorld()
     world.table = FakeTable(world.clock)

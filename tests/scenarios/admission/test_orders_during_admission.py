@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
 
 import pytest
 
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.state import BreakerState, Control
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.faults import Severity
+from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
+from faultbridge.repair.admission import escalate_queued
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.races import run_before_call, run_before_write, writes_to
+from tests.races import run_before_call, run_before_read, run_before_write, writes_to
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 
 ORDER = OperatorOrder("op")
 
 
-def dispatch_with(world: World, monkeypatch: pytest.MonkeyPatch, order: Callable[[], object]) -> None:
-    """Run one admission; an operator gives an order between its read of the queue and that of the controls."""
-    read, orders = world.dispatch._control, [order]
+def dispatch_with(
+    world: World, monkeypatch: pytest.MonkeyPatch, order: Callable[[], object], *, number: int = 2
+) -> None:
+    """Run one admission; an operator gives an order right before its read of the controls with this number.
+
+    The queue is read before the first read of the controls, and again before the second one.
+    """
+    read, reads = world.dispatch._control, count(1)
 
     def order_then_read(cluster: str) -> Control:
-        while orders:
-            orders.pop()()
+        if next(reads) == number:
+            order()
         return read(cluster)
 
     with monkeypatch.context() as patched:
@@ -91,8 +103,45 @@ def test_no_approval_is_requested_for_a_repair_that_is_canceled_after_the_queue_
     rule = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
     world = paused_after_a_fault(rules=(rule,))
     world.pause_repairs(paused=False)
-    dispatch_with(world, monkeypatch, lambda: world.orders.cancel(world.case(1).id, ORDER))
+    dispatch_with(world, monkeypatch, lambda: world.orders.cancel(world.case(1).id, ORDER), number=1)
     assert world.case(1).approval is None
     world.advance_minutes(30)
     assert world.case(1).status is not CaseStatus.ESCALATED
     assert world.status(1) is NodeStatus.DEGRADED
+
+
+def claimed_and_queued() -> World:
+    """Return a world whose first node has a claim only: it is cordoned, serves, and waits until it is idle."""
+    world = World(nodes=2, orchestrated=True, catalog=load_catalog())
+    world.policy = default_policy()
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    world.claim(1, "xid.48")
+    world.process_entries()
+    world.advance_minutes(2)
+    assert (world.case().waiting_for, world.node().isolation) == (WaitingFor.IDLE, Isolation.CONFIRMED)
+    world.orchestrator.busy_until.clear()
+    return world
+
+
+def test_a_node_stays_in_service_if_its_case_is_escalated_between_the_queue_and_the_admission() -> None:
+    world = claimed_and_queued()
+    case = world.case().id
+
+    def escalate() -> None:
+        world.append(world.key(), lambda state, now: escalate_queued(state, case, "denied", now), actor=Actor.DISPATCH)
+
+    run_before_read(world.seam, keys.node_state(world.key()), escalate)
+    world.dispatch.admit_cases(CLUSTER)
+    assert (world.case().status, world.status()) == (CaseStatus.ESCALATED, NodeStatus.DEGRADED)
+
+
+def test_a_fault_that_is_proven_while_the_work_of_its_node_is_checked_is_not_lost_from_its_case() -> None:
+    world = claimed_and_queued()
+    run_before_call(world.seam, "orchestrator.idle", lambda: world.fault(1, "xid.79"))
+    world.dispatch.admit_cases(CLUSTER)
+    case = world.case()
+    assert (case.status, case.severity, case.repair_action) == (
+        CaseStatus.QUEUED,
+        Severity.FATAL,
+        RepairAction.REPLACE_NODE,
+    )
