@@ -92,9 +92,14 @@ def _results(
     if processes == 1:
         yield from ((name, work(part)) for name, part in parts)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=collect_less) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start) as pool:
         pending = {pool.submit(work, part): name for name, part in parts}
         yield from ((pending[future], future.result()) for future in as_completed(pending))
+
+
+def _start() -> None:
+    collect_less()
+    LOGGER.setLevel(logging.CRITICAL)  # the functions print their log lines as JSON
 
 
 def progress(done: Mapping[str, tuple[int, float, int]], parts: int) -> str:
@@ -105,7 +110,6 @@ def progress(done: Mapping[str, tuple[int, float, int]], parts: int) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the named work; returns the exit code."""
-    LOGGER.setLevel(logging.CRITICAL)  # the functions print their log lines as JSON
     parser = argparse.ArgumentParser(prog="long_runs", description=__doc__)
     parser.add_argument("--processes", type=int, default=2)
     work = parser.add_subparsers(dest="work", required=True)
