@@ -102,10 +102,10 @@ def shared_service_models() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def logger_without_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test log as a process that has not imported `adapters.telemetry`.
+    """Let each test log as a process that is no function of Lambda.
 
-    Importing it configures the logger of the whole process: a later test would print its log lines to the captured,
-    closed output of the test that logged first.
+    `from_environment` configures the logger of the whole process: a later test would print its log lines to the
+    captured, closed output of the test that logged first.
     """
     monkeypatch.setattr(LOGGER, "handlers", [logging.NullHandler()])
     monkeypatch.setattr(LOGGER, "propagate", True)

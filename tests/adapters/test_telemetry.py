@@ -18,6 +18,7 @@ import sys
 from logging.handlers import BufferingHandler
 from faultbridge.adapters.aws import telemetry
 from faultbridge.model.log import LOGGER, log_cause
+telemetry.log_as_json()
 assert "aws_lambda_powertools" not in sys.modules
 other = BufferingHandler(9)
 LOGGER.addHandler(other)

@@ -6,11 +6,9 @@ Exit code 1: an invariant is broken. The program prints the smallest history tha
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 
-from faultbridge.model.log import LOGGER
 from tests.sim.history import STEPS, History, run
 from tests.sim.shrink import shrink
 
@@ -22,7 +20,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="number of external actions in the history")
     parser.add_argument("--story", action="store_true", help="print each step of the history")
     given = parser.parse_args(arguments)
-    LOGGER.setLevel(logging.CRITICAL)  # the functions print their log lines as JSON
     found = run(given.seed, given.steps)
     if given.story:
         _print(*found.journal.story())

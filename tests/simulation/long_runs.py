@@ -9,7 +9,6 @@ invariant was violated.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-from faultbridge.model.log import LOGGER
 from tests.conftest import ROOT
 from tests.sim.exhaustive import APPROVAL, ORDERED_REPAIR
 from tests.simulation.parallel import collect_less, explore_part, violations_of
@@ -92,14 +90,9 @@ def _results(
     if processes == 1:
         yield from ((name, work(part)) for name, part in parts)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=collect_less) as pool:
         pending = {pool.submit(work, part): name for name, part in parts}
         yield from ((pending[future], future.result()) for future in as_completed(pending))
-
-
-def _start() -> None:
-    collect_less()
-    LOGGER.setLevel(logging.CRITICAL)  # the functions print their log lines as JSON
 
 
 def progress(done: Mapping[str, tuple[int, float, int]], parts: int) -> str:

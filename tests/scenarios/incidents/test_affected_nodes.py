@@ -17,7 +17,8 @@ from tests.builders import NOON, config
 
 def row(status: NodeStatus, families: tuple[str, ...] = ("network",)) -> dict[str, Any]:
     """Return the row of an unhealthy node of the group `g-1` with a fault of each of these families."""
-    found = {name: {"since": to_text(NOON), "code": f"{name}.fault", "subject": None} for name in families}
+    since = to_text(NOON)
+    found = {name: {"since": since, "first": since, "code": f"{name}.fault", "subject": None} for name in families}
     return {"node": "n-0", "status": status.value, "domain": "rack-1", "domains": {}, "group": "g-1", "families": found}
 
 

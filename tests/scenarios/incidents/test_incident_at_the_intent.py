@@ -11,6 +11,7 @@ from faultbridge.model.edges import CaseStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.faults import Action
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.incidents.correlate import Correlate
 from tests.scenarios.incidents.builders import before_the_intent_of, before_the_next, begin_incident, commits
 from tests.scenarios.incidents.incidents import RACK, restore_links, world_of
 from tests.scenarios.repair.builders import CAREFUL, MILD, record_outcomes
@@ -65,7 +66,7 @@ def test_a_failed_update_of_the_incidents_delays_the_intent_and_is_no_failure_of
     def fail(*_: object, **__: object) -> None:
         raise Misconfigured("the item of node-9 cannot be read")
 
-    before_the_next(world, "collect", lambda: monkeypatch.setattr(world, "correlate", fail))
+    before_the_next(world, "collect", lambda: monkeypatch.setattr(Correlate, "update_incidents", fail))
     world.fault_and_react(3)
     world.advance_minutes(5)
     assert world.released_instances() == []

@@ -51,9 +51,11 @@ class _FirstLine(logging.Handler):
             LOGGER.addHandler(other)
 
 
-LOGGER.setLevel(logging.DEBUG)  # the level of Powertools, from the environment, applies from the first line on
-LOGGER.propagate = False
-LOGGER.addHandler(_FirstLine())
+def log_as_json() -> None:
+    """Let this process print its log lines as JSON, formatted by Powertools from the first line on."""
+    LOGGER.setLevel(logging.DEBUG)  # the level of Powertools, from the environment, applies from the first line on
+    LOGGER.propagate = False
+    LOGGER.addHandler(_FirstLine())
 
 
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata

@@ -23,7 +23,9 @@ gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 @cache
 def from_environment() -> Installation:
     """Return the installation that environment variables configure; each process builds it once."""
+    from faultbridge.adapters.aws.telemetry import log_as_json
     from faultbridge.model.settings import Settings
     from faultbridge.serve.wiring.installation import on_aws
 
+    log_as_json()
     return on_aws(Settings.from_environment())
