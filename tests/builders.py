@@ -11,12 +11,13 @@ from faultbridge.decide.fold.changes import Arrival, Folded
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decode import data
-from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Catalog, Row, Scope
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.conditions import Condition, Reporter
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Component, ComponentType, Fault, Severity
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, Fault
 from faultbridge.model.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.model.policy import Limits, Policy, Rule
 from faultbridge.model.storage import keys

@@ -15,6 +15,7 @@ from typing import Any
 
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.instances import Instance
 from faultbridge.record.ports import (
@@ -27,7 +28,6 @@ from faultbridge.record.ports import (
     InstanceChecks,
     LaunchedInstance,
     Presence,
-    ProviderFailure,
     Surroundings,
 )
 

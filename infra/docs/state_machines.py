@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from faultbridge.decide.breaker import cluster_status
-from faultbridge.model.cluster.state import ClusterStatus
-from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, CaseStatus, Edge, NodeStatus
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge
+from faultbridge.model.enums import CaseStatus, ClusterStatus, NodeStatus
 from infra.docs.markdown import code, page, table
 from infra.docs.meanings import meanings
 

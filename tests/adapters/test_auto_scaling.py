@@ -18,8 +18,9 @@ from botocore.stub import Stubber
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Presence, ProviderFailure
+from faultbridge.record.ports import CallResult, Presence
 from tests.adapters.stubs import answering, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"

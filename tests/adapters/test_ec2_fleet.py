@@ -11,7 +11,8 @@ from botocore.stub import Stubber
 
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import CallResult, LaunchRequest, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import CallResult, LaunchRequest
 from tests.adapters.stubs import failing, stubbed
 
 URL = "http://127.0.0.1:1"

@@ -20,7 +20,8 @@ from faultbridge.adapters.kubernetes.nodes import MAX_EVICTING_SECONDS, evict_al
 from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.record.ports import ClusterNode, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import ClusterNode
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, eks_cluster, on_eks
 from tests.sim.fakes import START

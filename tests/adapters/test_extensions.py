@@ -16,8 +16,7 @@ import pytest
 
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.extensions import Parts
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings

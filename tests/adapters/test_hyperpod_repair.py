@@ -23,10 +23,10 @@ from faultbridge.adapters.hyperpod.provider import (
     HyperPodVerifier,
 )
 from faultbridge.local.hyperpod import FakeHyperPod
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.record.ports import Capacity, CapacityEvidence, Presence, ProviderFailure, RestartState, Verdict
+from faultbridge.record.ports import Capacity, CapacityEvidence, Presence, RestartState, Verdict
 from tests.adapters.stubs import client_error
 from tests.hyperpod import GROUP, api, hyperpod
 from tests.races import run_before_write

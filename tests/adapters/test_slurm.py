@@ -20,8 +20,9 @@ from faultbridge.adapters.slurm.access import PAUSE, POLLS, SECONDS, Output, Sco
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
 from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
-from faultbridge.record.ports import ClusterNode, ProviderFailure
+from faultbridge.record.ports import ClusterNode
 from tests.adapters.stubs import failing, stubbed
 from tests.sim.fakes import START, ManualClock
 from tests.slurm import SlurmInMemory

@@ -17,8 +17,9 @@ from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmJob, SlurmRest, send
 from faultbridge.cli.errors import failure_of
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
-from faultbridge.record.ports import ClusterNode, ProviderFailure
+from faultbridge.record.ports import ClusterNode
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 from tests.adapters.stubs import stubbed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import COMMENT_CHARACTERS, THROTTLE_RETRY
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from tests.adapters.stubs import client_error, served
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"

@@ -14,8 +14,8 @@ from botocore.stub import ANY
 from faultbridge.adapters.ec2 import restart
 from faultbridge.adapters.ec2.commands import THROTTLE_RETRY
 from faultbridge.adapters.ec2.restart import SsmRestarter
-from faultbridge.model.cases import RepairAction
-from faultbridge.record.ports import ProviderFailure, Restart, RestartState
+from faultbridge.model.enums import ProviderFailure, RepairAction
+from faultbridge.record.ports import Restart, RestartState
 from tests.adapters.stubs import client_error, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from faultbridge.decode import registry
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.node.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
 from tests.agent.agent_process import XID, FakeNode, QueueServer, line_counts, storm, wait_for
 from tests.agent.fakes import BOOT, script

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.decode import registry
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.node.agent.delivery.outbox import BLOCK_BYTES, Outbox, QuarantineNotice, Spool
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.node.agent.log_follower import MAX_LINES, can_wait
 from tests.loops import for_each
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import DeclaredDomain
+from faultbridge.model.enums import DomainKind, RepairAction
 from faultbridge.model.findings import Finding, finding_id
-from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump

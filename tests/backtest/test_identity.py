@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.backtest.report import backtest_document
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import WaitingFor
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.storage import items, keys
 from tests.backtest.histories import demo, recorded, replayed, simulated, simulated_fleet

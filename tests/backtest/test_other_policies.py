@@ -10,10 +10,10 @@ import pytest
 
 from faultbridge.decide.backtest.record import Decision, Replayed
 from faultbridge.decide.backtest.report import Report, backtest_document, compare
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.times import from_text
 from tests.backtest.histories import Event, demo, replayed

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from faultbridge.model.cases import Resolution
+from faultbridge.model.enums import Resolution
 from faultbridge.serve.ingest.send import RawInput
 from tests.bench.dynamodb_meter import PRICES, Bill, Meter
 from tests.bench.report import Row, report

@@ -11,8 +11,7 @@ from typing import Any
 from faultbridge.cli.commands.embedded.demo import DemoResult
 from faultbridge.cli.stack import locate
 from faultbridge.local import StackInfo
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.records import Outcome
 from faultbridge.record.verify import Verified
 from faultbridge.repair.registry.views import CaseView

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.cli.commands.embedded.demo import DemoScenario, demo_records, print_result
 from faultbridge.cli.render.output import OutputFormat
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome
 from faultbridge.record.verify import Break, BreakKind, Verified

@@ -13,7 +13,7 @@ from faultbridge.cli.app import run
 from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
 from faultbridge.decode.data.policies import default_document
-from faultbridge.model.cases import Resolution
+from faultbridge.model.enums import Resolution
 from faultbridge.model.errors import Misconfigured
 from tests.builders import KEY
 from tests.cli.builders import Embedded, Terminal, successful_result

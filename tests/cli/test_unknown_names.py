@@ -15,7 +15,7 @@ from faultbridge.cli.app import COMMANDS, application
 from faultbridge.cli.stack.command import KNOWN_NAMES, MAX_READ_CASES
 from faultbridge.decode.data.policies import default_document
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.names import closest_names, did_you_mean
 from faultbridge.repair.registry.views import CaseView, Views

@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.wiring.repairing import wire_controls

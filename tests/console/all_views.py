@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.serve.console.pages import Pages
 from faultbridge.serve.entrypoints.console import wire_console
 from tests.console.sites import Site

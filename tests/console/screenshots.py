@@ -11,8 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.console.pages import Pages

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.commands.records.console import LoopbackServer
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action, Component, ComponentType
+from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.fault_enums import Action, ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.record.timeline import Timeline

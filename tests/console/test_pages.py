@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.console.facts import MAX_ENTRIES, Facts

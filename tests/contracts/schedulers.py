@@ -21,7 +21,8 @@ from faultbridge.adapters.slurm.rest import Access, Answer, RestClient, SlurmRes
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import ClusterNode, Orchestrator, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import ClusterNode, Orchestrator
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm
 from tests.sim.fakes import START, FakeFleet, FakeOrchestrator, ManualClock

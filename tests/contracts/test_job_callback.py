@@ -14,7 +14,8 @@ from botocore.exceptions import EndpointConnectionError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.callbacks import ANNOTATION, JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import JobCallback, JobNotice, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import JobCallback, JobNotice
 from tests.architecture.project import ROOT
 from tests.contracts.aws import ENDPOINT, REGION, fresh
 from tests.contracts.real_slurm import RealSlurm, real_slurm

@@ -13,7 +13,8 @@ from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvide
 from faultbridge.local.gaps import fleets, launches, patching
 from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import Launcher, LaunchRequest, Provider, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import Launcher, LaunchRequest, Provider
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.sim.fakes import FakeFleet, FakeLauncher, FakeProvider
 

@@ -11,8 +11,9 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import CheckResult, ClusterNode, Orchestrator, ProviderFailure
+from faultbridge.record.ports import CheckResult, ClusterNode, Orchestrator
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks
 from tests.sim.fakes import START, FakeOrchestrator

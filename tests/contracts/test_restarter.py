@@ -13,7 +13,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.request_log import RequestLog
 from faultbridge.adapters.ec2.restart import SsmRestarter
 from faultbridge.adapters.hyperpod.provider import SETTLE, HyperPodRestarter
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.record.ports import Restarter, RestartState
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.provider import group_of

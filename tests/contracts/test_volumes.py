@@ -14,8 +14,9 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.volumes import Ec2Volumes
 from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
 from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
-from faultbridge.record.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
+from faultbridge.record.ports import ClusterNode, VolumeAttachments, Volumes
 from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.builders import DEVICE, OTHER_ZONE, ZONE, launch, move_through_sagemaker, volume_on

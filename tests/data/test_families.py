@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from faultbridge.decode.data import FOLDER, load_catalog, matches_family
-from faultbridge.model.faults import Family
+from faultbridge.model.fault_enums import Family
 
 TABLE = json.loads((FOLDER / "families.json").read_text())
 WITH = {pattern: Family(name) for name, patterns in TABLE["families"].items() for pattern in patterns}

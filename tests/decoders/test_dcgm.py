@@ -10,7 +10,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.dcgm.diag import read_report
 from faultbridge.decode.dcgm.health import MAX_GPUS
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, CounterSample, Fault, Snapshot
 from tests.decoders.captures import SAMPLES, decoded
 
 

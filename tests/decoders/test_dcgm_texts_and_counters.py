@@ -13,16 +13,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.counters import thresholds
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    Action,
-    Component,
-    ComponentType,
-    CounterSample,
-    Fault,
-    Severity,
-    Snapshot,
-    faults_of,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, CounterSample, Fault, Snapshot, faults_of
 
 TABLE = """Health Monitor Report
 +----------------------------------------------------------------------------+

@@ -11,7 +11,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Clear, CounterSample, Fault, Severity, Snapshot, faults_of
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Clear, CounterSample, Fault, Snapshot, faults_of
 from tests.decoders.captures import faults_and_clears
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

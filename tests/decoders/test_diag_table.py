@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from faultbridge.decode import registry
-from faultbridge.model.faults import ComponentType, Fault
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Fault
 
 TABLE = """+---------------------------+------------------------------------------------+
 | Diagnostic                | Result                                         |

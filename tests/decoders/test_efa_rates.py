@@ -8,7 +8,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import efa_rates_by_instance_type
 from faultbridge.decode.data.counters import EFA_RATES
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.model.faults import Component, ComponentType, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Snapshot
 
 BELOW = "net.rate_below_expected"
 

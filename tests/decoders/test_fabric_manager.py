@@ -10,7 +10,8 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.model.faults import Action, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Fault
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 ERROR = "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"

@@ -12,7 +12,8 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Clear, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Clear, Fault
 from tests.decoders.captures import decoded
 
 EVENT = {"msg": "DCGM Policy Violation found ", "condition: ": "XID Error", "data: ": {"ErrNum": 79}}

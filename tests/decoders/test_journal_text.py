@@ -6,7 +6,8 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.decode.frames.journal import text_fields
-from faultbridge.model.faults import Action, Fault
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.faults import Fault
 from tests.decoders.builders import AT, export, verbose
 
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): 79, pid=1, GPU has fallen off the bus."

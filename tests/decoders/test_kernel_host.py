@@ -9,7 +9,8 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.model.faults import Action, Clear, ComponentType, Fault, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Clear, Fault
 from tests.decoders.captures import SAMPLES
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

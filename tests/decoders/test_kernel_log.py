@@ -11,7 +11,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Clear, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Clear, Fault
 from tests.decoders.captures import decoded
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)

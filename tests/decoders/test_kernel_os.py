@@ -9,7 +9,8 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.kernel.kernel_log import DumpSplitter
-from faultbridge.model.faults import Action, Clear, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Clear, Fault
 from tests.loops import for_each
 
 

@@ -10,7 +10,8 @@ import pytest
 from faultbridge.decide.normalize.compare import compare
 from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, CounterSample, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, Snapshot
 from tests.decoders.captures import decoded
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.decode.kernel.kernel_log import MAX_PARTS
-from faultbridge.model.faults import Action, Fault, Severity, faults_of
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Fault, faults_of
 from tests.decoders.builders import FABRIC, HEALTH, awslogs
 from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
 from tests.loops import for_each

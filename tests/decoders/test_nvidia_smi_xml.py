@@ -8,7 +8,8 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Snapshot
 from tests.decoders.captures import decoded
 
 CODES = ("smi.recovery_action", "smi.ecc_uncorrectable", "smi.row_remap_pending", "smi.fabric_unhealthy")

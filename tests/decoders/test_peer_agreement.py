@@ -7,7 +7,8 @@ from pathlib import Path
 
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.faults import Action, Fault
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.faults import Fault
 from tests.decoders.builders import DEPARTURES_FROM_NVIDIA, MIN_AGREEMENT, rows
 
 BUCKETS: Mapping[str, frozenset[Action]] = {

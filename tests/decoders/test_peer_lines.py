@@ -14,7 +14,8 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Fault
 from tests.decoders.builders import DEPARTURES_FROM_NVIDIA, MIN_AGREEMENT, rows
 from tests.decoders.captures import HERE
 from tests.loops import for_each

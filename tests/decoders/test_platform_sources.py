@@ -18,16 +18,8 @@ from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    Clear,
-    Component,
-    ComponentType,
-    CounterSample,
-    Fault,
-    Observation,
-    Severity,
-    Snapshot,
-)
+from faultbridge.model.fault_enums import ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, CounterSample, Fault, Observation, Snapshot
 from faultbridge.model.policy import Limits
 from tests.builders import arrival, node
 from tests.decoders.captures import HERE, faults_and_clears, held

@@ -9,7 +9,8 @@ import pytest
 from faultbridge.decide.normalize.compare import compare
 from faultbridge.decode import registry
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, CounterSample, Fault, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import CounterSample, Fault
 from tests.decoders.captures import decoded
 
 

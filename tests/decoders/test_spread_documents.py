@@ -17,7 +17,8 @@ from faultbridge.decode.frames import wrapped_lines
 from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES
 from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_event
-from faultbridge.model.faults import Action, Fault
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.faults import Fault
 
 XID = "NVRM: Xid (PCI:0000:c1:00): {}, pid=1234, name=python, GPU has fallen off the bus."
 AT = datetime(2026, 2, 3, 4, 5, 6, 502716, tzinfo=UTC)

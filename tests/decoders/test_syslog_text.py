@@ -10,7 +10,8 @@ import pytest
 from faultbridge.decide.normalize.trust import is_claim
 from faultbridge.decode import registry
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.model.faults import Clear, Fault, Observation, Severity
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Clear, Fault, Observation
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -8,23 +8,13 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.model.cases import (
-    EXTERNAL,
-    INSTANCE_ADDED,
-    Approval,
-    Attempt,
-    Case,
-    Phase,
-    RepairAction,
-    WaitingFor,
-    case_id,
-)
+from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED, Approval, Attempt, Case, Phase, case_id
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import incident_id
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.enums import CaseStatus, DomainKind, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.findings import finding_id
-from faultbridge.model.nodes import DomainKind, Incarnation, NodeState, is_faulty, is_former, is_repeated, is_replaced
+from faultbridge.model.nodes import Incarnation, NodeState, is_faulty, is_former, is_repeated, is_replaced
 from tests.builders import GPU, KEY, NOON, STACK_ID, after, arrival, fault, folded, node
 
 APPROVAL = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

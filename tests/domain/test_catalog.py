@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from faultbridge.model.catalog import Catalog, Row
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.fault_enums import Action, Severity
 from tests.builders import fault
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, failure_domains
-from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.cluster.jobs import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Job, JobVerdict, Progress, loss_alarm
 from faultbridge.model.cluster.state import (
     Breaker,
-    BreakerScope,
     BreakerState,
     Control,
     GroupStatus,
@@ -22,8 +21,9 @@ from faultbridge.model.cluster.state import (
     SpareStatus,
     breaker_name,
 )
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind, MovingVolume, left_behind
+from faultbridge.model.enums import BreakerScope, DomainKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
+from faultbridge.model.nodes import MovingVolume, left_behind
 from tests.builders import NOON, after
 
 RACK, OTHER_RACK = FailureDomain(DomainKind.RACK, "r-1"), FailureDomain(DomainKind.RACK, "r-2")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Actor, CaseStatus, NodeStatus, allowed
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, allowed
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 
 OUT_OF_SERVICE = [status for status in NodeStatus if not status.in_service and status is not NodeStatus.RETIRED]
 

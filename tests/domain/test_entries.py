@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.cases import case_id
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import (
     MAX_REASON,
     Draft,
@@ -23,7 +22,8 @@ from faultbridge.model.entries import (
     limited,
     seal,
 )
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import Actor
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
 from tests.builders import NOON, STACK_ID, after
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.model.conditions import component_key, counted_at, identity, parse_component
-from faultbridge.model.faults import Action, Component, ComponentType, Snapshot, normalize_pci
+from faultbridge.model.fault_enums import Action, ComponentType
+from faultbridge.model.faults import Component, Snapshot, normalize_pci
 from tests.builders import after
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.fold.fold import fold
-from faultbridge.model.cases import Approval, RepairAction
+from faultbridge.model.cases import Approval
 from faultbridge.model.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner, UpdateHold
 from faultbridge.model.conditions import Condition
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.instances import Instance
 from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import CATALOG, NOON, after, arrival, fault, node

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of, node_of_rank, rank_text, ranks_in_order, ranks_of
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 
 GPUS = tuple(Component(ComponentType.GPU, f"0000:{one}1:00", f"GPU-{one}", one) for one in range(8))
 

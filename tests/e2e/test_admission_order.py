@@ -17,7 +17,7 @@ import pytest
 
 from faultbridge.local import environment
 from faultbridge.model.cluster.state import QueuedCase
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.storage.projections import QUEUE, UNHEALTHY
 from faultbridge.model.storage.queue_rows import read_queued
 from faultbridge.model.times import from_text

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import FAULTS, UNKNOWN_FAULT
 from tests.e2e.scenarios.batch import NODES, RECORDS, ProcessedBatch, ReplayedBatch

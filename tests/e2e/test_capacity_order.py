@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from faultbridge.local.compute_control import INSTANCE_TYPE, set_reservations
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, Resolution
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy

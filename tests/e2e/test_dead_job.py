@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.dead_job import DIED_OF_PYTHON, LOST_BY_GPU, DeadJobs
 

@@ -7,8 +7,7 @@ from http import HTTPStatus
 import pytest
 
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, Resolution
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.eks_repair import NODE, EksRepair, nodes_by_instance
 

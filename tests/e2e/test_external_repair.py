@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.model.cases import Case, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.external_repair import NODE
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from faultbridge import local
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation

@@ -10,8 +10,8 @@ import pytest
 from faultbridge.decide.policyfile.parser import read_policy
 from faultbridge.decode.data.policies import version_of
 from faultbridge.local.clients import client
-from faultbridge.model.cases import Case, Resolution, WaitingFor
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import NodeStatus, Resolution, WaitingFor
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED

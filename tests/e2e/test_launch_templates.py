@@ -13,10 +13,9 @@ import pytest
 
 from faultbridge import local
 from faultbridge.local.compute_control import REPAIR_TAG
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, Resolution
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.serve.ingest.send import RawInput

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, Resolution
 from faultbridge.model.storage import items, keys
 from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.storage import keys
 from faultbridge.record.archive.seal import sealed_head
 from tests.e2e.harness.installation import Installation

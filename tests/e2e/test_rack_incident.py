@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from faultbridge.model.cases import Case, Phase, Resolution
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cases import Case, Phase
+from faultbridge.model.enums import NodeStatus, Resolution
 from faultbridge.model.policy import Limits
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.rack_incident import OWN_FAULT, RACK, EightRacks, RackIncident

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import Case, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.serve.wiring.services import wire_rejects
 from tests.e2e.harness.installation import Installation
 from tests.e2e.scenarios.failures import DeferredWork

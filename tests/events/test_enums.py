@@ -1,65 +1,64 @@
-"""The open enumerations have the values of the domain, and a reader accepts unknown values."""
+"""Events publish the enumerations of the domain in open form, and a reader accepts unknown values."""
 
 from __future__ import annotations
 
 import ast
 import json
 from enum import StrEnum
+from typing import TypeGuard
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
-from faultbridge.model import cases, edges, entries, faults, nodes
-from faultbridge.model.cluster import state
-from faultbridge.model.events import enums
-from faultbridge.model.events import enums as cluster_enums
-from faultbridge.model.events import enums as job_enums
-from faultbridge.model.events.enums import OpenEnum
-from faultbridge.model.events.json_schema import MODELS
+from faultbridge.model import entries, enums, fault_enums
+from faultbridge.model.events import NodeStatusChange, read
+from faultbridge.model.events.enums import NoteKind, Unknown
+from faultbridge.model.events.json_schema import EVENT_MODELS, MODELS, open_schema
 from faultbridge.model.events.registry import EVENT_NAMES, event_name, model_of
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.fault_enums import Severity
 from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
-from tests.loops import for_each
-
-PAIRS: list[tuple[type[OpenEnum], type[StrEnum]]] = [
-    (enums.Severity, faults.Severity),
-    (enums.Action, faults.Action),
-    (enums.ComponentType, faults.ComponentType),
-    (enums.NodeStatus, edges.NodeStatus),
-    (enums.CaseStatus, edges.CaseStatus),
-    (enums.Actor, edges.Actor),
-    (enums.Isolation, nodes.Isolation),
-    (enums.ClusterStatus, state.ClusterStatus),
-    (enums.WaitingFor, cases.WaitingFor),
-    (enums.Resolution, cases.Resolution),
-    (enums.RepairAction, cases.RepairAction),
-    (enums.FailureReason, ProviderFailure),
-    (job_enums.RestartVerdict, Outlook),
-]
-ENUMS = [
-    one
-    for module in (enums, cluster_enums, job_enums)
-    for one in vars(module).values()
-    if isinstance(one, type) and issubclass(one, OpenEnum) and one is not OpenEnum
-]
 
 
-@pytest.mark.parametrize(("published", "ours"), PAIRS, ids=lambda one: one.__module__ + "." + one.__name__)
-def test_a_published_enumeration_has_the_values_of_the_domain(published: type[OpenEnum], ours: type[StrEnum]) -> None:
-    assert published.known() == [member.value for member in ours]
+def is_enumeration(one: object) -> TypeGuard[type[StrEnum]]:
+    """Return whether a module's attribute is an enumeration that the module declares."""
+    return isinstance(one, type) and issubclass(one, StrEnum) and one is not StrEnum
 
 
-@for_each("enum", ENUMS, ids=lambda one: one.__name__)
-def test_an_enumeration_documents_how_to_treat_an_unknown_value(enum: type[OpenEnum]) -> None:
-    assert "Treat an unknown value as" in " ".join((enum.__doc__ or "").split())
-    assert enum("unknown value") is enum["UNKNOWN"]
-    assert "unknown" not in enum.known()
+DEFINITIONS = {
+    name: definition
+    for event in EVENT_MODELS
+    for name, definition in open_schema(event)["$defs"].items()
+    if "x-unknown-as" in definition
+}
+SHARED = [one for module in (enums, fault_enums) for one in vars(module).values() if is_enumeration(one)]
 
 
-def test_a_value_that_is_not_a_string_is_refused() -> None:
-    with pytest.raises(ValueError, match="5 is not a valid Severity"):
-        enums.Severity(5)  # type: ignore[arg-type]  # the point of the test
+def test_every_published_enumeration_says_how_to_treat_an_unknown_value() -> None:
+    assert len(DEFINITIONS) == 28
+    texts = {name: definition["description"] for name, definition in DEFINITIONS.items()}
+    assert {name: text for name, text in texts.items() if "Treat an unknown value as" not in text} == {}
+
+
+def test_events_publish_every_value_of_every_enumeration_that_the_domain_shares_with_them() -> None:
+    published = {tuple(definition["anyOf"][0]["enum"]) for definition in DEFINITIONS.values()}
+    assert {one.__name__ for one in SHARED if tuple(one) not in published} == set()
+
+
+def test_no_enumeration_has_a_value_that_means_unknown() -> None:
+    assert {one.__name__ for one in SHARED if Unknown.UNKNOWN.value in tuple(one)} == set()
+
+
+def test_the_domain_refuses_a_value_that_it_does_not_know() -> None:
+    with pytest.raises(ValueError, match="'unknown' is not a valid Severity"):
+        Severity("unknown")
+
+
+@pytest.mark.parametrize("value", [5, True, None, ["error"]])
+def test_a_value_that_is_not_a_string_is_refused(value: object) -> None:
+    detail = sample("node-fault-detected")
+    detail["data"]["severity"] = value
+    with pytest.raises(ValueError, match="is not a valid Severity"):
+        read(detail)
 
 
 def test_every_entry_type_has_a_model_and_every_model_an_entry_type() -> None:
@@ -84,16 +83,15 @@ def kinds_of_notes() -> set[str]:
 def test_every_kind_of_note_in_the_code_is_in_the_contract() -> None:
     found = kinds_of_notes()
     assert found
-    assert found <= set(enums.NoteKind.known())
+    assert found <= set(NoteKind)
 
 
 def test_an_unknown_value_does_not_break_a_reader() -> None:
-    from faultbridge.model.events import NodeStatusChange, read
-
     detail = sample("node-status-change")
     detail["data"]["to"] = "submerged"
     detail["metadata"]["severity"] = "apocalyptic"
     event = read(json.dumps(detail))
     assert isinstance(event, NodeStatusChange)
-    assert event.data.to is enums.NodeStatus.UNKNOWN
-    assert event.metadata.severity is enums.Severity.UNKNOWN
+    assert event.data.to is Unknown.UNKNOWN
+    assert event.metadata.severity is Unknown.UNKNOWN
+    assert event.model_dump(mode="json")["data"]["to"] == "unknown"

@@ -8,7 +8,7 @@ from types import FunctionType
 import pytest
 
 import faultbridge.model.events as kit
-from tests.architecture.project import PACKAGE, imports
+from tests.architecture.project import PACKAGE, imports, module_file
 from tests.events.minimal_install import link_pydantic, python
 from tests.events.samples import FILES, SCHEMAS
 
@@ -19,13 +19,15 @@ for path in sys.argv[1:]:
     detail = pathlib.Path(path).read_text(encoding="utf-8")
     print(type(read(detail)).__name__, type(read_envelope({"detail": json.loads(detail)})).__name__)
 ours = {name for name in sys.modules if name.startswith("faultbridge.")}
-assert {name for name in ours if not name.startswith("faultbridge.model.events")} == {"faultbridge.model"}, ours
+outside = {name for name in ours if not name.startswith("faultbridge.model.events")}
+assert outside == {"faultbridge.model", "faultbridge.model.enums", "faultbridge.model.fault_enums"}, outside
 """
 WIRE = """
 from faultbridge.model.events.wire import body_of, detail_of
 assert body_of(detail_of('{"data":{},"metadata":{}}', "raw")) == '{"data":{},"metadata":{}}'
 assert "pydantic" not in sys.modules
 """
+ENUMS = {"faultbridge.model.enums", "faultbridge.model.fault_enums"}
 KIT = (
     "__init__",
     "case",
@@ -58,8 +60,13 @@ def test_publishing_needs_no_models(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", KIT)
 def test_the_consumer_kit_imports_only_itself_and_pydantic(name: str) -> None:
-    ours = {one for one in imports(PACKAGE / "model" / "events" / f"{name}.py") if one.startswith("faultbridge")}
-    assert {one for one in ours if not one.startswith("faultbridge.model.events")} == set()
+    ours = {one for one in imports(PACKAGE / "model" / "events" / f"{name}.py") if module_file(one)}
+    assert {one for one in ours if not one.startswith("faultbridge.model.events")} - ENUMS == set()
+
+
+@pytest.mark.parametrize("name", ["enums", "fault_enums"])
+def test_the_enumerations_import_only_the_standard_library(name: str) -> None:
+    assert imports(PACKAGE / "model" / f"{name}.py") <= {"__future__", "__future__.annotations", "enum", "enum.StrEnum"}
 
 
 def test_the_kit_exports_its_names_and_rejects_others() -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.changes import Change, ChangeKind
-from faultbridge.model.cases import Case, RepairAction, Resolution, WaitingFor, case_id
+from faultbridge.model.cases import Case, case_id
 from faultbridge.model.conditions import Condition, Reporter, condition_key
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, EntryType, Stream, canonical_json, chain, seal
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.events import CaseStatusChange, NodeFaultDetected, read
 from faultbridge.model.events.wire import body_of, detail_of
-from faultbridge.model.faults import Action, Component, ComponentType, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Head, Incarnation
 from tests.builders import CATALOG, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
 from tests.events.validate import assert_valid_event, watch_entries

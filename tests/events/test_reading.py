@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.events import (
     CaseStatusChange,
     ClusterStatusChange,
@@ -17,7 +18,6 @@ from faultbridge.model.events import (
     read,
     read_envelope,
 )
-from faultbridge.model.events.enums import CaseStatus, Resolution
 from faultbridge.model.events.envelope import is_stub
 from faultbridge.model.events.reading import Detail, upcast
 from tests.events.samples import FILES, label, sample

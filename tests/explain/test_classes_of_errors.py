@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import verdict
 
 OOM = "2026-07-10T10:00:00+00:00 n-2 kernel: Out of memory: Killed process 9 (python) total-vm:9kB, anon-rss:9kB\n"

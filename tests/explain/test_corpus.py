@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from faultbridge.explain.verdict.doubts import Point
-from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
 from tests.loops import for_each
 

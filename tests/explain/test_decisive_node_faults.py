@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from faultbridge.explain.signals.signal import Role
 from faultbridge.explain.verdict.document import verdict_on
 from faultbridge.explain.verdict.doubts import DECISIVE
-from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, packaged_book
+from faultbridge.explain.verdict.mechanisms import Mechanism, packaged_book
 from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from tests.explain.corpus_cases import Case, files_of
 from tests.explain.corpus_cases import verdict_on as corpus_verdict
 from tests.loops import for_each

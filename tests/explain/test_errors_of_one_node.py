@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import verdict
 
 STEPS = "".join(f"2026-07-10 10:{minute:02d}:00 step {minute} loss=2.1\n" for minute in range(60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.explain.signals.job_log import handled
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import verdict
 
 FRAMES = 'Traceback (most recent call last):\n  File "/opt/x.py", line 7, in run\n    poll()\n    ^^^^^^\n'

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import verdict
 
 FILE = Path(__file__).parent / "corpus" / "excerpts.yaml"

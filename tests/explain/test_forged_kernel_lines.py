@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import decided, text_file
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus."

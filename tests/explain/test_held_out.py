@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.labeled_jobs import judged
 
 FOLDER = Path(__file__).parent / "held_out"

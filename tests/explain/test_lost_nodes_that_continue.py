@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.explain.verdict.mechanisms import Outlook
 from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import decided, text_file
 
 STEPS = "".join(

@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.patterns import check_repetitions, explain_weights, mechanism_schema, packaged_mechanisms
 from faultbridge.explain.verdict.document import broken_cases, verdict_on
-from faultbridge.explain.verdict.mechanisms import Outlook, extended_book, packaged_book
+from faultbridge.explain.verdict.mechanisms import extended_book, packaged_book
+from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 from tests.explain.builders import OWN
 

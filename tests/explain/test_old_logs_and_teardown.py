@@ -9,7 +9,7 @@ import pytest
 from faultbridge.explain.signals.node_log import SLAB_BYTES
 from faultbridge.explain.signals.read_files import InputFile
 from faultbridge.explain.verdict.document import verdict_on
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.decoders.builders import export, verbose
 from tests.explain.verdicts import BOOK, evidence_in, text_file, verdict
 

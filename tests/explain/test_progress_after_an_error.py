@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.explain.signals.patterns import LogPattern
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import BOOK, verdict
 from tests.loops import for_each
 

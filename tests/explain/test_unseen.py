@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.model.enums import Outlook
 from tests.explain.labeled_jobs import is_domain_accepted, judged
 
 FOLDER = Path(__file__).parent / "unseen"

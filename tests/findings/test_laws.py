@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Isolation
 from faultbridge.model.findings import Mark
-from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.findings import compare_peers, judgments
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.entrypoints.ingest import wire_ingest

@@ -15,8 +15,9 @@ from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.detectors import detectors
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.conditions import is_another
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType
+from faultbridge.model.enums import CaseStatus
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import NODE_COMPONENT, Component
 from faultbridge.model.findings import Baseline, Detector
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.faults import Component, ComponentType, CounterSample
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample
 from faultbridge.model.nodes import Incarnation
 from faultbridge.model.records import SAMPLE_INTERVAL
 from faultbridge.model.storage import keys

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decide.fold.expire import end_verified
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus, RepairAction
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.decide.fold.capacity import MAX_CHANGES
 from faultbridge.decide.normalize.oversized_records import MAX_FAULTS
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import heartbeats, keys

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys

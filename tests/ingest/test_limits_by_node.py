@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.records import Outcome
 from faultbridge.serve.ingest.record_reader import Delivery
 from tests.builders import KEY

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import heartbeats, keys

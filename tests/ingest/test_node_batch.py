@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome

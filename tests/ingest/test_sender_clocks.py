@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faultbridge.decide.normalize.timestamp import clock_has_moved
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text

@@ -14,8 +14,8 @@ from typing import Any
 from faultbridge.decide import entry_builder
 from faultbridge.decide.observe import observe
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.faults import Fault
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.record.append import Append, Stack

@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, ProviderFailure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import ProviderFailure
 from tests.jobs.resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakeJobCallback

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import jobs as stored
 from faultbridge.model.storage.writes import Delete, Key
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.callbacks import LEASE, RETRY_FOR
 from faultbridge.repair.jobs.changes import Resume

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.model.cluster.jobs import MAX_JOBS_OF_NODE
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.events.envelope import MAX_JOB_IDS
 from faultbridge.model.nodes import NodeKey

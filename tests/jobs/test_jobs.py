@@ -12,7 +12,8 @@ import pytest
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, Severity
+from faultbridge.model.fault_enums import ComponentType, Severity
+from faultbridge.model.faults import Component
 from faultbridge.model.nodes import NodeKey
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.jobs.changes import Impact

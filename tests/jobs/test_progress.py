@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.cluster.jobs import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Component, ComponentType, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component
 from faultbridge.model.storage.jobs import progress_key
 from faultbridge.model.storage.writes import WORK, Work
 from faultbridge.repair.jobs.progress import JobProgress

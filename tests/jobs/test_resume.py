@@ -8,8 +8,8 @@ import pytest
 
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.jobs import RESUME_WITHIN
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.job_views import JobViews

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.jobs import JobVerdict
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.events.validate import assert_valid_event

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.model.cases import REPAIR_ACTION_OF
+from faultbridge.model.enums import RepairAction
 from tests.lab.baselines import Baseline
 from tests.lab.events import Event, EventKind, events_of
 from tests.lab.fleet_log import FleetLog

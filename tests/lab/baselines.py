@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from tests.lab.scenario import MINUTE
 from tests.lab.trace import DAY
 

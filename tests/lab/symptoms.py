@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType, Fault
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault
 
 _GPU = Component(ComponentType.GPU, pci="0000:c1:00")
 _NIC = Component(ComponentType.NIC, name="mlx5_0")

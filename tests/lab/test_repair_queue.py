@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from faultbridge.decide.admit import Admission, admit
 from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
 from faultbridge.model.cluster.vacancies import Vacancy
-from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import NOON
 from tests.lab.product import repair_queue

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.entries import Draft
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Rule
 from tests.builders import NOON, STACK_ID

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.faults import Clear, Observation
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Rule

@@ -11,8 +11,8 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.observe import observe
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import Conflict, IllegalTransition, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put

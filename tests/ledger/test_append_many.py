@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys

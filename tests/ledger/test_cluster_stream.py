@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.state import ClusterState
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict
 from faultbridge.model.storage.writes import Put
 from faultbridge.record.append import MAX_TRIES, Stack

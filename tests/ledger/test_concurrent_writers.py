@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey
 from faultbridge.model.storage import items, keys

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import seal
+from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import Head
 from faultbridge.model.storage import items, keys
 from faultbridge.record.append import Stack

@@ -8,8 +8,8 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.jobs import RESUME_WITHIN
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.nodes import NodeState
 from faultbridge.record import timeline as job_timeline
 from faultbridge.record.queries import SKEW, node_head, recorded_job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.enums import ClusterStatus
 from faultbridge.model.errors import Conflict, Rejected, Transient
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys

@@ -9,7 +9,8 @@ import pytest
 
 from faultbridge.model.entries import EntryType
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture

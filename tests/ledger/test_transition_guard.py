@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Case, RepairAction
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.cases import Case
 from faultbridge.model.entries import Draft
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.errors import IllegalTransition
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.append import check_moves
 from tests.builders import GPU, NOON, node

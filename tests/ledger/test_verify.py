@@ -9,7 +9,8 @@ import pytest
 
 from faultbridge.model.entries import EntryType
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Key, Put, Update
 from faultbridge.record.verify import AnchoredHashes, Break, BreakKind, Verify

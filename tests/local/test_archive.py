@@ -14,8 +14,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.cli.stack.locate import settings_from
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings
 from faultbridge.record.archive.verification import ReadArchive, VerifyArchive

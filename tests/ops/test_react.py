@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.enums import ClusterStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import items, keys
 from faultbridge.serve.entrypoints.react import wire_react

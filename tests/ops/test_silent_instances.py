@@ -10,12 +10,11 @@ import pytest
 
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.decide.fold.expire import end_verified
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator, ProviderFailure
+from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
 from faultbridge.serve.wiring.services import wire_heartbeat_monitor, wire_registration

@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import config_item, item
 from faultbridge.model.storage.writes import Key, Put, Work
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.queries import cluster_config
 from faultbridge.serve.ops.sweep import Sweep, list_clusters, narrowed
 from tests.jobs.builders import repaired

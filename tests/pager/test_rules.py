@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.entries import EntryType
-from faultbridge.record.ports import PageUrgency, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.deliver import runbook_of
 from faultbridge.serve.pager.page import PageState
 from faultbridge.serve.pager.rules import RULES

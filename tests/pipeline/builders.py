@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from faultbridge.decide.observe import observe
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.state import Control, QueuedCase
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Policy
 from faultbridge.record.append import check_moves

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.decide.admit import MAX_PICKS, admit
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control
+from faultbridge.model.enums import RepairAction, WaitingFor
 from faultbridge.model.policy import Limits, Policy, Rule, Window
 from tests.builders import NOON, after
 from tests.pipeline.builders import ROOM, control, picked, queued

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.decide.admit import admit
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.config import FailureDomain, UpdateHold
 from faultbridge.model.cluster.incidents import Hold
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 from tests.builders import NOON, after
 from tests.pipeline.builders import ROOM, control, picked, queued

@@ -16,7 +16,8 @@ from faultbridge.decide.fold.attribution import (
 from faultbridge.decide.fold.condition_updates import new_condition
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key
-from faultbridge.model.faults import NODE_COMPONENT, Action, Component, ComponentType, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault
 
 CATALOG = load_catalog()

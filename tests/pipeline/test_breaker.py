@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.decide.breaker import BreakerChange, FailingNode, close_manually, evaluate_breakers, failing_node
-from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerState
+from faultbridge.model.enums import BreakerScope, NodeStatus
 from tests.builders import ESCALATED, NOON, after, node
 
 LIMIT = BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=10))

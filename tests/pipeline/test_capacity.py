@@ -29,8 +29,9 @@ from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
 from faultbridge.decode import data
 from faultbridge.model.conditions import Condition, Reporter, Tombstone
-from faultbridge.model.edges import Actor
-from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity, Snapshot
+from faultbridge.model.enums import Actor
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, Fault, Observation, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import items

@@ -15,8 +15,10 @@ from faultbridge.decide.governing_rules import (
     without_claims,
 )
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.cases import Approval, RepairAction
-from faultbridge.model.faults import NODE_COMPONENT, Action, Clear, Severity
+from faultbridge.model.cases import Approval
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import OF_SYSLOG

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.decide.breaker import Thresholds, cluster_status, nodes_by_status
-from faultbridge.model.cluster.state import ClusterStatus
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import ClusterStatus, NodeStatus
 
 N, C = NodeStatus, ClusterStatus
 

@@ -20,7 +20,8 @@ from faultbridge.decide.fold.capacity import (
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.fold.fold import fold
 from faultbridge.model.conditions import Condition, Tombstone
-from faultbridge.model.faults import Fault, Severity
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Fault
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node

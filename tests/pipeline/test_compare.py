@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faultbridge.decide.normalize.compare import compare, differences
-from faultbridge.model.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")

@@ -13,7 +13,8 @@ from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.normalize.timestamp import CLOCK, SECONDS_OFF
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.conditions import Condition, Reporter
-from faultbridge.model.faults import NODE_COMPONENT, Action, Clear, Severity
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome

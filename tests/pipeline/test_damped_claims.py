@@ -12,7 +12,8 @@ from faultbridge.decide.fold.changes import ChangeKind, Folded
 from faultbridge.decide.fold.claims import MAX_DAMPED, confirm_claims
 from faultbridge.decide.fold.expire import end_claims, expire
 from faultbridge.decide.observe import observe
-from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Clear, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome

@@ -8,12 +8,11 @@ import pytest
 
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.observe import observe, tick
-from faultbridge.model.cases import RepairAction, Resolution
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import EntryType, Transition
-from faultbridge.model.faults import Action, Clear, Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Clear
 from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import CATALOG, GPU, after, arrival, config, fault, rules
 from tests.pipeline.builders import observed

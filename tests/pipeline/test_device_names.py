@@ -12,7 +12,8 @@ from faultbridge.decide.fold.changes import Arrival, ChangeKind
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.fold.node_conditions import rename_conditions
 from faultbridge.model.conditions import component_key, parse_component
-from faultbridge.model.faults import Clear, Component, ComponentType, Fault, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Clear, Component, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome

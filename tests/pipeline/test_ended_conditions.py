@@ -9,7 +9,8 @@ import pytest
 from faultbridge.decide.fold.attribution import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
 from faultbridge.decide.fold.capacity import MAX_TOMBSTONES
 from faultbridge.decide.fold.changes import ChangeKind
-from faultbridge.model.faults import Clear, Component, ComponentType, Severity
+from faultbridge.model.fault_enums import ComponentType, Severity
+from faultbridge.model.faults import Clear, Component
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 from tests.builders import NOON, after, arrival, fault, folded, node

@@ -18,10 +18,10 @@ from faultbridge.decide.entry_builder import (
     step,
 )
 from faultbridge.decide.fold.changes import Change, ChangeKind
-from faultbridge.model.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Approval, Case
 from faultbridge.model.conditions import Condition
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import MAX_REASON, Draft, EntryType
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import Incarnation
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
 

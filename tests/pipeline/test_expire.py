@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.fold.expire import end_claims, end_former, end_orders, end_verified
-from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.cases import Phase
 from faultbridge.model.catalog import Scope
 from faultbridge.model.conditions import Condition, Reporter
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.nodes import Incarnation, NodeState
 from tests.builders import NOON, after, case, node
 from tests.builders import condition as active

@@ -13,7 +13,8 @@ from faultbridge.decide.fold.capacity import MAX_CONDITIONS, OVERFLOW
 from faultbridge.decide.fold.changes import Arrival, ChangeKind
 from faultbridge.decide.fold.expire import end_boot, expire
 from faultbridge.decide.normalize.resolve import IncarnationMatch
-from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Clear, Fault, Snapshot
 from faultbridge.model.records import Outcome
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 

@@ -15,8 +15,9 @@ from faultbridge.decide.governing_rules import (
     strongest_requirement,
     with_governing_rules,
 )
-from faultbridge.model.cases import Case, RepairAction
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
 from tests.builders import case, condition, node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.model.cases import Case, RepairAction, case_id
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.cases import Case, case_id
+from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState, Placement, Probation
 from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import GPU, KEY, OTHER_GPU, STACK_ID, after, arrival, fault, node

@@ -9,9 +9,10 @@ import pytest
 
 from faultbridge.decide.governing_rules import orchestrator_timed_out, proof_of_failure, reason_to_proceed
 from faultbridge.decide.normalize.resolve import IncarnationMatch
-from faultbridge.model.cases import Case, RepairAction
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import NODE_COMPONENT, Action, Severity
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Rule
 from tests.builders import GPU, NOON, after, arrival, fault, folded, node

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.decide.entry_builder import durations, gpu_time_lost
-from faultbridge.model.cases import Phase, RepairAction
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.cases import Phase
+from faultbridge.model.enums import CaseStatus, RepairAction
 from tests.builders import after, case
 
 

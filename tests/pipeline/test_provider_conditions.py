@@ -16,7 +16,8 @@ from faultbridge.decide.provider_conditions import (
     update_conditions,
 )
 from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
-from faultbridge.model.cluster.state import ConditionKind, GroupStatus, ProviderCondition, ProviderStatus
+from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus
+from faultbridge.model.enums import ConditionKind
 from faultbridge.model.policy import Limits
 from tests.builders import NOON, after
 

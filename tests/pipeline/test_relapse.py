@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from faultbridge.decide.fold.condition_updates import new_condition
 from faultbridge.decide.governing_rules import MAX_PROBATIONS, respond, start_probation
-from faultbridge.model.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.conditions import Condition
-from faultbridge.model.faults import NODE_COMPONENT, Action, Family
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action, Family
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.nodes import NodeState, Probation
 from faultbridge.model.policy import Limits, Rule
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, case, fault, node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.decide.governing_rules import choose_repair_action, next_higher
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Policy, Rule
 from tests.builders import case, node
 from tests.pipeline.builders import FAULTY

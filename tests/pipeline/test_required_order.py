@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.required_order import required_order
-from faultbridge.model.cases import Approval, Case, RepairAction
+from faultbridge.model.cases import Approval, Case
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Ignored, Isolation, NodeState, Placement
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.nodes import Ignored, NodeState, Placement
 from tests.builders import GPU, KEY, NOON, after, config, node
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.decide.fold.changes import IncarnationMatch
 from faultbridge.decide.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot, resolve
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
 from faultbridge.model.records import RawRecord
 from tests.builders import NOON, node

@@ -10,7 +10,8 @@ import pytest
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.fold.fold import MAX_CUSTODY, MAX_SIGHTINGS, record_sightings, take_custody
 from faultbridge.decide.normalize.resolve import IncarnationMatch
-from faultbridge.model.faults import Component, ComponentType, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Snapshot
 from faultbridge.model.nodes import NodeState
 from tests.builders import NOON, after, arrival, fault, node
 

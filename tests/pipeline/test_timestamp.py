@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faultbridge.decide.normalize.timestamp import EARLIEST, MAX_DELAY, assign_times, bounded_sent_at
-from faultbridge.model.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Clear, Component, CounterSample, Fault, Snapshot
 from faultbridge.model.policy import Limits
 from faultbridge.model.times import to_text
 

@@ -20,8 +20,9 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.catalog import Kind
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Clear, Fault, Severity, Snapshot
+from faultbridge.model.enums import NodeStatus
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Clear, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Policy, Rule
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, arrival, fault, node

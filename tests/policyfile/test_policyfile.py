@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from faultbridge.decide.policyfile.parser import InvalidPolicy, read_policy, write_policy
 from faultbridge.decide.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
 from faultbridge.decode.data import policies
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.model.cluster.state import BreakerScope
+from faultbridge.model.enums import BreakerScope, RepairAction
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Window
 from faultbridge.model.storage.codec import load
 from tests.policyfile.builders import GOOD, NESTED

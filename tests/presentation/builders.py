@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.jobs.builders import document

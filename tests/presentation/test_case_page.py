@@ -9,10 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.times import to_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.repair.jobs.progress import JobProgress
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.job_page import JobPage, job_page

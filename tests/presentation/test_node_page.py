@@ -6,10 +6,10 @@ import re
 from datetime import timedelta
 
 from faultbridge.decide.required_order import no_repair
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.policy import Rule
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.node_page import NodePage, node_page

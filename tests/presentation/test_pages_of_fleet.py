@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Policy
 from faultbridge.serve.presentation.areas import cluster_area

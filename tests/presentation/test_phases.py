@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.serve.presentation.case_page import CasePage, case_page

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.serve.presentation.tones import ACTION_TEXTS, action_text, reason_text, without_code
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
 from faultbridge.model.instances import Instance
 from faultbridge.model.records import Outcome

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from faultbridge.model.cluster.config import MAX_SHARDS, ClusterConfig, Mode, RepairOwner
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeKey

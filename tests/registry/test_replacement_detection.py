@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decide.required_order import inclusion_order
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.instances import Instance
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.registry.views import Views, status_ranges

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.model.cases import Case, RepairAction
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState
 from tests.builders import GPU, NOON, node
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.admit import Refused
-from faultbridge.model.cases import Approval, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Approval
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, QueuedCase
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.model.times import to_text

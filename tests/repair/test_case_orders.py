@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution
+from faultbridge.model.enums import RepairAction, Resolution
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule

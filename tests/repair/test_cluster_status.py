@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.model.cluster.state import ClusterStatus, ConditionKind, ProviderCondition
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cluster.state import ProviderCondition
+from faultbridge.model.enums import ClusterStatus, ConditionKind, NodeStatus
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
 from tests.builders import NOON

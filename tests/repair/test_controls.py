@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor
 from faultbridge.repair.controls import ControlChange, breaker_draft, control_draft
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, World

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Put, Update

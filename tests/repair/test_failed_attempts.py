@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cases import Attempt, Phase
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.repair.attempt.progress import escalate_case, retry_time
 from tests.builders import NOON, node
 from tests.repair.builders import CASE

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import Isolation, ProviderFailure
 from faultbridge.model.policy import Limits
-from faultbridge.record.ports import CallResult, ProviderFailure
+from faultbridge.record.ports import CallResult
 from faultbridge.repair.isolation import (
     FIRST_CALL_DELAY,
     MAX_CALL_DELAY,

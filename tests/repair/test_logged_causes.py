@@ -9,16 +9,14 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, ProviderFailure, RepairAction
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
-from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.recovery import release_leaked_slots
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.decide.case_moves import move_case
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.ports import ExecutionStatus

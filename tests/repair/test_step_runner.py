@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import World
@@ -217,8 +216,8 @@ def test_a_long_report_is_stored_whole_outside_the_entry():
 def test_the_instance_of_a_node_without_a_group_is_not_released():
     from dataclasses import replace
 
-    from faultbridge.model.edges import Actor
     from faultbridge.model.entries import Transition
+    from faultbridge.model.enums import Actor
 
     world = World()
     world.append(

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.model.cases import Attempt, Phase, RepairAction
-from faultbridge.model.faults import Severity
+from faultbridge.model.cases import Attempt, Phase
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Incarnation
 from faultbridge.repair.attempt.verification_rules import (
     MAX_FINDINGS_LENGTH,

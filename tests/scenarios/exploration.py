@@ -16,23 +16,14 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.decide.required_order import RequiredOrder, required_order
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction
 from faultbridge.model.errors import FaultbridgeError, Rejected
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Isolation, NodeKey
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Rule
-from faultbridge.record.ports import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    ClusterNode,
-    ProviderFailure,
-    Verdict,
-    Verification,
-)
+from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration

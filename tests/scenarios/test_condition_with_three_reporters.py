@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY

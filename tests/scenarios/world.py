@@ -15,8 +15,8 @@ from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import BreakerLimit, Control
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.faults import Clear, Component, Observation, Snapshot
 from faultbridge.model.nodes import NodeKey, NodeState

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Transient
 from faultbridge.serve.ingest.send import RawInput
 from tests.sim.environment.samples import SAMPLES

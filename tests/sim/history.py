@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from tests.sim.environment.action_plan import ExternalAction, draw_plan
 from tests.sim.environment.environment import Environment
 from tests.sim.environment.volumes import give_volumes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.ports import Verdict, Verification
 from tests.sim.fakes.instance_commands import PASSED

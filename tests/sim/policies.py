@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.copies import replace
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from faultbridge.model.storage.codec import dump
 from faultbridge.record.policies import PolicyStore

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cluster.state import ClusterStatus
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import ClusterStatus, NodeStatus
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from tests.sim.history import build_system, draw_growing, play_on

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Key

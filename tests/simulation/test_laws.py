@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.conditions import Reporter
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Incarnation, Isolation, NodeKey, NodeState, Placement
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.nodes import Incarnation, NodeKey, NodeState, Placement
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Key
 from faultbridge.record.ports import PageMessage, PageUrgency

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.serve.ingest.send import RawInput
 from tests.sim.environment.samples import SAMPLES
 from tests.sim.fakes.seam import Call

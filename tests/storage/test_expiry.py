@@ -9,10 +9,11 @@ import pytest
 
 from faultbridge.adapters.ec2.request_log import RequestLog
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import Incident, IncidentStatus
-from faultbridge.model.faults import Family
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.enums import DomainKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.findings import Finding
-from faultbridge.model.nodes import Alias, AliasRow, DomainKind
+from faultbridge.model.nodes import Alias, AliasRow
 from faultbridge.model.storage import findings, heartbeats, incidents, items, keys, rejects
 from faultbridge.model.storage.wire.message import Message
 from faultbridge.model.storage.writes import Item

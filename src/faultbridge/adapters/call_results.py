@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Transient
-from faultbridge.record.ports import CallResult, ProviderFailure
+from faultbridge.record.ports import CallResult
 
 P = ParamSpec("P")
 

@@ -16,8 +16,9 @@ from faultbridge.adapters.http_post import post_json
 from faultbridge.adapters.kubernetes.orchestrator import connections, failure_of
 from faultbridge.adapters.slurm.access import HeadNode, Scontrol
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Clock, JobNotice, ProviderFailure
+from faultbridge.record.ports import CallResult, Clock, JobNotice
 
 FIFO = ".fifo"
 

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from faultbridge.decide.isolation_budget import IsolationUse, eviction_limit
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.config import FailureDomain, UpdateHold, is_placed
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
 from faultbridge.model.cluster.vacancies import owed_successor, used_up_slots
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.policy import Policy, Rule, Window
 from faultbridge.model.times import to_text
 

@@ -15,16 +15,14 @@ from faultbridge.model.cluster.state import (
     NEEDS_OPERATOR,
     Breaker,
     BreakerLimit,
-    BreakerScope,
     BreakerState,
-    ClusterStatus,
     ProviderCondition,
     breaker_name,
     domain_of,
 )
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import BreakerScope, ClusterStatus, NodeStatus
 from faultbridge.model.nodes import NodeState
 
 # `repair/cluster_status.py` records the status of a cluster on its timeline.

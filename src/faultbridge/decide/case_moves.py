@@ -8,15 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.claims import claim_end
-from faultbridge.model.cases import ESCALATED_AT, Case, RepairAction, Resolution, WaitingFor, case_id
+from faultbridge.model.cases import ESCALATED_AT, Case, case_id
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.faults import Action, Component, Family, Severity
-from faultbridge.model.nodes import Ignored, Isolation, NodeState
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action, Family, Severity
+from faultbridge.model.faults import Component
+from faultbridge.model.nodes import Ignored, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import earliest, to_text
 

@@ -28,14 +28,14 @@ from faultbridge.decide.case_moves import (
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.isolation import ORDERED
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
 
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})

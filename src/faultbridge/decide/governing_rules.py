@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import NamedTuple
 
 from faultbridge.decide.fold.claims import is_unproven
-from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Scope
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Family
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeState, Probation
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Limits, OrchestratorUnreachable, Policy, Rule
 

@@ -22,12 +22,11 @@ from faultbridge.decide.decide import decide, expire_approval
 from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind, Folded
 from faultbridge.decide.fold.expire import end_boot, expire
 from faultbridge.decide.fold.fold import Sightings, fold, record_sightings
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.faults import Snapshot
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState

@@ -15,8 +15,9 @@ from datetime import datetime
 
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
-from faultbridge.model.cluster.state import LAUNCHES, NEEDS_OPERATOR, ConditionKind, ProviderCondition, ProviderStatus
+from faultbridge.model.cluster.state import LAUNCHES, NEEDS_OPERATOR, ProviderCondition, ProviderStatus
 from faultbridge.model.copies import replace
+from faultbridge.model.enums import ConditionKind
 from faultbridge.model.policy import Limits
 from faultbridge.model.safe_text import visible_line
 from faultbridge.model.times import to_text, truncate

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide.case_moves import FOREVER, LABEL, is_absence, opted_out_until
-from faultbridge.model.cases import Case, RepairAction
+from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
+from faultbridge.model.nodes import NodeState
 
 
 @dataclass(frozen=True, slots=True)

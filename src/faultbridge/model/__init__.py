@@ -2,10 +2,11 @@
 
 Reading order:
 
-- `faults`: the four kinds of observations, and the severity, action and component of a fault.
+- `fault_enums`, `enums`: the enumerations that the domain and the events share.
+- `faults`: the four kinds of observations, and the component of a fault.
 - `catalog`: the meaning of each fault code: severity, action, and what ends the fault.
 - `conditions`: faults that are active on a node, and the sources that report them.
-- `edges`: node and case statuses, and the table of legal transitions between them.
+- `edges`: the tables of legal transitions between the statuses of nodes and cases.
 - `cases`: one fault of one node from detection to closure, with its repair attempts.
 - `nodes`: repaired faults whose relapse needs a stronger repair. Whether a repair follows a failed attempt. A node's
   complete state, its names, placement and current instance.

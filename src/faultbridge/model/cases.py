@@ -10,24 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action, Component, Severity
+from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Component
 
 APPROVED, DENIED = "approved", "denied"
-
-
-class RepairAction(StrEnum):
-    """The repair actions that a case can take, least disruptive first."""
-
-    VERIFY = "verify"
-    RESET_GPU = "reset_gpu"
-    REBOOT_NODE = "reboot_node"
-    REPLACE_NODE = "replace_node"
-
-    @property
-    def needs_slot(self) -> bool:
-        """Return whether this action takes one of the cluster's limited repair slots: all except `verify`."""
-        return self is not RepairAction.VERIFY
 
 
 REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
@@ -36,37 +23,6 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
     Action.REBOOT_NODE: RepairAction.REBOOT_NODE,
     Action.REPLACE_NODE: RepairAction.REPLACE_NODE,
 }
-
-
-class WaitingFor(StrEnum):
-    """The reason why a case waits. With `admission`, it waits only for the next run of `repair.dispatch`."""
-
-    WAIT = "wait"
-    ADMISSION = "admission"
-    APPROVAL = "approval"
-    WINDOW = "window"
-    BUDGET = "budget"
-    BREAKER = "breaker"
-    CAPACITY = "capacity"
-    INCIDENT = "incident"
-    PAUSE = "pause"
-    UPDATE = "update"
-    CORRELATION = "correlation"
-    ISOLATION_BUDGET = "isolation_budget"
-    IDLE = "idle"
-
-
-class Resolution(StrEnum):
-    """The result with which a case is closed."""
-
-    REPAIRED = "repaired"
-    REPLACED = "replaced"
-    RECOVERED = "recovered"
-    BY_OPERATOR = "by_operator"
-    EXTERNAL = "external"
-    CANCELLED = "cancelled"
-    DRY_RUN = "dry_run"
-    RETIRED = "retired"
 
 
 EXTERNAL, RELEASED = "external", "released"

@@ -8,7 +8,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Action, Family, Fault, Severity
+from faultbridge.model.fault_enums import Action, Family, Severity
+from faultbridge.model.faults import Fault
 
 
 class Kind(StrEnum):

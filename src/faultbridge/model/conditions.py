@@ -11,7 +11,8 @@ from functools import lru_cache
 from faultbridge.model.catalog import Scope
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Action, Component, ComponentType, Family, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
+from faultbridge.model.faults import Component
 
 HOURS_KEPT = 24
 REMEMBERED = 512

@@ -6,63 +6,9 @@ That check, the tests and the diagrams in docs/state-machine.md all read the tab
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import NamedTuple
 
-
-class NodeStatus(StrEnum):
-    """The status of a node: in service (`healthy`, `degraded`), out of service, or `retired`."""
-
-    PROVISIONING = "provisioning"
-    VALIDATING = "validating"
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    QUARANTINED = "quarantined"
-    DRAINING = "draining"
-    REPAIRING = "repairing"
-    REPLACING = "replacing"
-    FAILED = "failed"
-    RETIRED = "retired"
-
-    @property
-    def in_service(self) -> bool:
-        """Return whether jobs may run on a node with this status."""
-        return self is NodeStatus.HEALTHY or self is NodeStatus.DEGRADED
-
-
-class CaseStatus(StrEnum):
-    """The status of a case, which is the record of one fault of a node from detection to closure."""
-
-    OPEN = "open"
-    QUEUED = "queued"
-    IN_PROGRESS = "in_progress"
-    ESCALATED = "escalated"
-    ABSORBED = "absorbed"
-    RESOLVED = "resolved"
-    EXPIRED = "expired"
-
-    live: bool
-    """Whether a case with this status is not closed. An attribute, because it is read more often than any other."""
-
-    def __init__(self, value: str) -> None:
-        """Set `live` from the text of the status: False for `resolved` and `expired`, True for all others."""
-        self.live = value not in {"resolved", "expired"}
-
-
-class Actor(StrEnum):
-    """The component of Faultbridge that makes a transition; an `Edge` lists the actors that may make it."""
-
-    INGEST = "ingest"
-    SWEEP = "sweep"
-    ISOLATE = "react:isolate"
-    DISPATCH = "react:dispatch"
-    ROLLUP = "react:rollup"
-    CORRELATE = "react:correlate"
-    STEP = "step"
-    CLOSE = "step:close"
-    INVENTORY = "inventory"
-    ARCHIVE = "archive"
-    CLI = "cli"
+from faultbridge.model.enums import Actor, CaseStatus
 
 
 class Edge(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Any
 
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import Actor
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.times import to_text

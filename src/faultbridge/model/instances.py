@@ -7,7 +7,8 @@ from dataclasses import field
 from datetime import datetime
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.nodes import DomainKind, narrowest
+from faultbridge.model.enums import DomainKind
+from faultbridge.model.nodes import narrowest
 
 
 @dataclass(frozen=True, slots=True)

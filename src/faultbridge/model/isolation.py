@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from faultbridge.model.cases import ESCALATED_AT
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Severity
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import from_text
 
 ORDERED = "operator."

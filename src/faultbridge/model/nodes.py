@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from enum import StrEnum
 from typing import NamedTuple
 
-from faultbridge.model.cases import FAILED_STEP, Case, Phase, RepairAction
+from faultbridge.model.cases import FAILED_STEP, Case, Phase
 from faultbridge.model.conditions import Condition, Tombstone, component_key, worst_severity
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Component, ComponentType, Family, Severity
+from faultbridge.model.enums import CaseStatus, DomainKind, Isolation, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import ComponentType, Family, Severity
+from faultbridge.model.faults import Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,6 @@ class NodeKey(NamedTuple):
     def stream(self) -> str:
         """Return the name of the node's entry stream, `cluster/node`."""
         return f"{self.cluster}/{self.node}"
-
-
-class Isolation(StrEnum):
-    """Whether the orchestrator keeps new work off a node; isolation is independent of repair.
-
-    `not_applicable`: the node is out of service. Its provider keeps jobs off it, or its cluster has no orchestrator.
-    """
-
-    NONE = "none"
-    REQUESTED = "requested"
-    CONFIRMED = "confirmed"
-    NOT_APPLICABLE = "not_applicable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,32 +260,6 @@ class AliasRow:
     instance_id: str | None
     valid_from: datetime
     valid_to: datetime | None = None
-
-
-class DomainKind(StrEnum):
-    """Kinds of failure domains: resources that several instances share and lose together. Narrowest first.
-
-    `network_node` is the switch nearest to the instance, `network_node_2` the next switch above it, and so on.
-    Operators declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`.
-    `intake` is Faultbridge's own path from the queue of raw records to the table.
-    """
-
-    CHASSIS = "chassis"
-    ULTRASERVER = "ultraserver"
-    RACK = "rack"
-    NETWORK_NODE = "network_node"
-    POWER = "power"
-    NETWORK_NODE_2 = "network_node_2"
-    NETWORK_NODE_3 = "network_node_3"
-    NETWORK_NODE_4 = "network_node_4"
-    ZONE = "zone"
-    CAPACITY_BLOCK = "capacity_block"
-    PLACEMENT_GROUP = "placement_group"
-    FILE_SYSTEM = "file_system"
-    SUBNET = "subnet"
-    IMAGE = "image"
-    CLUSTER = "cluster"
-    INTAKE = "intake"
 
 
 NETWORK_LAYERS = (

@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.model.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.cluster.config import DEFAULT_SOURCES, CapacitySource
 from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.conditions import Condition
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
 
 
 @dataclass(frozen=True, slots=True)

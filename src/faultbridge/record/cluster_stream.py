@@ -9,10 +9,10 @@ from typing import TypeVar
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ClusterState
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, Stream, seal
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Entry, EntryType, Stream, chain, device_of, evidence_digest
 from faultbridge.model.errors import Misconfigured, Rejected
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.archive_lines import line_of

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, Transition, canonical_json
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys

@@ -9,13 +9,13 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
 from faultbridge.decide.case_moves import Rules, due_at, move_case
 from faultbridge.decide.governing_rules import choose_repair_action
-from faultbridge.model.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Approval, Attempt, Case, Phase
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, Eviction
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys

@@ -13,12 +13,12 @@ from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.fold.claims import DAMPED_FOR
 from faultbridge.decide.isolation_budget import MIN_EVICTIONS
 from faultbridge.model.cluster.config import ClusterConfig, DampedSource
-from faultbridge.model.cluster.state import BreakerScope, BreakerState, Control, domain_of
+from faultbridge.model.cluster.state import BreakerState, Control, domain_of
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Draft
-from faultbridge.model.faults import Family
+from faultbridge.model.enums import Actor, BreakerScope, NodeStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items
 from faultbridge.model.storage.projections import FALSE_CLAIMS, UNHEALTHY

@@ -9,10 +9,10 @@ from datetime import datetime
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
 from faultbridge.decide.fold.expire import end_orders
-from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import APPROVED, DENIED, Approval, Case
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys

@@ -9,10 +9,10 @@ from faultbridge.decide.breaker import close_manually
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, domain_of
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import UnknownName
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump

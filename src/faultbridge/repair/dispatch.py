@@ -11,16 +11,16 @@ from faultbridge.decide.admit import Refused, admit, closed_window
 from faultbridge.decide.case_moves import Rules, exclusion_reason
 from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
 from faultbridge.decide.isolation_budget import IsolationUse
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import Mode, is_placed
 from faultbridge.model.cluster.state import Control, QueuedCase
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import QUEUE, UNHEALTHY, queue_row
 from faultbridge.model.storage.queue_rows import read_queued, read_vacancies

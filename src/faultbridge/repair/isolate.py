@@ -20,13 +20,13 @@ from faultbridge.decide.governing_rules import proof_of_failure, reason_to_proce
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.isolation import in_service, needs_isolation, needs_permit, takes_work
-from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.record.append import Append, Revise
-from faultbridge.record.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
+from faultbridge.record.ports import CallResult, ClusterNode, Orchestrator
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.isolation import (
     confirm,

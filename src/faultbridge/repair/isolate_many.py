@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from faultbridge.decide.case_moves import Rules, opted_out_until
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor, Isolation
 from faultbridge.model.isolation import needs_isolation, needs_permit
-from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.dispatch import append_many
 from faultbridge.repair.isolate import NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed

@@ -10,11 +10,11 @@ from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.governing_rules import rests_on_claims
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
 from faultbridge.model.isolation import needs_isolation
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.record.append import Revise
 from faultbridge.record.ports import CallResult

@@ -15,9 +15,9 @@ from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse, domain
 from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, is_placed
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Severity
-from faultbridge.model.nodes import DomainKind, NodeState
+from faultbridge.model.enums import DomainKind, NodeStatus
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import UNHEALTHY
 from faultbridge.model.storage.queue_rows import domains_of

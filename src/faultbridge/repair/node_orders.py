@@ -21,10 +21,10 @@ from faultbridge.decide.case_moves import (
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
 from faultbridge.decide.observe import observe
-from faultbridge.model.cases import Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault
 from faultbridge.model.isolation import ORDERED

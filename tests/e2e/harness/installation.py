@@ -23,7 +23,7 @@ from faultbridge.cli.stack.locate import settings_from
 from faultbridge.local import clients
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage.writes import WORK, Work

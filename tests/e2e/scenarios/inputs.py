@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from faultbridge.local import clients
-from faultbridge.model.cases import WaitingFor
+from faultbridge.model.enums import WaitingFor
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump, load

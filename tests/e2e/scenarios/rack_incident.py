@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import DeclaredDomain
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import CaseStatus, DomainKind
 from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.services import wire_registration
 from tests.e2e.harness.installation import Installation

@@ -11,7 +11,7 @@ import pytest
 from faultbridge import local
 from faultbridge.local.compute_control import INSTANCE_TYPE
 from faultbridge.local.servers.fault_injection import healthy_diagnostics
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.policy import Limits
 from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.harness.installation import Installation

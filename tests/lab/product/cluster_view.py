@@ -8,11 +8,11 @@ from datetime import datetime
 
 from faultbridge.decide.breaker import FailingNode, evaluate_breakers, failing_node
 from faultbridge.decide.case_moves import SETTLE
-from faultbridge.model.cases import Case, WaitingFor
-from faultbridge.model.cluster.state import Breaker, BreakerScope, BreakerState, Control
+from faultbridge.model.cases import Case
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.enums import BreakerScope, CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import queue_row

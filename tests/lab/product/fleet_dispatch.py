@@ -12,7 +12,7 @@ from faultbridge.decide.isolation_budget import LEAVES_AFTER, IsolationUse
 from faultbridge.model.cluster.state import Control, QueuedCase
 from faultbridge.model.cluster.vacancies import MAX_OWED
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.queue_rows import read_vacancies

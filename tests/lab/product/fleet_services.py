@@ -11,8 +11,8 @@ from faultbridge.decode.data import load_catalog
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import items, keys

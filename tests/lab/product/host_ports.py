@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.copies import replace
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.record.ports import (
     Bundle,
     BundleState,
@@ -18,7 +18,6 @@ from faultbridge.record.ports import (
     InstanceChecks,
     LaunchedInstance,
     Presence,
-    ProviderFailure,
     Restart,
     RestartState,
     Verdict,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.isolation import without_spent_permit
 from faultbridge.model.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.model.storage.projections import control_writes

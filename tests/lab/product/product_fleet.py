@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.faults import Clear, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy

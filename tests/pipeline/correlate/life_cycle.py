@@ -9,8 +9,9 @@ from datetime import datetime
 from faultbridge.decide.correlate.life_cycle import IncidentChange, correlate
 from faultbridge.decide.correlate.shared_causes import AffectedNode, ClusterSnapshot, OnsetHistory
 from faultbridge.model.cluster.config import FailureDomain, failure_domains
-from faultbridge.model.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind
-from faultbridge.model.faults import Family
+from faultbridge.model.cluster.incidents import CorrelationLimits, Incident
+from faultbridge.model.enums import IncidentChangeKind
+from faultbridge.model.fault_enums import Family
 from tests.builders import NOON
 
 LIMITS = CorrelationLimits()

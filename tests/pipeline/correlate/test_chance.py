@@ -9,8 +9,8 @@ import pytest
 
 from faultbridge.decide.correlate.shared_causes import MAX_DOMAINS, OnsetHistory, is_unlikely
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind
+from faultbridge.model.fault_enums import Family
 from tests.builders import NOON, after
 
 RACK, OTHER = (FailureDomain(DomainKind.RACK, name) for name in ("r-1", "r-2"))

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from faultbridge.decide.correlate.life_cycle import correlate, exempt_nodes, hold_of
 from faultbridge.decide.correlate.shared_causes import without_records
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
+from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from tests.builders import NOON, after
 from tests.pipeline.correlate.builders import QUIET, RACK
 from tests.pipeline.correlate.life_cycle import (

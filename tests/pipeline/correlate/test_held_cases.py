@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.correlate.held_cases import absorb, families_of, release
-from faultbridge.model.cases import Approval, Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Approval, Attempt, Case, Phase
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import Incident, IncidentStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Family, Severity
-from faultbridge.model.nodes import DomainKind, Isolation, NodeState
+from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.enums import (
+    CaseStatus,
+    DomainKind,
+    IncidentStatus,
+    Isolation,
+    NodeStatus,
+    RepairAction,
+    WaitingFor,
+)
+from faultbridge.model.fault_enums import Action, Family, Severity
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
 from tests.builders import GPU, NOON, POLICY, after, arrival, fault, folded, node
 

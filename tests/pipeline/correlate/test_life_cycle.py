@@ -18,9 +18,9 @@ from faultbridge.decide.correlate.shared_causes import (
     without_records,
 )
 from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, failure_domains
-from faultbridge.model.cluster.incidents import Hold, Incident, IncidentStatus
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.cluster.incidents import Hold, Incident
+from faultbridge.model.enums import DomainKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from tests.builders import NOON, after
 from tests.pipeline.correlate.life_cycle import KINDS, LIMITS, RACKS, affected, domains_of, opened, run, snapshot
 

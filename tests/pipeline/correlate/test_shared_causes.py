@@ -14,8 +14,8 @@ from faultbridge.decide.correlate.shared_causes import (
     shared_subject,
 )
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind
+from faultbridge.model.fault_enums import Family
 from tests.builders import NOON
 from tests.pipeline.correlate.life_cycle import LIMITS, affected
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import (
+    CaseStatus,
+    Isolation,
+    NodeStatus,
+    ProviderFailure,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Policy, Rule
-from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS, QUEUED = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS, CaseStatus.QUEUED

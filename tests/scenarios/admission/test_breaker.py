@@ -7,14 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.cluster.state import BreakerLimit, BreakerScope, BreakerState, Control
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.cluster.state import BreakerLimit, BreakerState, Control
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import Actor, BreakerScope, CaseStatus, NodeStatus, ProviderFailure, WaitingFor
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.cases import WaitingFor
+from faultbridge.model.enums import WaitingFor
 from faultbridge.model.times import to_text
 from faultbridge.serve.pager.deliver import Paging
 from tests.scenarios.world import CLUSTER, World, limits

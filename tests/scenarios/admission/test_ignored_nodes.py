@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Rule

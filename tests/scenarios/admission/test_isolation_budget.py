@@ -11,10 +11,9 @@ import pytest
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, WaitingFor
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.times import to_text

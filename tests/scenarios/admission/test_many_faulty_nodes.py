@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.model.cluster.config import CapacitySource, Mode
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World, limits
 

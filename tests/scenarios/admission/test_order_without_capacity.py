@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World
 

@@ -10,11 +10,9 @@ import pytest
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.state import BreakerState, Control
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.model.faults import Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
 from faultbridge.repair.admission import escalate_queued

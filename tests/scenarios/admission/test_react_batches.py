@@ -8,14 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.cluster.state import ClusterStatus
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, ClusterStatus, Isolation, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.model.nodes import Isolation
 from faultbridge.model.storage import items, keys
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair import dispatch
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP, prepare_isolations

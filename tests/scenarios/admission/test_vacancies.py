@@ -7,13 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, ProviderFailure, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.races import run_before_call, run_before_write, writes_to

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.decide.required_order import required_order
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, BreakerLimit
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.record.rulebook import rules_of
 from tests.scenarios.world import CLUSTER, World, limits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.storage.writes import Put
 from tests.scenarios.incidents.incidents import RACK, world_of
 from tests.scenarios.world import CLUSTER, World

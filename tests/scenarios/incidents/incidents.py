@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.cluster.state import BreakerLimit, BreakerScope
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.cluster.state import BreakerLimit
+from faultbridge.model.enums import BreakerScope, CaseStatus
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys

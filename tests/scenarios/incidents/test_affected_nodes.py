@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import UpdateHold
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Family
+from faultbridge.model.enums import NodeStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 from faultbridge.repair.incidents.correlate import affected_nodes
 from tests.builders import NOON, config

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.causes import Chain, Link, Relation, read_chain
 from faultbridge.repair.incidents.changes import IncidentOrders

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.model.cluster.incidents import CorrelationLimits
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.incidents.correlate import Intake
 from tests.builders import NOON

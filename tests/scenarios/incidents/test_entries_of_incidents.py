@@ -10,9 +10,9 @@ import pytest
 
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.cluster.incidents import CorrelationLimits, Incident
+from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 from faultbridge.repair.incidents.changes import incident_drafts
 from tests.builders import KEY, NOON, after

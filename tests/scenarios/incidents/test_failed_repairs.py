@@ -8,16 +8,24 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.cases import Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Phase
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import Hold, IncidentStatus
+from faultbridge.model.cluster.incidents import Hold
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import (
+    CaseStatus,
+    DomainKind,
+    IncidentStatus,
+    NodeStatus,
+    ProviderFailure,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.fault_enums import Action, Family
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.incidents.correlate import Correlate
 from tests.builders import NOON
 from tests.races import run_before_call

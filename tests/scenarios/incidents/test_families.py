@@ -10,7 +10,7 @@ import pytest
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from faultbridge.model.cluster.incidents import IncidentStatus
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.enums import IncidentStatus
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.model.times import to_text
 from tests.builders import after
 from tests.scenarios.incidents.incidents import (

@@ -9,9 +9,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.case_moves import SETTLE
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import unhealthy_row

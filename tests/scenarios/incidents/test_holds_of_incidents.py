@@ -11,9 +11,9 @@ import pytest
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident
 from faultbridge.decide.correlate.shared_causes import AffectedNode
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.cluster.incidents import CorrelationLimits, Incident
+from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
 from tests.builders import NOON, after

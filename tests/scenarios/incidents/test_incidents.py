@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.model.cluster.incidents import IncidentStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.cases import Phase
+from faultbridge.model.enums import CaseStatus, IncidentStatus, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from tests.scenarios.incidents.incidents import (
     NETWORK_WAITS,

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Phase, RepairAction
-from faultbridge.model.cluster.incidents import IncidentStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.cases import Phase
+from faultbridge.model.enums import CaseStatus, IncidentStatus, NodeStatus, RepairAction
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import keys

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.incidents import held

@@ -9,8 +9,9 @@ import pytest
 from faultbridge.decide.correlate.shared_causes import AffectedNode
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import Hold
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.enums import DomainKind
+from faultbridge.model.fault_enums import Family
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.repair.incidents.correlate import Intake, Onsets
 from tests.builders import NOON

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.cluster.incidents import IncidentStatus
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, IncidentStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.cluster.incidents import IncidentStatus
 from faultbridge.model.cluster.state import BreakerState
+from faultbridge.model.enums import IncidentStatus
 from faultbridge.record.ports import PageMessage, PageUrgency
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.cluster.incidents import IncidentStatus
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, IncidentStatus, WaitingFor
 from tests.scenarios.incidents.incidents import cases, incidents, lose_links, rack, restore_links, world_of
 from tests.scenarios.world import World, limits
 

@@ -8,15 +8,14 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.admit import Refused
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.storage.projections import queue_row
 from faultbridge.model.storage.queue_rows import read_queued
-from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Verdict, Verification
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.dispatch import record_refusals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging

@@ -9,14 +9,21 @@ import pytest
 
 from faultbridge.decide.admit import Refused
 from faultbridge.decide.case_moves import Rules
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import (
+    Actor,
+    CaseStatus,
+    Isolation,
+    NodeStatus,
+    ProviderFailure,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.append import Append
-from faultbridge.record.ports import CallResult, ClusterNode, ProviderFailure
+from faultbridge.record.ports import CallResult, ClusterNode
 from faultbridge.repair import dispatch
 from faultbridge.repair.attempt.progress import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder

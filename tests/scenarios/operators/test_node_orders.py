@@ -7,11 +7,10 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE as QUARANTINE
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import PageUrgency, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import Isolation
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 
 

@@ -7,11 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Transient
-from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Limits
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.orchestrator.unreachable_orchestrator import (
     DEAD,

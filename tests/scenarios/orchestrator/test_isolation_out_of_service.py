@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.nodes import Isolation, NodeState
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
+from faultbridge.model.nodes import NodeState
 from tests.races import run_before_call
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.provider.growth import Growth

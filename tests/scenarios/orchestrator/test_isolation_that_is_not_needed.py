@@ -6,12 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.nodes import Isolation
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import Isolate, IsolationResult

@@ -9,9 +9,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration

@@ -6,10 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, ProviderFailure, Resolution
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import World, limits
 

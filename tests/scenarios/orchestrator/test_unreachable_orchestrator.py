@@ -6,14 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, Resolution
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import Action
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
-from faultbridge.record.ports import ProviderFailure
 from tests.builders import NOON
 from tests.scenarios.orchestrator.unreachable_orchestrator import (
     DEAD,

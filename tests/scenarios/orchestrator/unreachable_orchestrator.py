@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from tests.builders import NOON
 from tests.scenarios.world import World

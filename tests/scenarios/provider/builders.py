@@ -14,7 +14,7 @@ from faultbridge.local.hyperpod import CHECKING, RUNNING
 from faultbridge.local.kubernetes.cluster import RunningInstance, takes_work
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.cluster.state import Spare, SpareStatus
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.record.ports import Orchestrator
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from tests.scenarios.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from faultbridge.model.cluster.config import RepairOwner
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import CLUSTER, World

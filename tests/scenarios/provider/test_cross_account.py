@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.registry.registration import Registration

@@ -12,9 +12,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.ops.sweep import SweepResult

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World

@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Rule
 from tests.scenarios.provider.external_termination import DIAGNOSE, FIRST, REBOOT, busy_world

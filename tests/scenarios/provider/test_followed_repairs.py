@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.policy import Limits
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.external_replacement import ExternalReplacement

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.model.cases import INSTANCE_ADDED
 from faultbridge.model.cluster.config import GroupUpdate, RepairOwner
-from faultbridge.model.cluster.state import ConditionKind
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, ConditionKind, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys

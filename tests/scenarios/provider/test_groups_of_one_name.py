@@ -11,8 +11,7 @@ import pytest
 
 from faultbridge.local.hyperpod import FakeHyperPod, FakeSageMaker, Group, Node
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
-from faultbridge.model.cluster.state import ConditionKind
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import ConditionKind, NodeStatus
 from faultbridge.model.storage import items, keys
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.views import Views

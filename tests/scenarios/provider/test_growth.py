@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
+from faultbridge.model.cases import INSTANCE_ADDED
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.policy import Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.retirement import Retirement

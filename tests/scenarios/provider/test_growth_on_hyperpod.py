@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.adapters.hyperpod.provider import CHECK_LABEL, HEALTH_LABEL
-from faultbridge.model.cases import INSTANCE_ADDED, Resolution, WaitingFor
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cases import INSTANCE_ADDED
+from faultbridge.model.enums import NodeStatus, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.views import Views

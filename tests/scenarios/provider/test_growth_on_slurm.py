@@ -10,8 +10,7 @@ import pytest
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import SLURM
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import Isolation, NodeStatus
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.growth import Growth

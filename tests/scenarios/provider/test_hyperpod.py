@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from tests.scenarios.provider.hyperpod import AUTOMATIC, DEEP, requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world

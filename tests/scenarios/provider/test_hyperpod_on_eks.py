@@ -13,9 +13,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.local.hyperpod import CHECKING, RUNNING
 from faultbridge.local.kubernetes.cluster import Pod
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from tests.contracts.aws import aws
 from tests.scenarios.provider.builders import SYSTEM_UPDATING, OnEks, name
 from tests.scenarios.provider.hyperpod import DEEP, requests

@@ -12,10 +12,8 @@ import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.local.hyperpod import RUNNING
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import SLURM, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.record.ports import Orchestrator
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.serve.ops.sweep import SweepResult

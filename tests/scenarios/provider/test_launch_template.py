@@ -7,12 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import from_text
-from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
 from tests.scenarios.provider.builders import NEW, OLD, faulty, launched_and_then_retired, retire

@@ -7,10 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate, Mode
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import PageUrgency
 from faultbridge.record.ports.inventory import GroupMember

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.provider.provider_conditions import statuses

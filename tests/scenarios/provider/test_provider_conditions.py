@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from faultbridge.local.hyperpod import NO_CAPACITY
-from faultbridge.model.cluster.state import ClusterStatus, ConditionKind
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import ClusterStatus, ConditionKind, NodeStatus
 from tests.hyperpod import GROUP, NAME
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
 from tests.scenarios.provider.provider_conditions import SCRIPT, arn_of, cluster_event, kinds, pages, state, statuses

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.provider.provider_repair import (

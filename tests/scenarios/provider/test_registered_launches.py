@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.retirement import Retirement

@@ -8,8 +8,8 @@ import pytest
 
 from faultbridge.adapters.ec2.inventory import repair_setting
 from faultbridge.model.cluster.config import ClusterConfig, Mode, ProviderRole, RepairOwner
-from faultbridge.model.cluster.state import ConditionKind, RepairSetting
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.cluster.state import RepairSetting
+from faultbridge.model.enums import ConditionKind, NodeStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.repair.registry.registration import check_repair_owner, owner_conflict
 from tests.adapters.builders import EKS, node_group

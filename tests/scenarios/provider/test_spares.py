@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import VERIFIED_FOR, Spare, SpareStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Resolution
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.record.ports import CallResult, ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import CallResult, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import drop_taken_spares

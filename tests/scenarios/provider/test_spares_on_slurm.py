@@ -8,7 +8,7 @@ from datetime import timedelta
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool

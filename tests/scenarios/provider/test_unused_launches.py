@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.storage import keys
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.successor.unused import end_unused_launches

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
 from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.model.cluster.config import HYPERPOD
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
 from faultbridge.repair.attempt.step_context import StepTools
 from tests.contracts.aws import ON_MOTO, aws

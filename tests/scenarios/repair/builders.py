@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource, UpdateHold
-from faultbridge.model.edges import CaseStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder

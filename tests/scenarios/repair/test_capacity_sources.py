@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.config import DEFAULT_SOURCES, CapacitySource
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, ProviderFailure, WaitingFor
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Write
-from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write
 from tests.scenarios.repair.builders import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put

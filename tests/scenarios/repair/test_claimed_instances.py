@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.nodes import Alias, AliasRow
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put

@@ -8,9 +8,9 @@ import pytest
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import RepairAction, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import NODE_COMPONENT, Action
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE

@@ -9,13 +9,20 @@ import pytest
 
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import (
+    CaseStatus,
+    Isolation,
+    NodeStatus,
+    ProviderFailure,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import NODE_COMPONENT, Action, Severity
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Policy, Rule
-from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
 from tests.scenarios.world import World, limits

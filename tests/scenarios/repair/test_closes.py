@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import EXTERNAL, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.cases import EXTERNAL
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.external_replacement import ExternalReplacement

@@ -7,17 +7,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import Action, Severity
-from faultbridge.model.nodes import Alias, AliasRow, Isolation, NodeKey, NodeState
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put, Update, Write
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
+from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.step_contract import StepRequest
 from tests.races import run_before_write
 from tests.scenarios.repair.builders import record_outcomes

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 import pytest
 
 from faultbridge.decode import data
-from faultbridge.model.cases import Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Component, ComponentType
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
+from faultbridge.model.fault_enums import Action, ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder

@@ -10,21 +10,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Transient
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
-from faultbridge.record.ports import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    ClusterNode,
-    ExecutionStatus,
-    ProviderFailure,
-)
+from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus
 from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.races import run_before_call, run_before_write

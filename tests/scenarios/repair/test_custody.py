@@ -9,9 +9,10 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.decode.data import offender_odds
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action, Component, ComponentType, Snapshot
+from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.fault_enums import Action, ComponentType
+from faultbridge.model.faults import Component, Snapshot
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage.writes import Delete, Key
 from faultbridge.record.history import DeviceEvent, DeviceHistory

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.model.edges import CaseStatus
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import CaseStatus, ProviderFailure
 from tests.scenarios.repair.volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
 from tests.scenarios.world import World
 

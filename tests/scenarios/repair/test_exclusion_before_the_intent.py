@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution, WaitingFor
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution, WaitingFor
 from tests.scenarios.repair.builders import HOURS, ignore, maintain, set_cluster
 from tests.scenarios.world import World
 

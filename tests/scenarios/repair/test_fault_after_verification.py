@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
 from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.faults import Action
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
 from tests.scenarios.incidents.pages_of_incidents import pages

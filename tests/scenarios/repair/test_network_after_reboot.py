@@ -7,7 +7,8 @@ import pytest
 from faultbridge.decode.data import load_catalog, network_faults_ended_by_reboot
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.catalog import Catalog, Scope
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 from tests.scenarios import world as scenario
 from tests.scenarios.world import World
 

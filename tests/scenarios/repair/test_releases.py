@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, WaitingFor
 from tests.scenarios.world import GROUP, World
 from tests.sim.fakes import Call
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_termination import DIAGNOSE, busy_world
 from tests.scenarios.repair.builders import FAILED, UNANSWERED, instance

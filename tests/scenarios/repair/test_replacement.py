@@ -7,13 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import Action
-from faultbridge.model.nodes import Isolation
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, Resolution
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
+from faultbridge.record.ports import Restart, RestartState, Verdict, Verification
 from tests.builders import OTHER_GPU
 from tests.scenarios.repair.builders import ESCALATED, FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World, limits

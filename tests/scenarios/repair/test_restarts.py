@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus
-from faultbridge.record.ports import ProviderFailure, Restart, RestartState
+from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction
+from faultbridge.record.ports import Restart, RestartState
 from tests.scenarios.repair.builders import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
 from tests.scenarios.world import World
 

@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, REPLACE, with_rules

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.model.cases import RepairAction
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World

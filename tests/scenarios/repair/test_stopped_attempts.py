@@ -8,9 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.cases import RepairAction, WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action, Severity
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.incidents.builders import begin_incident
 from tests.scenarios.incidents.incidents import world_of

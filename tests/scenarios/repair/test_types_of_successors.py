@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus, WaitingFor
 from faultbridge.model.policy import Rule
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.repair.builders import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type

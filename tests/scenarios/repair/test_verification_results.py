@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import MAX_REASON
+from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.world import World
 

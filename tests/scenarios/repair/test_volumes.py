@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import Attachment, ProviderFailure, Volume
+from faultbridge.record.ports import Attachment, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool

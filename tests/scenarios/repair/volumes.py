@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.policy import Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.world import World

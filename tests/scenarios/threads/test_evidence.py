@@ -11,9 +11,9 @@ import pytest
 from faultbridge.decide.policyfile.parser import read_policy
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import version_of
-from faultbridge.model.cases import Case, RepairAction, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.times import to_text
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.jobs.jobs import Jobs

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.cases import RepairAction, Resolution
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from tests.builders import GPU, OTHER_GPU
 from tests.scenarios.threads.relapses import RESET

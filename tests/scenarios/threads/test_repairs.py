@@ -7,12 +7,10 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.model.cluster.state import BreakerLimit, BreakerState
-from faultbridge.model.edges import CaseStatus, NodeStatus
-from faultbridge.model.faults import Action
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
-from faultbridge.record.ports import ProviderFailure
 from tests.builders import OTHER_GPU
 from tests.scenarios.incidents.incidents import incidents, lose_links, world_of
 from tests.scenarios.world import World

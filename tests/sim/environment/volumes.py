@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.storage.codec import dump
 from faultbridge.record.policies import PolicyStore
-from faultbridge.record.ports import ProviderFailure
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, CloudActions, pick
 from tests.sim.fault_injection import Outage

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from faultbridge.record.ports import CallResult, JobNotice, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import CallResult, JobNotice
 from tests.sim.fakes.seam import Seam
 
 

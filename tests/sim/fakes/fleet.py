@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import (
     CallResult,
@@ -17,7 +18,6 @@ from faultbridge.record.ports import (
     InstanceChecks,
     LaunchedInstance,
     Presence,
-    ProviderFailure,
 )
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.seam import Seam

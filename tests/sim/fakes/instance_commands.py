@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.record.ports import (
     Bundle,
     BundleState,
     CallResult,
     Clock,
-    ProviderFailure,
     Restart,
     RestartState,
     Verdict,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.record.ports import CallResult, LaunchedInstance, LaunchRequest, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import CallResult, LaunchedInstance, LaunchRequest
 from tests.sim.fakes.fleet import FailingFake, FakeFleet, as_launched_instance
 from tests.sim.fakes.seam import Seam
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from datetime import UTC, datetime
 
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
 from tests.sim.fakes.clock import ManualClock
 from tests.sim.fakes.fleet import FakeFleet
 from tests.sim.fakes.seam import Seam

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from faultbridge.record.ports import Attachment, CallResult, ClusterNode, ProviderFailure, Volume
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import Attachment, CallResult, ClusterNode, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING
 from tests.sim.fakes.fleet import FailingFake, FakeFleet
 from tests.sim.fakes.seam import Seam

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from faultbridge.decode.data.policies import default_policy
-from faultbridge.model.cases import Intent, RepairAction
+from faultbridge.model.cases import Intent
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.cluster.vacancies import vacant_since
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import keys

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from faultbridge.model.edges import NODE_EDGES, Actor, NodeStatus, allowed
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.edges import NODE_EDGES, allowed
+from faultbridge.model.enums import Actor, Isolation, NodeStatus
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from tests.sim.invariants.arithmetic import status_of_cluster
 from tests.sim.invariants.view import Invariant, SystemView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.storage import keys
 from tests.sim.invariants.arithmetic import RESOLVED, TRIGGERED, pages_of
 from tests.sim.invariants.view import Invariant, SystemView

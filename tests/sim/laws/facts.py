@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.model.conditions import Condition
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.enums import Isolation
+from faultbridge.model.nodes import NodeState
 
 OPERATOR = "operator."
 STRENGTH = ("none", "run_diagnostics", "reset_gpu", "reboot_node", "replace_node")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.decode import data
-from faultbridge.model.faults import Fault, Severity
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Fault
 from faultbridge.model.records import Outcome
 from tests.sim.invariants.records import delivered_parts, is_forgotten, records_with_outcome
 from tests.sim.invariants.view import SystemView

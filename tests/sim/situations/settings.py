@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import Mode
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Update
 from faultbridge.record.policies import PolicyStore
-from faultbridge.record.ports import ProviderFailure
 from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
-from faultbridge.record.ports import ProviderFailure
+from faultbridge.model.enums import ProviderFailure
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.domain_faults import DomainFaultActions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from faultbridge.record.ports import CallResult, ProviderFailure
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.record.ports import CallResult
 from tests.sim.fakes.orchestrator import FakeOrchestrator
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.record.ports import (
     ClusterNode,
     ExecutionStatus,
     LaunchRequest,
     Presence,
-    ProviderFailure,
     RecordQueueDepth,
     Verdict,
     Verification,

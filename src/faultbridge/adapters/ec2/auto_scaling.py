@@ -13,8 +13,9 @@ from faultbridge.adapters.aws.errors import AWS_ERRORS, translate, translated
 from faultbridge.adapters.ec2.instances import failure_of, launch_order, launched_instance_of
 from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, Presence
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.

@@ -17,7 +17,7 @@ from faultbridge.decode.dcgm.diag import TestResult
 from faultbridge.decode.verification import NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected, Transient, Unverifiable
-from faultbridge.model.faults import ComponentType
+from faultbridge.model.fault_enums import ComponentType
 from faultbridge.record.ports import ObjectStore, Verdict, Verification
 
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"

@@ -13,10 +13,11 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import NETWORK_LAYERS, DomainKind
-from faultbridge.record.ports import CheckResult, InstanceChecks, LaunchedInstance, Presence, ProviderFailure
+from faultbridge.model.nodes import NETWORK_LAYERS
+from faultbridge.record.ports import CheckResult, InstanceChecks, LaunchedInstance, Presence
 
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]

@@ -21,6 +21,7 @@ from faultbridge.adapters.ec2.instances import (
     presence_of,
 )
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.record.ports import (
     CallResult,
@@ -30,7 +31,6 @@ from faultbridge.record.ports import (
     LaunchedInstance,
     LaunchRequest,
     Presence,
-    ProviderFailure,
 )
 
 ACTIVE, BLOCK = "active", "capacity-block"

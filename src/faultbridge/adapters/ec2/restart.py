@@ -18,9 +18,9 @@ from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, tran
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import failure_of
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Transient
-from faultbridge.record.ports import CallResult, ProviderFailure, Restart, RestartState
+from faultbridge.record.ports import CallResult, Restart, RestartState
 
 SECONDS = 1800
 REASON_CHARACTERS = 300

@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
 from faultbridge.adapters.ec2.instances import failure_of, listed_instance
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
-from faultbridge.record.ports import Attachment, CallResult, ProviderFailure, Volume
+from faultbridge.record.ports import Attachment, CallResult, Volume
 
 FAILURES = {
     # The attachment changes at this moment, or another call changed it: the next read decides.

@@ -18,9 +18,10 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import AWS_ERRORS, code_of, translate, translated
 from faultbridge.adapters.ec2.instances import failure_of
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.record.ports import Bundle, BundleState, CallResult, ProviderFailure
+from faultbridge.record.ports import Bundle, BundleState, CallResult
 
 # Faultbridge's Lambda layer contains no boto3 of its own, so each function uses the version of its runtime.
 

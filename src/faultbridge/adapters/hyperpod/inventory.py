@@ -23,10 +23,10 @@ from faultbridge.adapters.hyperpod.cluster import (
 )
 from faultbridge.decode.hyperpod.launch_failures import failure_kind
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
-from faultbridge.model.cluster.state import ConditionKind, GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
+from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
+from faultbridge.model.enums import ConditionKind, DomainKind
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import DomainKind
 from faultbridge.record.ports.inventory import GroupMember
 
 # The text of a condition is SageMaker's message about the node (status `Failure`) or the cluster. SageMaker gives no

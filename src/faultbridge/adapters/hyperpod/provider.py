@@ -25,8 +25,8 @@ from faultbridge.adapters.hyperpod.cluster import (
     message_of,
     status_of,
 )
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.record.ports import (
     CallResult,
@@ -35,7 +35,6 @@ from faultbridge.record.ports import (
     InstanceChecks,
     LaunchedInstance,
     Presence,
-    ProviderFailure,
     Restart,
     RestartState,
     Verdict,

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import NETWORK_LAYERS, DomainKind
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.model.nodes import NETWORK_LAYERS
+from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node

@@ -18,8 +18,9 @@ from faultbridge.adapters.slurm.access import SlurmOperations
 from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.names import short_name
-from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
+from faultbridge.record.ports import CallResult, CheckResult, Clock, ClusterNode
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.

@@ -15,7 +15,7 @@ from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, Document, OutputFormat
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.names import did_you_mean

@@ -39,20 +39,21 @@ from faultbridge.decide.governing_rules import (
     start_probation,
     with_governing_rules,
 )
-from faultbridge.model.cases import INSTANCE_ADDED, Case, RepairAction, Resolution, WaitingFor
-from faultbridge.model.cluster.state import (
-    Breaker,
-    BreakerLimit,
-    BreakerScope,
-    BreakerState,
-    Control,
-    QueuedCase,
-    breaker_name,
-)
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.model.cases import INSTANCE_ADDED, Case
+from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, QueuedCase, breaker_name
 from faultbridge.model.entries import Draft, EntryType, Transition
-from faultbridge.model.faults import Severity
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.enums import (
+    Actor,
+    BreakerScope,
+    CaseStatus,
+    Isolation,
+    NodeStatus,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import earliest, from_text
 
 STAYS_OPEN = "it stays open"

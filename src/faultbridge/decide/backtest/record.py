@@ -10,13 +10,14 @@ from typing import Any
 
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import start_probation
-from faultbridge.model.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.model.cases import Approval, Case
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition, Reporter, condition_key, counted_at
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import FAULT_TYPES, EntryType
-from faultbridge.model.faults import Action, Component, Severity, read_component
-from faultbridge.model.nodes import Ignored, Incarnation, Isolation, NodeState, Placement
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Component, read_component
+from faultbridge.model.nodes import Ignored, Incarnation, NodeState, Placement
 from faultbridge.model.policy import Limits, Policy
 from faultbridge.model.times import from_text
 

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from faultbridge.decide.case_moves import escalate_case, move_case, resolve_case
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
 from faultbridge.decide.governing_rules import rule_of_case
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import Isolation, NodeState, is_faulty, is_repeated
+from faultbridge.model.enums import CaseStatus, Isolation, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Family
+from faultbridge.model.nodes import NodeState, is_faulty, is_repeated
 from faultbridge.model.policy import Policy
 
 _ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})

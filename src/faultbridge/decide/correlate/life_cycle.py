@@ -13,19 +13,11 @@ from faultbridge.decide.correlate.shared_causes import (
     most_frequent,
     shared_subject,
 )
-from faultbridge.model.cluster.incidents import (
-    MAX_NODES,
-    CorrelationLimits,
-    Hold,
-    Incident,
-    IncidentChangeKind,
-    IncidentStatus,
-    incident_id,
-)
+from faultbridge.model.cluster.incidents import MAX_NODES, CorrelationLimits, Hold, Incident, incident_id
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:

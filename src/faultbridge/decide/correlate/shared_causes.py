@@ -12,8 +12,8 @@ from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind
+from faultbridge.model.fault_enums import Family
 
 # Counts of onsets decay with a half-life, so that recent faults weigh more than old ones. The caller
 # (`repair/incidents/correlate.py`) leaves out faults that an incident explains.

@@ -30,7 +30,8 @@ from itertools import islice
 
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition, Tombstone, component_key
-from faultbridge.model.faults import Component, ComponentType, Fault, Severity
+from faultbridge.model.fault_enums import ComponentType, Severity
+from faultbridge.model.faults import Component, Fault
 
 MAX_ABSORBED = 8
 MAX_DISTANCE = timedelta(minutes=15)

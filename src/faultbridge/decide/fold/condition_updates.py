@@ -13,7 +13,8 @@ from faultbridge.decide.normalize.timestamp import clock_has_moved
 from faultbridge.model.catalog import Catalog, Row
 from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
 from faultbridge.model.copies import replace
-from faultbridge.model.faults import Action, Component, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Component, Fault, Snapshot
 from faultbridge.model.times import earliest
 
 MAX_DIGESTS = 8

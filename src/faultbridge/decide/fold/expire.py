@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import claim_end, with_damped
 from faultbridge.decide.fold.node_conditions import NodeConditions
-from faultbridge.model.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.catalog import Catalog, Scope
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState, is_former
 

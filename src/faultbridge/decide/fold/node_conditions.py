@@ -29,7 +29,8 @@ from faultbridge.model.conditions import (
     parse_component,
 )
 from faultbridge.model.copies import replace
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 

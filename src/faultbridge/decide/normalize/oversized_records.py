@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Severity, Snapshot, faults_of
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot, faults_of
 
 MAX_FAULTS = 64
 """Different faults of one record about one node."""

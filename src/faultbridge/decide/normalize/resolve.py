@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.model.records import RawRecord
 

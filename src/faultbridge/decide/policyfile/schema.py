@@ -10,10 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from faultbridge.decide.admit import check_cron
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import DEFAULT_SOURCES, CapacitySource
-from faultbridge.model.cluster.state import BreakerScope
-from faultbridge.model.faults import Action, ComponentType, Severity
+from faultbridge.model.enums import BreakerScope, RepairAction
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.policy import OrchestratorUnreachable
 
 _DAY = 86_400

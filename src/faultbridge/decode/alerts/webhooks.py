@@ -35,7 +35,8 @@ from faultbridge.decode.frames.decoder import (
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, ComponentType, Fault, Observation
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
 from faultbridge.model.times import to_text
 
 _PORT = re.compile(r"(?:\[([0-9a-fA-F:]{2,39})\]|([^:\s]{1,253}))(?::\d{1,5})?")

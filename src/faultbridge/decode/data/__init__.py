@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.model.catalog import Catalog, Kind, Recommendation, Row, Scope
-from faultbridge.model.faults import Action, Family, Severity
+from faultbridge.model.fault_enums import Action, Family, Severity
 
 if TYPE_CHECKING:
     from faultbridge.model.offenders import Odds

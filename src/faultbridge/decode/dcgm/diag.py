@@ -24,7 +24,8 @@ from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.decode.frames.fault_codes import CODES, SETTINGS, code_of_number
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Action, Component, ComponentType, Fault, Observation, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 MAX_ID = 4

@@ -18,7 +18,8 @@ from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, Fault, Observation, Snapshot
 
 # Converts the table of `dcgmi health -c` to the structure of its JSON output.
 #

@@ -32,16 +32,8 @@ from faultbridge.decode.frames.fault_codes import CODES
 from faultbridge.decode.frames.prometheus import Sample, samples
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    Action,
-    Component,
-    ComponentType,
-    CounterSample,
-    Fault,
-    Observation,
-    Severity,
-    Snapshot,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 SOURCE = "dcgm-metrics"
 _PREFIXES = ("DCGM_FI_", "DCGM_EXP_")

@@ -14,16 +14,8 @@ from collections.abc import Iterator, Mapping
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, elements, evidence, members, number, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    Action,
-    Component,
-    ComponentType,
-    CounterSample,
-    Fault,
-    Observation,
-    Severity,
-    Snapshot,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 SOURCE = "dcgm-nvlink"
 DOWN = "dcgm.nvlink_down"

@@ -17,7 +17,8 @@ from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, Fault, Observation
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Fault, Observation
 
 SOURCE = "dcgm-policy"
 _LISTENING = "Listening for violations"

@@ -21,16 +21,8 @@ from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    NODE_COMPONENT,
-    Action,
-    Clear,
-    Component,
-    ComponentType,
-    Fault,
-    Observation,
-    Severity,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
 
 # Reads the listing of FreeIPMI's `ipmi-sel`: a heading with column names, and one event per line.
 #

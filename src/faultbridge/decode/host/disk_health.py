@@ -18,7 +18,8 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence,
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, Fault, Observation, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Fault, Observation, Snapshot
 
 # Reads `/proc/mdstat`: the software RAID arrays of Linux, and the disks that they lack.
 #

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, Fault, Observation, Snapshot, normalize_pci
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Fault, Observation, Snapshot, normalize_pci
 
 SOURCE = "pci-devices"
 UNREADABLE, FEWER_LANES = "host.pci_device_unreadable", "host.pcie_width_reduced"

@@ -25,16 +25,8 @@ from faultbridge.decode.kernel.xid import read_xid
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    NODE_COMPONENT,
-    Action,
-    Clear,
-    Component,
-    ComponentType,
-    Fault,
-    Observation,
-    Severity,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
 
 CODES_BY_CONDITION: Mapping[str, str] = {
     "NvidiaGPUUnhealthy": "agent.gpu_unhealthy",

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.decode.frames.decoder import members, text
-from faultbridge.model.cluster.state import ConditionKind, ProviderCondition
+from faultbridge.model.cluster.state import ProviderCondition
+from faultbridge.model.enums import ConditionKind
 
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 _KINDS = (

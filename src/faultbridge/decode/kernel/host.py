@@ -16,7 +16,8 @@ from faultbridge.decode.kernel.host_rules import CONTAINED, DEVICE_HANG, DPC_REA
 from faultbridge.decode.kernel.xid import device_fault
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Clear, Component, ComponentType, Fault, normalize_pci
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 
 # Determines the fault of a hardware error report of the firmware (CPER, which the kernel prints).
 #

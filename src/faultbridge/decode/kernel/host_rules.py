@@ -9,7 +9,7 @@ import re
 
 from faultbridge.decode.frames.decoder import VIRTUAL_NAMES
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import ComponentType
+from faultbridge.model.fault_enums import ComponentType
 
 # The PCI address of a device, as the kernel prints it.
 BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"

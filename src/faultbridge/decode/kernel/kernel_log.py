@@ -29,16 +29,8 @@ from faultbridge.decode.kernel.xid import SOURCE, device_fault, gpu_at, read_xid
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    NODE_COMPONENT,
-    Action,
-    Clear,
-    ComponentType,
-    Fault,
-    Observation,
-    Severity,
-    normalize_pci,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Fault, Observation, normalize_pci
 
 if TYPE_CHECKING:
     from faultbridge.decode.kernel.host import HostReader

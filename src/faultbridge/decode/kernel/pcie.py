@@ -19,7 +19,8 @@ from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.xid import device_fault
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Clear, Component, ComponentType, Fault, Severity, normalize_pci
+from faultbridge.model.fault_enums import ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 
 CORRECTED, NONFATAL, FATAL = "host.pcie_corrected", "host.pcie_nonfatal", "host.pcie_fatal"
 # From this number of corrected errors of one device in one input, the link is considered faulty.

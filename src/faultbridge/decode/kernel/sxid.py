@@ -10,7 +10,8 @@ from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.xid import device_fault
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 
 _SXID = lazy_pattern(
     r"(nvidia-nvswitch\d{0,4}): SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "

@@ -16,7 +16,8 @@ from faultbridge.decode.data import nvlink5_units
 from faultbridge.decode.frames.decoder import evidence, lazy_pattern, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
 
 # Reads the details of NVLink errors: Xid 74, and Xid 144 to 150 of NVLink5.

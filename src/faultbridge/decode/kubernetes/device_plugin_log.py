@@ -16,7 +16,8 @@ from faultbridge.decode.frames.clock import MONTHS, iso_instant, yearless_time
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, Fault, Observation
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, Fault, Observation
 
 SOURCE = "device-plugin-log"
 UNHEALTHY = "agent.gpu_unhealthy"

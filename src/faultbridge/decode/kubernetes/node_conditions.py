@@ -24,7 +24,8 @@ from faultbridge.decode.kubernetes.node_objects import Condition, NodeConditions
 from faultbridge.decode.nvsentinel.health_events import joined, node_observations
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 from faultbridge.model.times import to_text
 
 NODE_SOURCE = "kubernetes-node"

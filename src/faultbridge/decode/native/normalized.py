@@ -15,7 +15,8 @@ from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, pci_of, text, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Clear, Component, Fault, Observation
 
 SOURCE = "faultbridge"
 MAX_ATTRIBUTES, MAX_COUNT = 64, 1_000_000

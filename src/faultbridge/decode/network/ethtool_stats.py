@@ -17,7 +17,8 @@ from faultbridge.decode.frames.decoder import Decoder, Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, CounterSample, Observation
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, Observation
 
 SOURCE = "ethtool-stats"
 METRICS = ("node_ethtool_",)

@@ -21,16 +21,8 @@ from faultbridge.decode.frames.wrapped_lines import unwrap
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    NODE_COMPONENT,
-    Action,
-    Component,
-    ComponentType,
-    Fault,
-    Observation,
-    Severity,
-    normalize_pci,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
 
 # Parses log records of NVIDIA's fabric manager and persistence daemon.

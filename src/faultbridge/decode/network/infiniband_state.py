@@ -27,7 +27,8 @@ from faultbridge.decode.network.rdma_ports import (
     state_number,
 )
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, CounterSample, EfaRates, Fault, Observation, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, EfaRates, Fault, Observation, Snapshot
 
 SOURCE = "infiniband-state"
 STUCK, NETDEV_DOWN, ABSENT = "net.ib_port_stuck", "net.ib_netdev_down", "net.link_absent"

@@ -22,7 +22,8 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence,
 from faultbridge.decode.frames.documents import documents, text_of
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 # Reads the text output of `ip link`, `ip addr` and `ethtool INTERFACE`.
 #

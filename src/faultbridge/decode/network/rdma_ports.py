@@ -17,7 +17,8 @@ from faultbridge.decode.frames.documents import loads, objects, text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 
 METRICS = ("node_infiniband_",)
 _INFO = "node_infiniband_info"

@@ -12,7 +12,8 @@ from faultbridge.decode.frames.clock import MONTHS, calendar_time
 from faultbridge.decode.frames.decoder import bounded, evidence, pci_of, truncate
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Action, Component, ComponentType, Fault, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
 
 # Checks the nvidia-smi fields of one GPU. A check returns None if its fields cannot be read.
 #

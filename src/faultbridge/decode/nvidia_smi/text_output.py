@@ -31,7 +31,8 @@ from faultbridge.decode.nvidia_smi.snapshot import (
 )
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Action, Component, CounterSample, Fault, Observation, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 _TITLE = "NVSMI LOG"
 _PROCESSES = "processes"

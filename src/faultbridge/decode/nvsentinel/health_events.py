@@ -39,16 +39,8 @@ from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, 
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import (
-    NODE_COMPONENT,
-    Action,
-    Component,
-    ComponentType,
-    Fault,
-    Observation,
-    Severity,
-    Snapshot,
-)
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 
 # Reads NVSentinel's health events, and translates their error codes into fault codes.
 #

@@ -20,7 +20,8 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, bou
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import NODE_COMPONENT, Action, Component, Fault, Observation, Severity, Snapshot
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 
 SOURCE = "slurm-node"
 _HEALTHY = frozenset({"ALLOCATED", "IDLE", "MIXED", "COMPLETING", "RESERVED", "PLANNED", "BLOCKED"})

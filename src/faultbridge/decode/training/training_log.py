@@ -25,7 +25,8 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured, Rejected
-from faultbridge.model.faults import Component, ComponentType, CounterSample, Fault, Observation
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, CounterSample, Fault, Observation
 
 SOURCE = "training-log"
 TIMEOUT, DESYNC = "train.nccl_timeout", "train.nccl_desync"

@@ -16,7 +16,8 @@ from faultbridge.decode.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.signal import EvidenceStore, LogSpan, Role, Signal, Trust, span_time_of
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import GPU_PARTS, Action, Fault, Severity, faults_of
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import GPU_PARTS, Fault, faults_of
 
 # The program of a job can print any line, even one that looks like the kernel's. A text is therefore a file of a node
 # only if its start is in the format of a node's source.

@@ -9,7 +9,8 @@ from typing import Any
 
 from faultbridge.explain.signals.patterns import LogPattern, matches_of
 from faultbridge.explain.signals.signal import EvidenceStore, LogSpan, Role, Signal, Trust
-from faultbridge.model.faults import GPU_PARTS, Action, Component, Severity, read_component
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import GPU_PARTS, Component, read_component
 from faultbridge.model.times import from_text
 
 AFTER_END = timedelta(minutes=10)

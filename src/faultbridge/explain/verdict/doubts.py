@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from faultbridge.explain.signals.signal import Role, Signal, Trust
-from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Outlook
+from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism
 from faultbridge.explain.verdict.situation import (
     HANG,
     Situation,
@@ -17,6 +17,7 @@ from faultbridge.explain.verdict.situation import (
     is_same_attempt,
     timing,
 )
+from faultbridge.model.enums import Outlook
 
 NODE_DOMAINS = frozenset({"hardware", "network"})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -20,18 +19,11 @@ from faultbridge.decode.data.patterns import (
 )
 from faultbridge.explain.signals.patterns import LogPattern, read_patterns
 from faultbridge.explain.signals.signal import Role, Signal
+from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
-
-
-class Outlook(StrEnum):
-    """What to do with a job that died: restart it, restart it without some nodes, or leave it stopped."""
-
-    RESTART = "RESTART"
-    RESTART_WITHOUT = "RESTART_WITHOUT"
-    STOP = "STOP"
 
 
 @dataclass(frozen=True, slots=True)

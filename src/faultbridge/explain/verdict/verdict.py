@@ -19,8 +19,9 @@ from faultbridge.explain.verdict.doubts import (
     is_on_many_ranks,
     own_fault,
 )
-from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Outlook, Weights
+from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Weights
 from faultbridge.explain.verdict.situation import Situation, TimeLine, covers, in_time, is_in_teardown, time_line
+from faultbridge.model.enums import Outlook
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"

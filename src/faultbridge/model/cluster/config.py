@@ -11,9 +11,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import DomainKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list
-from faultbridge.model.nodes import DomainKind
 
 _KINDS = tuple(DomainKind)
 DECLARABLE = tuple(kind for kind in DomainKind if kind not in {DomainKind.CLUSTER, DomainKind.INTAKE})

@@ -7,12 +7,11 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from faultbridge.model.cluster.config import FailureDomain, is_placed
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind
+from faultbridge.model.enums import DomainKind, IncidentStatus
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 
 MAX_NODES = 2_000
@@ -20,35 +19,6 @@ MAX_NODES = 2_000
 
 MAX_DOUBLINGS = 10
 """Maximum doublings of an incident's quiet period, so that it stays a valid `timedelta` whatever the policy says."""
-
-
-class IncidentStatus(StrEnum):
-    """The status of a cluster incident.
-
-    While an incident is `open` or `recovering`, repairs wait for it. A `recovering` incident has no affected node, and
-    closes after a quiet period. An `expired` incident has reached its maximum age: repairs do not wait for it. It
-    closes when its nodes have been healthy for the quiet period.
-    """
-
-    OPEN = "open"
-    RECOVERING = "recovering"
-    EXPIRED = "expired"
-    CLOSED = "closed"
-
-    @property
-    def holds(self) -> bool:
-        """Return whether repairs wait for a cluster incident with this status."""
-        return self in {IncidentStatus.OPEN, IncidentStatus.RECOVERING}
-
-
-class IncidentChangeKind(StrEnum):
-    """The kind of a change of an incident, for example that it opened or that more nodes joined it."""
-
-    OPENED = "opened"
-    GROWN = "grown"
-    SHRUNK = "shrunk"
-    EXPIRED = "expired"
-    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)

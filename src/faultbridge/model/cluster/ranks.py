@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from faultbridge.model.faults import Component, ComponentType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 
 MAX_RANKS = 100_000
 

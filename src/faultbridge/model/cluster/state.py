@@ -8,23 +8,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.config import FailureDomain, GroupUpdate
 from faultbridge.model.cluster.incidents import Hold
 from faultbridge.model.cluster.vacancies import Vacancy
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import Family
-from faultbridge.model.nodes import DomainKind, Head, NodeKey
+from faultbridge.model.enums import BreakerScope, ClusterStatus, ConditionKind, DomainKind, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Family
+from faultbridge.model.nodes import Head, NodeKey
 
 CLUSTER_BREAKER = "cluster"
 _DOMAIN = "domain:"
-
-
-class BreakerScope(StrEnum):
-    """The nodes that a circuit breaker counts: those of the cluster, or those of one failure domain."""
-
-    CLUSTER = "cluster"
-    DOMAIN = "domain"
 
 
 class BreakerState(StrEnum):
@@ -91,22 +84,6 @@ def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
 def domain_of(name: str) -> str | None:
     """Return the failure domain in a breaker's name, or None if the breaker counts the whole cluster."""
     return name.removeprefix(_DOMAIN) if name.startswith(_DOMAIN) else None
-
-
-class ConditionKind(StrEnum):
-    """What a condition of a cluster or group is about, such as a failed launch or a running update."""
-
-    CLUSTER_FAILED = "cluster_failed"
-    ROLLING_BACK = "rolling_back"
-    GROUP_FAILED = "group_failed"
-    LIFECYCLE_SCRIPT = "lifecycle_script"
-    NO_CAPACITY = "no_capacity"
-    EFA_CHECK = "efa_check"
-    LAUNCH_FAILED = "launch_failed"
-    RIVAL_REPAIR = "rival_repair"
-    NO_PROVIDER_REPAIR = "no_provider_repair"
-    UPDATING = "updating"
-    UPDATE_OVERDUE = "update_overdue"
 
 
 LAUNCHES = frozenset(
@@ -189,15 +166,6 @@ class ProviderStatus:
         """
         named = [status for name, status in self.groups.items() if group in {None, name}]
         return all(status.complete for status in named)
-
-
-class ClusterStatus(StrEnum):
-    """The status of a cluster, computed from its nodes and from the conditions that its provider reports."""
-
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    RECOVERING = "recovering"
-    CRITICAL = "critical"
 
 
 @dataclass(frozen=True, slots=True)

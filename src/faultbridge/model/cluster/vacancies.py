@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus, RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
 

@@ -6,7 +6,7 @@ A program that reads events with this package needs no other dependency than pyd
 
 A module of this package is imported when one of its names is first used. Read the modules in this order:
 
-- `enums`: the base model, open enumerations and the scalar types of fields. The open enumerations
+- `enums`: the base model, the scalar types of fields, and how events read the enumerations of `faultbridge.model`
 - `parts`: components, instances and node lists, which several events contain
 - `envelope`: the metadata of every event, stubs and events of unknown types
 - `node`, `case`, `cluster`, `job`: the events about nodes, cases and repair steps, clusters, and jobs

@@ -6,23 +6,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.events.enums import (
-    Action,
-    CaseId,
-    CaseStatus,
-    Count,
-    FailureReason,
-    Instant,
-    Milliseconds,
-    Model,
-    RepairAction,
-    Resolution,
-    Severity,
-    Text,
-    WaitingFor,
-)
+from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
+from faultbridge.model.events.enums import CaseId, Count, Instant, Milliseconds, Model, Open, Text
 from faultbridge.model.events.envelope import Event, NodeMetadata
 from faultbridge.model.events.parts import Component, Evidence, EvidenceHash, EvidenceUri, Facts, Incarnation, Placement
+from faultbridge.model.fault_enums import Action, Severity
 
 
 class CaseMetadata(NodeMetadata):
@@ -42,17 +30,17 @@ class Cause(Model):
 class CaseStatusData(Model):
     """The data of a case event: the status of a case before and after a change, and the cause of the case."""
 
-    from_: CaseStatus | None = Field(alias="from", description="Null when the case opens.")
-    to: CaseStatus
+    from_: Open[CaseStatus] | None = Field(alias="from", description="Null when the case opens.")
+    to: Open[CaseStatus]
     reason: str = Field(description="One line of text for readers.")
-    waiting_for: WaitingFor | None = Field(
+    waiting_for: Open[WaitingFor] | None = Field(
         description="The reason for waiting; `approval` means that an operator must answer."
     )
-    resolution: Resolution | None = Field(description="The result; null until the case closes.")
+    resolution: Open[Resolution] | None = Field(description="The result; null until the case closes.")
     cause: Cause
-    severity: Severity
-    action: Action
-    repair_action: RepairAction = Field(description="The current repair action.")
+    severity: Open[Severity]
+    action: Open[Action]
+    repair_action: Open[RepairAction] = Field(description="The current repair action.")
     attempt: Count = Field(description="Number of attempts admitted so far.")
     opened_at: Instant
     detected_at: Instant | None = Field(default=None, description="When the condition behind the case started.")
@@ -90,9 +78,11 @@ class ReplacementStepData(Model):
     step: Text = Field(description="Step name, as in the state machine; `intent` is the point of no return.")
     outcome: Text = Field(description="Result of the step. The state machine selects the next step by it.")
     attempt: Annotated[int, Field(ge=0)] = Field(description="Number of the attempt within the case, from 1.")
-    repair_action: RepairAction
+    repair_action: Open[RepairAction]
     reason: str | None = Field(description="Text from the provider, the verifier or Faultbridge.")
-    failure: FailureReason | None = Field(default=None, description="Failure reason; null if the step succeeded.")
+    failure: Open[ProviderFailure] | None = Field(
+        default=None, description="Failure reason; null if the step succeeded."
+    )
     operation: str | None = Field(description="The provider's id of the operation.")
     old_instance: str | None = Field(description="EC2 instance id of the released instance.")
     new_instance: str | None = Field(description="EC2 instance id of its successor.")

@@ -6,26 +6,29 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.events.enums import (
+from faultbridge.model.enums import (
+    BreakerScope,
     ClusterStatus,
-    Count,
-    DomainType,
-    FaultFamily,
-    IncidentChange,
+    ConditionKind,
+    DomainKind,
+    IncidentChangeKind,
     IncidentStatus,
+)
+from faultbridge.model.events.enums import (
+    Count,
     Instant,
     Milliseconds,
     Model,
-    ProviderConditionKind,
+    Open,
     ProviderHealth,
     ProviderStage,
     SafetyKind,
-    SafetyScope,
     SafetyState,
     Text,
 )
 from faultbridge.model.events.envelope import ClusterMetadata, Event
 from faultbridge.model.events.parts import Component, NodeList
+from faultbridge.model.fault_enums import Family
 
 Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 
@@ -33,7 +36,7 @@ Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 class ProviderCondition(Model):
     """A condition that the provider reports about the whole cluster, or about one of its groups."""
 
-    kind: ProviderConditionKind
+    kind: Open[ConditionKind]
     group: Text | None = Field(description="The group; null if the condition concerns the whole cluster.")
     message: str = Field(description="The provider's text, shortened and without secrets.")
     since: Instant | None = Field(description="When it was first recorded.")
@@ -42,10 +45,10 @@ class ProviderCondition(Model):
 class ClusterStatusData(Model):
     """The status of a cluster after a change, and the number of its nodes by status."""
 
-    from_: ClusterStatus | None = Field(
+    from_: Open[ClusterStatus] | None = Field(
         alias="from", description="Null for the first event; equal to `to` if only counts changed."
     )
-    to: ClusterStatus
+    to: Open[ClusterStatus]
     reason: str
     counts: Counts = Field(description="Number of nodes by status; a status without nodes may be absent.")
     expected: Count = Field(
@@ -61,10 +64,10 @@ class ClusterStatusData(Model):
         "served, or another controller replaced their instance where Faultbridge only observes.",
     )
     incidents: tuple[Text, ...] = Field(default=(), description="Ids of the open incidents that cause the status.")
-    provider_health: ProviderHealth | None = Field(
+    provider_health: Open[ProviderHealth] | None = Field(
         default=None, description="Whether the provider reports conditions, and whether an operator must act on them."
     )
-    provider_stage: ProviderStage | None = Field(
+    provider_stage: Open[ProviderStage] | None = Field(
         default=None, description="Set if this change is the one by which an operator is needed, or no longer needed."
     )
     provider_conditions: tuple[ProviderCondition, ...] = Field(
@@ -83,7 +86,7 @@ class ClusterStatusChange(Event):
 class Domain(Model):
     """A failure domain that the nodes of an incident share."""
 
-    type: DomainType
+    type: Open[DomainKind]
     name: Text
 
 
@@ -99,11 +102,11 @@ class ClusterIncidentData(Model):
     """The state of a cluster incident after a change."""
 
     incident_id: Text
-    change: IncidentChange
-    from_: IncidentStatus | None = Field(alias="from", description="Null when the incident opens.")
-    to: IncidentStatus
+    change: Open[IncidentChangeKind]
+    from_: Open[IncidentStatus] | None = Field(alias="from", description="Null when the incident opens.")
+    to: Open[IncidentStatus]
     reason: str
-    family: FaultFamily
+    family: Open[Family]
     cause: IncidentCause
     domain: Domain
     domain_nodes: Count = Field(description="Number of nodes of the failure domain.")
@@ -135,11 +138,11 @@ class ClusterIncidentChange(Event):
 class ClusterSafetyData(Model):
     """The state of a safety control of a cluster after a change."""
 
-    kind: SafetyKind
-    from_: SafetyState | None = Field(alias="from", description="Null for the first event of the control.")
-    to: SafetyState
+    kind: Open[SafetyKind]
+    from_: Open[SafetyState] | None = Field(alias="from", description="Null for the first event of the control.")
+    to: Open[SafetyState]
     reason: str
-    scope: SafetyScope
+    scope: Open[BreakerScope]
     domain: Text | None = Field(description="Failure domain, if the scope is `domain`.")
     counts: Counts = Field(description="Counts behind the decision, such as `failing`, `of`, `limit`, `holders`.")
     until: Instant | None = Field(description="When it ends or is checked again; null if only an event ends it.")

@@ -10,7 +10,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from faultbridge.model.events.enums import Actor, CaseId, EventId, Instant, Model, Severity, Text
+from faultbridge.model.enums import Actor
+from faultbridge.model.events.enums import CaseId, EventId, Instant, Model, Open, Text
+from faultbridge.model.fault_enums import Severity
 
 ALL_DATA = "*"
 MAX_JOB_IDS = 16
@@ -40,7 +42,9 @@ class Metadata(Model):
     recorded_at: Instant = Field(description="When it was stored.")
     cluster: Text
     node: Text | None = Field(description="Node name; null for events of the cluster itself.")
-    severity: Severity | None = Field(description="Highest severity active on the node or cluster after the event.")
+    severity: Open[Severity] | None = Field(
+        description="Highest severity active on the node or cluster after the event."
+    )
     case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
     job_ids: Annotated[tuple[Text, ...], Field(max_length=MAX_JOB_IDS)] = Field(
         default=(), description="The jobs that run on the node, or the job that the event is about."
@@ -49,7 +53,7 @@ class Metadata(Model):
         description="Id of the event that caused this one; for a fault, of the raw record that reported it. "
         "Null for an event that starts a chain, such as an order of an operator."
     )
-    recorded_by: Actor
+    recorded_by: Open[Actor]
     truncated: tuple[Text, ...] = Field(
         default=(),
         description="JSON pointers of removed parts, to keep the event within 60 KB; `*` means all of `data`.",

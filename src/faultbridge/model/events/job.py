@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from faultbridge.model.enums import Outlook
 from faultbridge.model.events.enums import (
     CaseId,
     CauseDomain,
@@ -15,7 +16,7 @@ from faultbridge.model.events.enums import (
     JobChangeKind,
     JobOutcome,
     Model,
-    RestartVerdict,
+    Open,
     Text,
 )
 from faultbridge.model.events.envelope import ClusterMetadata, Event
@@ -66,12 +67,12 @@ class JobData(Model):
 
     job_id: Text = Field(description="The scheduler's id of the job.")
     name: str | None
-    change: JobChangeKind
+    change: Open[JobChangeKind]
     reason: str
     nodes: NodeList = Field(description="Nodes of the job.")
     started_at: Instant | None
     ended_at: Instant | None = Field(description="Null while the job runs.")
-    outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
+    outcome: Open[JobOutcome] | None = Field(description="How the job ended; null while it runs.")
     hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
     resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
     callback: JobCallback | None = Field(default=None, description="The callback; set if `change` is `notified`.")
@@ -124,14 +125,14 @@ class JobExplainedData(Model):
 
     job_id: Text = Field(description="The scheduler's id of the job.")
     name: str | None
-    verdict: RestartVerdict
+    verdict: Open[Outlook]
     nodes: NodeList = Field(description="Nodes that a restart leaves out; empty unless `RESTART_WITHOUT`.")
     check: NodeList = Field(description="Nodes to be tested before a restart.")
-    domain: CauseDomain | None = Field(description="Null for an unknown cause.")
+    domain: Open[CauseDomain] | None = Field(description="Null for an unknown cause.")
     mechanism: Text | None = Field(description="The cause; null if it is unknown.")
     summary: str
     settles: str = Field(description="What would confirm or refute the cause, or what to do.")
-    hardware: HardwareVerdict
+    hardware: Open[HardwareVerdict]
     checked: NodeList = Field(description="Nodes whose own record covers the failure.")
     not_checked: NodeList
     ranks: Annotated[tuple[Count, ...], Field(max_length=MAX_LISTED)] = Field(

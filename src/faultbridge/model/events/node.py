@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.events.enums import Action, Instant, Isolation, Model, NodeStatus, NoteKind, Severity, Text
+from faultbridge.model.enums import Isolation, NodeStatus
+from faultbridge.model.events.enums import Instant, Model, NoteKind, Open, Text
 from faultbridge.model.events.envelope import Event, MetadataV1, NodeMetadata
 from faultbridge.model.events.parts import (
     Component,
@@ -18,6 +19,7 @@ from faultbridge.model.events.parts import (
     Incarnation,
     Placement,
 )
+from faultbridge.model.fault_enums import Action, Severity
 
 
 class FaultData(Model):
@@ -25,8 +27,8 @@ class FaultData(Model):
 
     code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component
-    severity: Severity = Field(description="Severity for the node, after policy.")
-    action: Action = Field(description="Recommended action, after policy.")
+    severity: Open[Severity] = Field(description="Severity for the node, after policy.")
+    action: Open[Action] = Field(description="Recommended action, after policy.")
     message: str = Field(description="One line of text for readers.")
     since: Instant = Field(description="When the condition started.")
     observed_at: Instant = Field(description="When the observation behind this event was made.")
@@ -85,11 +87,11 @@ class NodeFaultCleared(Event):
 class NodeStatusData(Model):
     """The status of a node before and after a change, and the instance that backs the node."""
 
-    from_: NodeStatus | None = Field(alias="from", description="Null for a newly registered node.")
-    to: NodeStatus
+    from_: Open[NodeStatus] | None = Field(alias="from", description="Null for a newly registered node.")
+    to: Open[NodeStatus]
     reason: str = Field(description="One line of text for readers: a fault code, a step or an order.")
     incarnation: Incarnation | None = Field(description="Instance and boot of the node; null without an instance.")
-    isolation: Isolation
+    isolation: Open[Isolation]
     unverified: bool = Field(description="True for an imported node that was put in service without verification.")
     placement: Placement | None = Field(default=None, description="Place of the node in its cluster.")
 
@@ -105,7 +107,7 @@ class NodeStatusChange(Event):
 class NoteData(Model):
     """A note about a node or a cluster."""
 
-    kind: NoteKind
+    kind: Open[NoteKind]
     text: str = Field(description="One line of text for readers.")
     about: FaultReference | None = Field(description="The fault that the note concerns, if any.")
     facts: Facts

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from faultbridge.model.events.enums import PCI, ComponentType, Count, Model, Sha256, Text
+from faultbridge.model.events.enums import PCI, Count, Model, Open, Sha256, Text
+from faultbridge.model.fault_enums import ComponentType
 
 MAX_LISTED = 50
 
@@ -22,7 +23,7 @@ EvidenceUri = Annotated[Text | None, Field(description="Location of the complete
 class Component(Model):
     """A part of a node, with all its known identifiers."""
 
-    type: ComponentType
+    type: Open[ComponentType]
     pci: Annotated[str, Field(pattern=PCI)] | None = Field(
         description="PCI address `dddd:bb:dd` in lower case; the function is appended only if it is not 0."
     )

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.cluster.vacancies import vacant_since
 from faultbridge.model.conditions import Condition, last_end
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Entry
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.isolation import (
     ORDERED,
     in_service,
@@ -25,7 +25,7 @@ from faultbridge.model.isolation import (
     needs_isolation,
     needs_permit,
 )
-from faultbridge.model.nodes import Isolation, NodeState, is_faulty, is_repeated
+from faultbridge.model.nodes import NodeState, is_faulty, is_repeated
 from faultbridge.model.storage import devices, items, jobs, keys
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage.codec import dump

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faultbridge.model.cases import RepairAction, WaitingFor
 from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, failure_domains
 from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.cluster.vacancies import Vacancy
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Family
+from faultbridge.model.enums import NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.times import from_text
 

@@ -16,7 +16,8 @@ from faultbridge.decode.frames.decoder import NO_HINTS
 from faultbridge.decode.kernel.kernel_log import decode
 from faultbridge.decode.kernel.xid import SOURCE
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Fault, Observation, Severity
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import Fault, Observation
 from faultbridge.node.agent.cursors import Cursor, CursorFile
 from faultbridge.node.agent.delivery.outbox import Outbox
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait

@@ -11,8 +11,8 @@ from typing import Any
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import canonical_json
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Head

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         Launcher,
         LaunchRequest,
         Provider,
-        ProviderFailure,
         Restart,
         Restarter,
         RestartState,
@@ -83,7 +82,7 @@ _NAMES = {
     "callbacks": "JobCallback JobNotice",
     "compute": (
         "Bundle BundleState CallResult Capacity CapacityEvidence Collector LaunchRequest LaunchedInstance "
-        "Launcher Provider ProviderFailure Restart RestartState Restarter Verdict Verification Verifier"
+        "Launcher Provider Restart RestartState Restarter Verdict Verification Verifier"
     ),
     "installation": "ComputeAccess ComputePorts Ports",
     "inventory": "OPT_OUT_TAG GroupMember Inventory NodeListing",
@@ -142,7 +141,6 @@ __all__ = [
     "Ports",
     "Presence",
     "Provider",
-    "ProviderFailure",
     "Receipts",
     "ReceivedMessage",
     "RecordQueue",

@@ -6,41 +6,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.names import NODE_NAME, short_name
 from faultbridge.record.ports.presence import InstanceChecks, Presence
-
-
-class ProviderFailure(StrEnum):
-    """The failure code of a call to a provider, an orchestrator or another system, such as `THROTTLED`."""
-
-    CAPACITY = "CAPACITY"
-    THROTTLED = "THROTTLED"
-    PERMISSION_DENIED = "PERMISSION_DENIED"
-    NOT_FOUND = "NOT_FOUND"
-    CONFLICT = "CONFLICT"
-    TIMEOUT = "TIMEOUT"
-    AMBIGUOUS = "AMBIGUOUS"
-    VERIFY_FAILED = "VERIFY_FAILED"
-    PROVIDER_ERROR = "PROVIDER_ERROR"
-
-    @property
-    def retriable(self) -> bool:
-        """Return whether the same call may succeed later without a fix by an operator."""
-        return self in _RETRIABLE
-
-
-_RETRIABLE = frozenset(
-    {
-        ProviderFailure.CAPACITY,
-        ProviderFailure.THROTTLED,
-        ProviderFailure.CONFLICT,
-        ProviderFailure.TIMEOUT,
-        ProviderFailure.AMBIGUOUS,
-    }
-)
 
 _INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
 

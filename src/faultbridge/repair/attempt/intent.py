@@ -20,13 +20,13 @@ from faultbridge.decide.governing_rules import (
     with_governing_rules,
 )
 from faultbridge.decide.required_order import permission_order
-from faultbridge.model.cases import Intent, Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Intent, Phase
 from faultbridge.model.cluster.config import FailureDomain, failure_domains
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import NodeStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Transient
 from faultbridge.model.nodes import NodeKey, NodeState, is_repeated, is_replaced
 from faultbridge.model.policy import Rule

@@ -9,10 +9,10 @@ from typing import Any
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import due_at, move_case
 from faultbridge.decide.governing_rules import Requirement, with_requirement
-from faultbridge.model.cases import Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Attempt, Case, Phase
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 

@@ -17,10 +17,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Attempt, Case, WaitingFor
+from faultbridge.model.cases import Attempt, Case
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
-from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState

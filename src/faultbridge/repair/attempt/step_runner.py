@@ -15,8 +15,8 @@ from typing import Any
 from faultbridge.model.cases import Attempt
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from faultbridge.decide.fold.expire import end_verified
 from faultbridge.decide.governing_rules import rule_of_case, without_claims
-from faultbridge.model.cases import Attempt, Case, Phase, RepairAction
+from faultbridge.model.cases import Attempt, Case, Phase
 from faultbridge.model.conditions import Condition
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext

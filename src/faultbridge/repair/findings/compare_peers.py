@@ -16,10 +16,11 @@ from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.conditions import is_another
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.errors import Conflict
-from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Severity
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault
 from faultbridge.model.findings import RIGHT_WITHIN, Baseline, Detector, Finding, finding_id, precision_of
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState

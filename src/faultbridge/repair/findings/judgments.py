@@ -8,8 +8,8 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, UnknownName
 from faultbridge.model.findings import Detector, Finding, Mark, Precision, precision_of
 from faultbridge.model.log import log_cause

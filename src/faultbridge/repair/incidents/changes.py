@@ -9,14 +9,14 @@ from typing import Any
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, hold_of
 from faultbridge.decide.correlate.shared_causes import AffectedNode
 from faultbridge.decide.entry_builder import node_list
-from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.enums import Actor, IncidentChangeKind, IncidentStatus
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage.writes import Put

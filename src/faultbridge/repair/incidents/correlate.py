@@ -21,11 +21,11 @@ from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import DomainKind, NodeStatus
 from faultbridge.model.errors import Conflict
-from faultbridge.model.faults import Family
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import DomainKind, NodeKey
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump, load

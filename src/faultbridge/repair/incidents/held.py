@@ -16,8 +16,8 @@ from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.writes import Absent, Equals, Key, Put
 from faultbridge.model.times import from_text, to_text
-from faultbridge.record.ports import CallResult, JobCallback, JobNotice, ProviderFailure
+from faultbridge.record.ports import CallResult, JobCallback, JobNotice
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.changes import CallbackResult, JobChange
 from faultbridge.repair.jobs.jobs import MAX_REASON, Jobs

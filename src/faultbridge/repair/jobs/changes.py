@@ -12,10 +12,10 @@ from faultbridge.decide.entry_builder import MAX_LISTED, node_list
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import UnknownName
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.times import from_text, to_text, truncate
 from faultbridge.record.append import Stack

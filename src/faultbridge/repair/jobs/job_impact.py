@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.model.conditions import Condition
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.faults import ComponentType, Severity
+from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.jobs import Jobs

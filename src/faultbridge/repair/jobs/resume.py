@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultbridge.model.cluster.jobs import LATE_FAULTS, RESUME_WITHIN, Job
-from faultbridge.model.edges import NodeStatus
-from faultbridge.model.faults import Severity
+from faultbridge.model.enums import NodeStatus
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text

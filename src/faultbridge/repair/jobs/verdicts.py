@@ -9,8 +9,8 @@ from typing import Any
 
 from faultbridge.decide.entry_builder import MAX_LISTED, node_list
 from faultbridge.model.cluster.jobs import Job, JobVerdict
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Draft, EntryType
+from faultbridge.model.enums import Actor
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter
 

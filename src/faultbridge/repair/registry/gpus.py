@@ -9,7 +9,7 @@ from datetime import datetime
 from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.decide.fold.fold import take_custody
 from faultbridge.model.cases import Case
-from faultbridge.model.edges import NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.faults import Component
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys

@@ -18,7 +18,7 @@ from faultbridge.decide.instance_pairing import Pairing, VacantNode, pair
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import ProviderCondition, ProviderStatus
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, NodeStatus
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Rejected
 from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause

@@ -11,10 +11,10 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model import names
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.cluster.state import ClusterState, ConditionKind, Control, ProviderCondition, RepairSetting
+from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition, RepairSetting
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, ConditionKind, NodeStatus
 from faultbridge.model.errors import Conflict, Misconfigured, Rejected, Transient
 from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause

@@ -14,12 +14,11 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, move_case
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import VacantNode
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState

@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import DomainKind
 from faultbridge.model.instances import Instance
-from faultbridge.model.nodes import DomainKind, NodeState
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put, Update, Value
 

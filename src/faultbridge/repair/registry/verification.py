@@ -16,15 +16,16 @@ from faultbridge.decide.case_moves import (
     move_case,
     open_case,
 )
-from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED, RepairAction, WaitingFor
+from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED
 from faultbridge.model.catalog import Scope
 from faultbridge.model.causation import moved_by
 from faultbridge.model.conditions import Condition
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus, NodeStatus
 from faultbridge.model.entries import Transition
-from faultbridge.model.faults import Action, Component, ComponentType, Severity
-from faultbridge.model.nodes import Isolation, NodeKey, NodeState
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.faults import Component
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import INVENTORY_RULE
 from faultbridge.model.storage import items, keys
 from faultbridge.record.ports import Clock, Table

@@ -12,7 +12,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.cluster.state import ClusterState, Control, Spare
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import incidents as stored_incidents

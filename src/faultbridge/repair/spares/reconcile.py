@@ -15,7 +15,7 @@ from faultbridge.decode.frames.gpus import missing_gpus
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import Spare, SpareStatus, is_taken
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import keys

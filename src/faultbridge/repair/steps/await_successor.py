@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Phase, RepairAction
+from faultbridge.model.cases import Phase
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import LaunchedInstance
 from faultbridge.repair.attempt.step_context import StepContext

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
-from faultbridge.model.cases import Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Phase
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import Severity
-from faultbridge.model.nodes import Isolation, NodeState
-from faultbridge.record.ports import CallResult, Orchestrator, ProviderFailure
+from faultbridge.model.fault_enums import Severity
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.ports import CallResult, Orchestrator
 from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext

@@ -15,8 +15,8 @@ from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.model.cases import EXTERNAL, Phase
 from faultbridge.model.cluster.vacancies import mark_gone
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.nodes import NodeState, left_behind
 from faultbridge.model.times import latest
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import WaitingFor
+from faultbridge.model.enums import WaitingFor
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 from faultbridge.repair.steps import return_to_service

@@ -11,17 +11,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import RELEASED, Intent, Phase, WaitingFor
+from faultbridge.model.cases import RELEASED, Intent, Phase
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage.projections import UNHEALTHY
 from faultbridge.model.storage.queue_rows import read_vacancies
-from faultbridge.record.ports import CallResult, Presence, ProviderFailure
+from faultbridge.record.ports import CallResult, Presence
 from faultbridge.record.queries import shard_rows
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, stop_before_intent, stop_for_new_incident

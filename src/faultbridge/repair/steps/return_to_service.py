@@ -8,8 +8,9 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Phase
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Isolation
 from faultbridge.model.errors import Transient
-from faultbridge.model.nodes import Isolation, NodeState
+from faultbridge.model.nodes import NodeState
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext

@@ -15,13 +15,14 @@ from faultbridge.decide.fold.claims import confirm_claims, is_unproven
 from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
 from faultbridge.decode.frames.gpus import missing_gpus
-from faultbridge.model.cases import Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Phase
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Isolation, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.nodes import Isolation, NodeState
-from faultbridge.record.ports import ProviderFailure, Verdict, Verification
+from faultbridge.model.nodes import NodeState
+from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.attempt.intent import store_report, try_next_action, wait_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext

@@ -19,14 +19,14 @@ from faultbridge.model import names
 from faultbridge.model.cases import Phase
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import is_taken
-from faultbridge.model.edges import NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
+from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest
 from faultbridge.repair.attempt.progress import move_node, update_attempt
 from faultbridge.repair.attempt.step_context import Change, StepContext
 from faultbridge.repair.spares.pool import SparePool

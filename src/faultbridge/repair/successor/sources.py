@@ -10,19 +10,20 @@ from typing import Any
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import governing_rules
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
+from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Transient
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Equals, Path, Update, Value
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher, ProviderFailure
+from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult

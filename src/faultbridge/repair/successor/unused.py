@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from faultbridge.model.cluster.state import SPARE, Spare, SpareStatus
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys

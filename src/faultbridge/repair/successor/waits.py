@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
-from faultbridge.model.cases import Attempt, Phase, RepairAction, WaitingFor
+from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.copies import replace
-from faultbridge.model.edges import Actor, CaseStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys

@@ -13,10 +13,10 @@ from faultbridge.model import names
 from faultbridge.model.cases import APPROVED, DENIED
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
 from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Rejected, UnknownName
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds

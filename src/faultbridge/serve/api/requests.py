@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from faultbridge.model.cases import RepairAction
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
 from faultbridge.model.findings import Mark
 from faultbridge.model.log import log_cause

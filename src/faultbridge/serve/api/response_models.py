@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from faultbridge.model.cases import RepairAction
+from faultbridge.model.enums import RepairAction
 from faultbridge.model.findings import Mark
 from faultbridge.model.names import CLUSTER_NAME
 from faultbridge.repair.jobs.jobs import MAX_ID_LENGTH, MAX_NODES, MAX_REASON

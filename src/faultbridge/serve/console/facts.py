@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
-from faultbridge.model.cases import WaitingFor
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy

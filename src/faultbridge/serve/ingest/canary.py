@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import CANARY, Outcome, RawRecord

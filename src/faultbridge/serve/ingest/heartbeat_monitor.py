@@ -17,8 +17,8 @@ from faultbridge.decode.native.heartbeat import SILENT
 from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.model.conditions import condition_key
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Snapshot
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState

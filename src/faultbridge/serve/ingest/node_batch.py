@@ -27,8 +27,8 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.copies import replace
 from faultbridge.model.copies import replace as copied
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.faults import CounterSample, Snapshot, faults_of
 from faultbridge.model.log import log_cause

@@ -11,7 +11,7 @@ from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError
-from faultbridge.model.faults import Family
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys

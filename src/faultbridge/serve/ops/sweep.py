@@ -24,8 +24,8 @@ from faultbridge.decide.case_moves import opted_out_until
 from faultbridge.decide.observe import tick
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.edges import Actor, NodeStatus
 from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys

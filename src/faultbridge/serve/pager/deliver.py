@@ -17,6 +17,7 @@ from faultbridge.decide.entry_builder import component_data, incarnation_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.events.wire import ALL_DATA
 from faultbridge.model.log import log_cause
@@ -24,7 +25,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import component_text
-from faultbridge.record.ports import Clock, Pager, ProviderFailure, Table
+from faultbridge.record.ports import Clock, Pager, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from faultbridge.model.cluster.state import BreakerLimit, BreakerScope, breaker_name, domain_of
+from faultbridge.model.cluster.state import BreakerLimit, breaker_name, domain_of
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import BreakerScope
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import duration_text

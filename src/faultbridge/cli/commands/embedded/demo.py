@@ -31,9 +31,8 @@ from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import FOLDER
 from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
-from faultbridge.model.cases import Resolution
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text

@@ -24,8 +24,8 @@ from faultbridge.cli.render.columns import (
 from faultbridge.cli.render.output import Document, examples, notice
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.cases import Case, RepairAction, WaitingFor
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.cases import Case
+from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.record.entry_text import source_answers
 from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder

@@ -28,10 +28,9 @@ from faultbridge.model.cluster.config import (
     ProviderRole,
     RepairOwner,
 )
-from faultbridge.model.cluster.state import ClusterStatus
+from faultbridge.model.enums import ClusterStatus, DomainKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list, instance_id, node_name, rest_address
-from faultbridge.model.nodes import DomainKind
 from faultbridge.model.times import to_text
 from faultbridge.serve.wiring.services import wire_registration
 

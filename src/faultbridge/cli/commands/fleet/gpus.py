@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, Document, examples, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.edges import CaseStatus
+from faultbridge.model.enums import CaseStatus
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -28,8 +28,7 @@ from faultbridge.cli.render.output import Columns, Document, examples, fields, f
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.cases import WaitingFor
-from faultbridge.model.edges import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder

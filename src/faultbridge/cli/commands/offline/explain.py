@@ -29,7 +29,7 @@ from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job
 from faultbridge.model.cluster.ranks import node_of_rank, rank_text
 from faultbridge.model.entries import EntryType
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import Severity
+from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.safe_text import visible
 from faultbridge.record.rulebook import rules_of
