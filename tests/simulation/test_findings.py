@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decode.data import detectors as packaged
 from faultbridge.model.findings import Mark
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.serve.entrypoints import sweep
 from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.installation import Installation
 from tests.sim import history
@@ -59,8 +59,8 @@ MARKED: Counter[Mark] = Counter()
 @pytest.fixture(autouse=True)
 def _sensitive_detectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the detectors by ones that a small cluster and a short history can trigger."""
-    sensitive = tuple(replace(one, min_peers=1, windows=1, score=1) for one in packaged.detectors())
-    monkeypatch.setattr(packaged, "detectors", lambda: sensitive)
+    sensitive = tuple(replace(one, min_peers=1, windows=1, score=1) for one in sweep.detectors())
+    monkeypatch.setattr(sweep, "detectors", lambda: sensitive)
     monkeypatch.setattr(history, "Environment", GrayEnvironment)
 
 
