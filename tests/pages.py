@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.times import to_text
 from tests.sim.fakes import START
 

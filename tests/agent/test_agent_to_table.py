@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.storage import keys
 from faultbridge.node.agent.agent import Agent, build_agent
 from faultbridge.node.agent.delivery.records import OutgoingRecord

@@ -17,8 +17,7 @@ import pytest
 from faultbridge.adapters.aws.dynamodb import to_typed_item
 from faultbridge.adapters.aws.telemetry import NAMESPACE
 from faultbridge.model.cases import Phase
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import WaitingFor
+from faultbridge.model.enums import EntryType, WaitingFor
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.ingest import ingest
 from faultbridge.serve.entrypoints.inventory import inventory

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.entries import Draft, EntryType, seal
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft, seal
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine

@@ -17,8 +17,8 @@ from typing import Any
 
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.entries import Draft, EntryType, seal
-from faultbridge.model.enums import Actor, NodeStatus
+from faultbridge.model.entries import Draft, seal
+from faultbridge.model.enums import Actor, EntryType, NodeStatus
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.policy import Policy

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.model.causation import continues_case, moved_by, name_causes
-from faultbridge.model.entries import Draft, EntryType, Stream
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft, Stream
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import NodeKey, NodeState
 
 NOW = datetime(2026, 2, 3, tzinfo=UTC)

@@ -10,19 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.model.cases import case_id
-from faultbridge.model.entries import (
-    MAX_REASON,
-    Draft,
-    Entry,
-    EntryType,
-    Stream,
-    canonical_json,
-    chain,
-    device_of,
-    limited,
-    seal,
-)
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import MAX_REASON, Draft, Entry, Stream, canonical_json, chain, device_of, limited, seal
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
 from tests.builders import NOON, STACK_ID, after

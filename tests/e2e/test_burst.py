@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from faultbridge.local import environment
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus
 from faultbridge.serve.ingest.send import RawInput
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from examples.consumer.handler import handler
 from examples.consumer.stream import BrokenStreamError, Reader
 from faultbridge.decide.entry_builder import note, status_change
-from faultbridge.model.entries import Draft, EntryType, Stream, seal
-from faultbridge.model.enums import Actor, NodeStatus
+from faultbridge.model.entries import Draft, Stream, seal
+from faultbridge.model.enums import Actor, EntryType, NodeStatus
 from faultbridge.model.events import UntypedEvent
 from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.nodes import Head

@@ -12,8 +12,8 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model.cases import Case, case_id
 from faultbridge.model.conditions import Condition, Reporter, condition_key
-from faultbridge.model.entries import Draft, EntryType, Stream, canonical_json, chain, seal
-from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.entries import Draft, Stream, canonical_json, chain, seal
+from faultbridge.model.enums import Actor, CaseStatus, EntryType, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.events import CaseStatusChange, NodeFaultDetected, read
 from faultbridge.model.events.wire import body_of, detail_of
 from faultbridge.model.fault_enums import Action, ComponentType, Severity

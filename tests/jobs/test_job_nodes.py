@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.model.cluster.jobs import MAX_JOBS_OF_NODE
-from faultbridge.model.enums import CaseStatus
+from faultbridge.model.enums import MAX_JOBS_OF_NODE, CaseStatus
 from faultbridge.model.errors import Transient
-from faultbridge.model.events.envelope import MAX_JOB_IDS
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.repair.case_orders import OperatorOrder
@@ -121,7 +119,6 @@ def test_a_late_update_of_an_earlier_run_changes_nothing(monkeypatch: pytest.Mon
 
 
 def test_of_many_jobs_on_one_node_the_earliest_are_named() -> None:
-    assert MAX_JOBS_OF_NODE == MAX_JOB_IDS
     world = LedgerFixture()
     world.register_node("n-1")
     ids = [f"{number:02}" for number in range(MAX_JOBS_OF_NODE + 2)]

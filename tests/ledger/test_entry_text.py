@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.record.entry_text import (
     answer_text,
     component_text,

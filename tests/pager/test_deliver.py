@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.times import from_text

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import CaseStatus
+from faultbridge.model.enums import CaseStatus, EntryType
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import PageFormat, PageMessage
 from faultbridge.serve.pager.deliver import Paging

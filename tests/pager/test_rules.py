@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.enums import EntryType, ProviderFailure
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.deliver import runbook_of
 from faultbridge.serve.pager.page import PageState

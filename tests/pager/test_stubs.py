@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import EntryType, canonical_json
+from faultbridge.model.entries import canonical_json
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.nodes import NodeKey

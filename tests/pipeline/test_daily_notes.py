@@ -21,7 +21,7 @@ from faultbridge.decide.fold.daily_notes import (
 )
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.resolve import IncarnationMatch
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome

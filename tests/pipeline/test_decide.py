@@ -9,8 +9,8 @@ import pytest
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.observe import observe, tick
 from faultbridge.model.cluster.config import Mode, RepairOwner
-from faultbridge.model.entries import EntryType, Transition
-from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus, EntryType, Isolation, NodeStatus, RepairAction, Resolution
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear
 from faultbridge.model.policy import Match, Policy, Rule

@@ -10,8 +10,8 @@ import pytest
 from faultbridge.decide.case_moves import FOREVER, continue_alone, drop_approval, due_at, escalate_case, move_case
 from faultbridge.decide.decide import expire_approval
 from faultbridge.model.cases import Approval, Case
-from faultbridge.model.entries import EntryType, Transition
-from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus, RepairAction, WaitingFor
 from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
 
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.entry_builder import (
-    MAX_LISTED,
     case_change,
     component_data,
     fault_change,
@@ -20,8 +19,8 @@ from faultbridge.decide.entry_builder import (
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.conditions import Condition
-from faultbridge.model.entries import MAX_REASON, Draft, EntryType
-from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.entries import MAX_REASON, Draft
+from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import Incarnation
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
 

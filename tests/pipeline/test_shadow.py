@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decide.observe import observe
-from faultbridge.model.entries import Draft, EntryType, Transition
-from faultbridge.model.enums import RepairAction
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Policy, Rule
 from tests.builders import CATALOG, NOON, POLICY, after, arrival, fault, node, rules

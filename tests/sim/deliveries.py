@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.serve.pager.rules import EVENT_TYPES

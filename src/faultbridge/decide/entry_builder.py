@@ -14,8 +14,8 @@ from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_at
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase
 from faultbridge.model.conditions import Condition, condition_key
-from faultbridge.model.entries import Draft, EntryType, limited
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.entries import Draft, limited
+from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus
 from faultbridge.model.faults import Component, Fault
 from faultbridge.model.nodes import Incarnation, NodeState, Placement
 from faultbridge.model.policy import Policy
@@ -258,9 +258,6 @@ def step(
         case_id=case.id,
         evidence=evidence,
     )
-
-
-MAX_LISTED = 50
 
 
 def node_list(names: Collection[str], count: int | None = None) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from typing import Any
 
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import FAULT_TYPES, Draft, EntryType, Stream
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import FAULT_TYPES, Draft, Stream
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import CaseEvent, NodeState
 
 STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})

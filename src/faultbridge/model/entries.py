@@ -12,41 +12,22 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import SCHEMA_VERSION, Actor, EntryType
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.times import to_text
 
-SCHEMA_VERSION = "1.0"
 MAX_REASON = 2000
 """Maximum characters of a reason. A page contains it up to eight times, and SNS accepts 256 KB."""
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 """The types of values that JSON contains unchanged and that have no parts."""
-
-
-class EntryType(StrEnum):
-    """The type of a timeline entry, which is also the EventBridge detail-type of its event."""
-
-    FAULT_DETECTED = "Node Fault Detected"
-    FAULT_UPDATED = "Node Fault Updated"
-    FAULT_CLEARED = "Node Fault Cleared"
-    NODE_STATUS = "Node Status Change"
-    CLUSTER_STATUS = "Cluster Status Change"
-    CASE_STATUS = "Case Status Change"
-    REPLACEMENT_STEP = "Node Replacement Step"
-    CLUSTER_INCIDENT = "Cluster Incident Change"
-    CLUSTER_SAFETY = "Cluster Safety Change"
-    JOB = "Job Change"
-    JOB_EXPLAINED = "Job Explained"
-    NOTE = "Node Note Recorded"
 
 
 FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, EntryType.FAULT_CLEARED})

@@ -1,11 +1,41 @@
 """The enumerations of nodes, cases and clusters; a reader of events gets `unknown` for a value of a later version.
 
-Events publish these values and the docstrings, so a change here changes the contract of events.
+Events publish these values and the docstrings, so a change here changes the contract of events. The types and limits of
+events are here too.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+SCHEMA_VERSION = "1.0"
+"""The version of the schemas of the events that this release records."""
+
+MAX_JOBS_OF_NODE = 16
+"""Maximum number of job ids in an event. If more jobs run on a node, those recorded first are listed."""
+
+MAX_LISTED = 50
+"""Maximum number of names in a list of an event; the count beside it counts all."""
+
+ALL_DATA = "*"
+"""The text in `metadata.truncated` that means all data of the event."""
+
+
+class EntryType(StrEnum):
+    """The type of a timeline entry, which is also the EventBridge detail-type of its event."""
+
+    FAULT_DETECTED = "Node Fault Detected"
+    FAULT_UPDATED = "Node Fault Updated"
+    FAULT_CLEARED = "Node Fault Cleared"
+    NODE_STATUS = "Node Status Change"
+    CLUSTER_STATUS = "Cluster Status Change"
+    CASE_STATUS = "Case Status Change"
+    REPLACEMENT_STEP = "Node Replacement Step"
+    CLUSTER_INCIDENT = "Cluster Incident Change"
+    CLUSTER_SAFETY = "Cluster Safety Change"
+    JOB = "Job Change"
+    JOB_EXPLAINED = "Job Explained"
+    NOTE = "Node Note Recorded"
 
 
 class NodeStatus(StrEnum):
@@ -265,3 +295,12 @@ class Outlook(StrEnum):
     RESTART = "RESTART"
     RESTART_WITHOUT = "RESTART_WITHOUT"
     STOP = "STOP"
+
+
+class JobOutcome(StrEnum):
+    """How a job ended. Treat an unknown value as `unreported`."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNREPORTED = "unreported"

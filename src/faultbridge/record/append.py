@@ -19,8 +19,8 @@ from faultbridge.model.causation import name_causes
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge, allowed
-from faultbridge.model.entries import Draft, Entry, EntryType, Stream, Transition, seal
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft, Entry, Stream, Transition, seal
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.errors import Conflict, IllegalTransition
 from faultbridge.model.isolation import without_spent_permit
 from faultbridge.model.log import log_cause

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.model.cases import Phase
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 
 Data = Mapping[str, Any]
 

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Entry, EntryType, Stream, chain, device_of, evidence_digest
+from faultbridge.model.entries import Entry, Stream, chain, device_of, evidence_digest
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head

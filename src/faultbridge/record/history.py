@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds, Offender, Place, Stay, find_offenders
 from faultbridge.model.storage import devices, keys

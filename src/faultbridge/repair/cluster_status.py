@@ -17,8 +17,8 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import Actor, NodeStatus
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import Actor, EntryType, NodeStatus
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys

@@ -9,8 +9,8 @@ from faultbridge.decide.breaker import close_manually
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, domain_of
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause

@@ -11,8 +11,8 @@ from faultbridge.decide.case_moves import SETTLE
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.copies import replace
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import BreakerScope, CaseStatus, NodeStatus, WaitingFor
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import BreakerScope, CaseStatus, EntryType, NodeStatus, WaitingFor
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import queue_row

@@ -6,8 +6,7 @@ from typing import Any
 
 from faultbridge.local.hyperpod import FakeHyperPod
 from faultbridge.model.cluster.state import ClusterState
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import ConditionKind
+from faultbridge.model.enums import ConditionKind, EntryType
 from faultbridge.model.storage import items, keys
 from faultbridge.serve.pager.rules import CLUSTER_RULES
 from tests.hyperpod import GROUP, NAME

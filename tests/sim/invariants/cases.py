@@ -10,8 +10,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.edges import CASE_EDGES, allowed
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, WaitingFor
+from faultbridge.model.enums import Actor, CaseStatus, EntryType, NodeStatus, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faultbridge.model.causation import STARTS_CHAINS
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.serve.pager.rules import rules_for
 from tests.sim.invariants.view import Invariant, SystemView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.decode.data import load_catalog, network_faults_ended_by_reboot
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from tests.sim.fakes.instance_commands import DEFAULT_LEVEL
 from tests.sim.invariants.view import Invariant, SystemView
 

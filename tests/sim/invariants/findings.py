@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from tests.sim.invariants.view import Invariant, SystemView
 
 

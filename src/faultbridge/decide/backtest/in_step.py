@@ -41,11 +41,12 @@ from faultbridge.decide.governing_rules import (
 )
 from faultbridge.model.cases import INSTANCE_ADDED, Case
 from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, QueuedCase, breaker_name
-from faultbridge.model.entries import Draft, EntryType, Transition
+from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import (
     Actor,
     BreakerScope,
     CaseStatus,
+    EntryType,
     Isolation,
     NodeStatus,
     RepairAction,

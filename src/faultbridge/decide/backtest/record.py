@@ -13,8 +13,17 @@ from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition, Reporter, condition_key, counted_at
-from faultbridge.model.entries import FAULT_TYPES, EntryType
-from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.entries import FAULT_TYPES
+from faultbridge.model.enums import (
+    Actor,
+    CaseStatus,
+    EntryType,
+    Isolation,
+    NodeStatus,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, read_component
 from faultbridge.model.nodes import Ignored, Incarnation, NodeState, Placement

@@ -24,8 +24,7 @@ from faultbridge.decide.backtest.record import (
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from faultbridge.decide.backtest.record import Course, Decision, Event, Replayed, Trail, trails
-from faultbridge.model.entries import FAULT_TYPES, EntryType
-from faultbridge.model.enums import RepairAction
+from faultbridge.model.entries import FAULT_TYPES
+from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.times import from_text, to_text
 

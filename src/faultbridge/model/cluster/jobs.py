@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import JobOutcome, Outlook
 
 STALL_AFTER = timedelta(minutes=30)
 """A job whose heartbeats stop advancing is stalled after this time, unless its start report states another time."""
@@ -97,9 +98,9 @@ def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None)
     return LOSS_SPIKE if is_high and (alarm is not None or loss > max(before)) else None
 
 
-SUCCEEDED = "succeeded"
-OUTCOMES = (SUCCEEDED, "failed", "cancelled", "unreported")
-RESUMABLE_OUTCOMES = frozenset({"failed", "unreported"})
+SUCCEEDED = JobOutcome.SUCCEEDED.value
+OUTCOMES = tuple(one.value for one in JobOutcome)
+RESUMABLE_OUTCOMES = frozenset({JobOutcome.FAILED.value, JobOutcome.UNREPORTED.value})
 LATE_FAULTS = timedelta(minutes=5)
 """A fault that begins up to this long after a job ended may have ended it: reports of faults arrive late."""
 
@@ -107,10 +108,7 @@ RESUME_WITHIN = timedelta(days=7)
 """An ended job whose nodes do not return within this time is not followed any longer."""
 
 
-MAX_JOBS_OF_NODE = 16
-"""Maximum number of job ids in an event of a node. A training node usually runs one job."""
-
-STOP = "STOP"
+STOP = Outlook.STOP.value
 """The verdict that a restart would fail in the same way."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import CaseStatus, EntryType, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.events.enums import CaseId, Count, Instant, Milliseconds, Model, Open, Text
 from faultbridge.model.events.envelope import Event, NodeMetadata
 from faultbridge.model.events.parts import Component, Evidence, EvidenceHash, EvidenceUri, Facts, Incarnation, Placement
@@ -67,7 +67,7 @@ class CaseStatusData(Model):
 class CaseStatusChange(Event):
     """Published when a case opens or closes, or changes its status, its incident or its reason to wait."""
 
-    event_type: ClassVar[str] = "Case Status Change"
+    event_type: ClassVar[str] = EntryType.CASE_STATUS.value
     metadata: CaseMetadata
     data: CaseStatusData
 
@@ -98,6 +98,6 @@ class NodeReplacementStep(Event):
     The steps include drain, intent, reset, reboot, replacement, wait for the successor, verification and return.
     """
 
-    event_type: ClassVar[str] = "Node Replacement Step"
+    event_type: ClassVar[str] = EntryType.REPLACEMENT_STEP.value
     metadata: CaseMetadata
     data: ReplacementStepData

@@ -11,6 +11,7 @@ from faultbridge.model.enums import (
     ClusterStatus,
     ConditionKind,
     DomainKind,
+    EntryType,
     IncidentChangeKind,
     IncidentStatus,
 )
@@ -78,7 +79,7 @@ class ClusterStatusData(Model):
 class ClusterStatusChange(Event):
     """Published when a cluster's status, node counts, incidents or provider conditions change."""
 
-    event_type: ClassVar[str] = "Cluster Status Change"
+    event_type: ClassVar[str] = EntryType.CLUSTER_STATUS.value
     metadata: ClusterMetadata
     data: ClusterStatusData
 
@@ -130,7 +131,7 @@ class ClusterIncidentChange(Event):
     An open incident delays the repairs of the nodes in its failure domain whose faults belong to its fault family.
     """
 
-    event_type: ClassVar[str] = "Cluster Incident Change"
+    event_type: ClassVar[str] = EntryType.CLUSTER_INCIDENT.value
     metadata: ClusterMetadata
     data: ClusterIncidentData
 
@@ -166,6 +167,6 @@ class ClusterSafetyChange(Event):
     or resumed, or a failure domain is held or released.
     """
 
-    event_type: ClassVar[str] = "Cluster Safety Change"
+    event_type: ClassVar[str] = EntryType.CLUSTER_SAFETY.value
     metadata: ClusterMetadata
     data: ClusterSafetyData

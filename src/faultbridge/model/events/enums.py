@@ -229,15 +229,6 @@ class JobChangeKind(StrEnum):
     LOSS = "loss"
 
 
-class JobOutcome(StrEnum):
-    """How a job ended. Treat an unknown value as `unreported`."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    UNREPORTED = "unreported"
-
-
 class CauseDomain(StrEnum):
     """The area in which a job failed, such as hardware or network. Treat an unknown value as `software`."""
 

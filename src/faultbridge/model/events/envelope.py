@@ -10,13 +10,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import ALL_DATA, MAX_JOBS_OF_NODE, SCHEMA_VERSION, Actor
 from faultbridge.model.events.enums import CaseId, EventId, Instant, Model, Open, Text
 from faultbridge.model.fault_enums import Severity
-
-ALL_DATA = "*"
-MAX_JOB_IDS = 16
-"""Maximum number of job ids in an event. If more jobs run on a node, those recorded first are listed."""
 
 
 class Metadata(Model):
@@ -46,7 +42,7 @@ class Metadata(Model):
         description="Highest severity active on the node or cluster after the event."
     )
     case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
-    job_ids: Annotated[tuple[Text, ...], Field(max_length=MAX_JOB_IDS)] = Field(
+    job_ids: Annotated[tuple[Text, ...], Field(max_length=MAX_JOBS_OF_NODE)] = Field(
         default=(), description="The jobs that run on the node, or the job that the event is about."
     )
     causation_id: str | None = Field(
@@ -84,7 +80,7 @@ class Event(Model):
     """The base of every event: metadata for routing and ordering, and the data of its type."""
 
     event_type: ClassVar[str] = ""
-    version: ClassVar[str] = "1.0"
+    version: ClassVar[str] = SCHEMA_VERSION
 
     metadata: Metadata
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import Outlook
+from faultbridge.model.enums import MAX_LISTED, EntryType, JobOutcome, Outlook
 from faultbridge.model.events.enums import (
     CaseId,
     CauseDomain,
@@ -14,13 +14,12 @@ from faultbridge.model.events.enums import (
     HardwareVerdict,
     Instant,
     JobChangeKind,
-    JobOutcome,
     Model,
     Open,
     Text,
 )
 from faultbridge.model.events.envelope import ClusterMetadata, Event
-from faultbridge.model.events.parts import MAX_LISTED, FaultReference, NodeList
+from faultbridge.model.events.parts import FaultReference, NodeList
 
 
 class JobImpact(Model):
@@ -86,7 +85,7 @@ class JobChange(Event):
     `loss`: the training loss is not finite, has risen suddenly, or is normal again.
     """
 
-    event_type: ClassVar[str] = "Job Change"
+    event_type: ClassVar[str] = EntryType.JOB.value
     metadata: ClusterMetadata
     data: JobData
 
@@ -156,6 +155,6 @@ class JobExplained(Event):
     No event is published if the verdict, nodes, mechanism and hardware verdict are unchanged.
     """
 
-    event_type: ClassVar[str] = "Job Explained"
+    event_type: ClassVar[str] = EntryType.JOB_EXPLAINED.value
     metadata: ClusterMetadata
     data: JobExplainedData

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import Isolation, NodeStatus
+from faultbridge.model.enums import EntryType, Isolation, NodeStatus
 from faultbridge.model.events.enums import Instant, Model, NoteKind, Open, Text
 from faultbridge.model.events.envelope import Event, MetadataV1, NodeMetadata
 from faultbridge.model.events.parts import (
@@ -56,7 +56,7 @@ class FaultData(Model):
 class NodeFaultDetected(Event):
     """Published when a condition starts on a node."""
 
-    event_type: ClassVar[str] = "Node Fault Detected"
+    event_type: ClassVar[str] = EntryType.FAULT_DETECTED.value
     metadata: NodeMetadata
     data: FaultData
 
@@ -67,7 +67,7 @@ class NodeFaultUpdated(Event):
     A growing count is published only at each power of ten.
     """
 
-    event_type: ClassVar[str] = "Node Fault Updated"
+    event_type: ClassVar[str] = EntryType.FAULT_UPDATED.value
     metadata: NodeMetadata
     data: FaultData
 
@@ -79,7 +79,7 @@ class NodeFaultCleared(Event):
     a reboot of the node, or a verified repair.
     """
 
-    event_type: ClassVar[str] = "Node Fault Cleared"
+    event_type: ClassVar[str] = EntryType.FAULT_CLEARED.value
     metadata: NodeMetadata
     data: FaultData
 
@@ -99,7 +99,7 @@ class NodeStatusData(Model):
 class NodeStatusChange(Event):
     """Published when a node changes its status. Only `healthy` and `degraded` nodes are in service."""
 
-    event_type: ClassVar[str] = "Node Status Change"
+    event_type: ClassVar[str] = EntryType.NODE_STATUS.value
     metadata: NodeMetadata
     data: NodeStatusData
 
@@ -127,6 +127,6 @@ class NodeNoteRecorded(Event):
     for a note about a cluster.
     """
 
-    event_type: ClassVar[str] = "Node Note Recorded"
+    event_type: ClassVar[str] = EntryType.NOTE.value
     metadata: MetadataV1
     data: NoteData

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from faultbridge.model.enums import MAX_LISTED
 from faultbridge.model.events.enums import PCI, Count, Model, Open, Sha256, Text
 from faultbridge.model.fault_enums import ComponentType
-
-MAX_LISTED = 50
 
 Facts = Annotated[dict[str, JsonValue], Field(description="Details for readers. Do not match rules on them.")]
 Evidence = Annotated[

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from faultbridge.model.events.envelope import ALL_DATA, Event
+from faultbridge.model.enums import ALL_DATA, EntryType
+from faultbridge.model.events.envelope import Event
 
 STUB = "event-stub"
 MODULE_OF_EVENT: Mapping[str, str] = {
-    "Node Fault Detected": "node",
-    "Node Fault Updated": "node",
-    "Node Fault Cleared": "node",
-    "Node Status Change": "node",
-    "Cluster Status Change": "cluster",
-    "Case Status Change": "case",
-    "Node Replacement Step": "case",
-    "Cluster Incident Change": "cluster",
-    "Cluster Safety Change": "cluster",
-    "Job Change": "job",
-    "Job Explained": "job",
-    "Node Note Recorded": "node",
+    EntryType.FAULT_DETECTED.value: "node",
+    EntryType.FAULT_UPDATED.value: "node",
+    EntryType.FAULT_CLEARED.value: "node",
+    EntryType.NODE_STATUS.value: "node",
+    EntryType.CLUSTER_STATUS.value: "cluster",
+    EntryType.CASE_STATUS.value: "case",
+    EntryType.REPLACEMENT_STEP.value: "case",
+    EntryType.CLUSTER_INCIDENT.value: "cluster",
+    EntryType.CLUSTER_SAFETY.value: "cluster",
+    EntryType.JOB.value: "job",
+    EntryType.JOB_EXPLAINED.value: "job",
+    EntryType.NOTE.value: "node",
 }
 
 

@@ -11,12 +11,12 @@ import json
 from typing import Any
 
 from faultbridge.model.entries import canonical_json
+from faultbridge.model.enums import ALL_DATA
 
 MAX_BYTES = 60 * 1024
 EVIDENCE = "/data/evidence"
 # Fields that are emptied if the body itself is too large.
 EXPENDABLE_FIELDS = ("attributes", "facts")
-ALL_DATA = "*"
 
 
 def detail_of(body: str, evidence: str) -> str:

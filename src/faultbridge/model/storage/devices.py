@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.model.cluster.config import shard_of
-from faultbridge.model.entries import Draft, Entry, EntryType
+from faultbridge.model.entries import Draft, Entry
+from faultbridge.model.enums import EntryType
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Key, Put
 from faultbridge.model.times import to_text

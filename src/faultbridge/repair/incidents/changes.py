@@ -13,8 +13,8 @@ from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Inciden
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import Actor, IncidentChangeKind, IncidentStatus
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import Actor, EntryType, IncidentChangeKind, IncidentStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause

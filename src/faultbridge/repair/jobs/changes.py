@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.entry_builder import MAX_LISTED, node_list
+from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage import items, jobs, keys

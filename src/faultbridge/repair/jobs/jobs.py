@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 
-from faultbridge.model.cluster.jobs import MAX_JOBS_OF_NODE, OUTCOMES, Job
+from faultbridge.model.cluster.jobs import OUTCOMES, Job
 from faultbridge.model.cluster.ranks import MAX_RANKS, rank_text, ranks_of
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import MAX_JOBS_OF_NODE, Actor
 from faultbridge.model.errors import Conflict, Rejected, UnknownName
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.log import log_cause

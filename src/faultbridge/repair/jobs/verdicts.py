@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decide.entry_builder import MAX_LISTED, node_list
+from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job, JobVerdict
-from faultbridge.model.entries import Draft, EntryType
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft
+from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter
 

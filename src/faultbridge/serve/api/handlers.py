@@ -13,8 +13,7 @@ from faultbridge.model import names
 from faultbridge.model.cases import APPROVED, DENIED
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import CaseStatus
+from faultbridge.model.enums import CaseStatus, EntryType
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster
 from faultbridge.decode.data.detectors import detectors
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.log import Failures
 from faultbridge.repair.findings.compare_peers import ComparePeers
 from faultbridge.serve.entrypoints.publish import wire_publish

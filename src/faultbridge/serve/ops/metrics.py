@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import NodeStatus
+from faultbridge.model.enums import EntryType, NodeStatus
 from faultbridge.model.times import from_text
 
 MILLISECONDS_PER_SECOND = 1000

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.record.cluster_reads import ClusterReads

@@ -17,9 +17,8 @@ from faultbridge.decide.entry_builder import component_data, incarnation_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.enums import ALL_DATA, ProviderFailure
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
-from faultbridge.model.events.wire import ALL_DATA
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys

@@ -16,8 +16,7 @@ from typing import Any
 
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import EntryType
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, EntryType
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
 

@@ -27,7 +27,7 @@ from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job
 from faultbridge.model.cluster.ranks import node_of_rank, rank_text
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey

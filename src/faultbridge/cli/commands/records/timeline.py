@@ -18,7 +18,7 @@ from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import WaitOption, stack_command, wait_until
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.entries import EntryType
+from faultbridge.model.enums import EntryType
 from faultbridge.model.fault_enums import Severity
 from faultbridge.record.causes import MAX_LINKS, read_chain
 from faultbridge.record.timeline import Line, TimelineQuery, follow, sort_by_occurrence
