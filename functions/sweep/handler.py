@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.sweep import sweep
-from faultbridge.serve.wiring.function import from_environment
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

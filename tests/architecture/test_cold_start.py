@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
 
-from tests.architecture.project import FUNCTIONS, ROOT
+from tests.architecture.project import FUNCTIONS, ROOT, parse
 
 LOADED = """
 import gc, json, sys
 sys.path[:0] = sys.argv[1:]
 from handler import handler
 from faultbridge.serve.entrypoints.ingest import wire_ingest
-from faultbridge.serve.wiring.function import from_environment
+from faultbridge.serve.application import from_environment
 wire_ingest(from_environment())
 json.dump([gc.get_threshold()[0], sorted(sys.modules)], sys.stdout)
 """
@@ -47,3 +48,10 @@ def test_ingest_loads_only_what_most_first_records_need() -> None:
     threshold, modules = json.loads(done.stdout)
     assert [name for name in modules if name.startswith(NOT_LOADED)] == []
     assert threshold == 100_000
+
+
+def test_every_handler_imports_first_the_module_that_makes_the_collector_run_less_often() -> None:
+    for handler in FUNCTIONS.glob("*/handler.py"):
+        modules = [node.module or "" for node in parse(handler).body if isinstance(node, ast.ImportFrom)]
+        first = next(name for name in modules if name.startswith("faultbridge."))
+        assert first == "faultbridge.serve.application", handler

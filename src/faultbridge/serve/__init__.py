@@ -2,6 +2,7 @@
 
 Read in this order:
 
+- `application`: the installation of a Lambda function, built once a process from environment variables.
 - `entrypoints`: one module a function; `functions/<verb>/handler.py` calls it.
 - `wiring`: makes the services of one function from ports and settings, each at its first use.
 - `ingest`: raw records to committed node states.

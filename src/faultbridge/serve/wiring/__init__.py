@@ -2,7 +2,6 @@
 
 Reading order:
 
-- `function`: the installation of a Lambda function, built once per process from environment variables.
 - `installation`: the class `Installation` (ports, settings, and what nearly every service shares), and `once`.
 - `services`: wires the services that several functions or commands use.
 - `repairing`, `job_tracking`: wire the services that act on nodes and that record jobs.
