@@ -74,7 +74,7 @@ def test_every_rule_names_an_existing_runbook() -> None:
 def test_an_escalation_names_the_runbook_of_its_failure_reason(failure: ProviderFailure) -> None:
     (rule,) = (one for one in RULES if one.kind == "escalated" and one.state is PageState.TRIGGERED)
     name = f"reason-{failure.value.lower().replace('_', '-')}"
-    assert runbook_of(rule, {"reason": f"{failure.value}: its words"}) == name
+    assert runbook_of(rule, {"failure": failure.value}) == name
     assert runbook_of(rule, {"reason": "no repair is known to help"}) == rule.runbook
     page = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {failure.value}: ")

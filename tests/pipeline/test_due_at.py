@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.decide.case_moves import FOREVER, continue_alone, drop_approval, due_at, escalate_case, move_case
 from faultbridge.decide.decide import expire_approval
-from faultbridge.model.cases import Approval, Case
+from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus, RepairAction, WaitingFor
 from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
@@ -17,7 +17,11 @@ from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))
 ASKED = replace(ESCALATED, status=CaseStatus.QUEUED, approval=REQUEST)
 AWAITING = replace(
-    ESCALATED, status=CaseStatus.OPEN, waiting_for=WaitingFor.CORRELATION, not_before=after(minutes=9), reason="relapse"
+    ESCALATED,
+    status=CaseStatus.OPEN,
+    waiting_for=WaitingFor.CORRELATION,
+    not_before=after(minutes=9),
+    because=Reason("relapse"),
 )
 """A case that is escalated unless an incident explains its fault."""
 
@@ -70,7 +74,7 @@ def test_a_case_is_escalated_at_the_deadline_of_its_approval_request_and_not_bef
 
 
 def test_an_approval_request_is_over_when_its_case_leaves_the_queue() -> None:
-    still = move_case(Transition(node(case=ASKED)), replace(ASKED, reason="waits"), NOON, "waits")
+    still = move_case(Transition(node(case=ASKED)), replace(ASKED, because=Reason("waits")), NOON, "waits")
     assert [draft.type for draft in still.drafts] == [EntryType.CASE_STATUS]
     over, moved = escalate_case(Transition(node(case=ASKED)), ASKED, NOON, "no capacity").drafts
     assert (over.data["kind"], over.data["stage"], over.case_id) == ("approval", "over", "c-1")
@@ -93,7 +97,7 @@ def test_a_first_case_of_a_node_ends_no_approval_request() -> None:
 def test_a_case_without_its_approval_waits_for_admission_only_if_it_waited_for_the_answer(
     waiting_for: WaitingFor, reason: str, then: tuple[WaitingFor, str], granted: bool | None
 ) -> None:
-    asked = replace(ASKED, approval=replace(REQUEST, granted=granted), waiting_for=waiting_for, reason=reason)
+    asked = replace(ASKED, approval=replace(REQUEST, granted=granted), waiting_for=waiting_for, because=Reason(reason))
     case, drafts = drop_approval(asked, NOON, "over")
     assert (case.approval, case.waiting_for, case.reason) == (None, *then)
     assert [draft.data["text"] for draft in drafts] == (["over"] if granted is None else [])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.required_order import required_order
-from faultbridge.model.cases import Approval, Case
+from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
@@ -22,7 +22,7 @@ def command(group: str | None, action: RepairAction, attempts: int) -> str:
     case = Case(
         id="c-1", status=CaseStatus.ESCALATED, opened_at=after(), code="xid.79", component=GPU, severity=Severity.FATAL,
         action=Action.REPLACE_NODE, repair_action=action, rule="catalog", policy="packaged", attempts=attempts,
-        reason="NOT_FOUND: the node has no group to replace it from",
+        because=Reason("the node has no group to replace it from", "NOT_FOUND"),
     )  # fmt: skip
     state = node(NodeStatus.FAILED, case=case, placement=Placement(group=group))
     order = required_order(state, config(), after(), Control(KEY.cluster))
@@ -51,7 +51,7 @@ def test_every_other_escalated_node_is_returned_through_its_verification(
 
 def with_case(status: CaseStatus, node_status: NodeStatus = NodeStatus.QUARANTINED, **others: Any) -> NodeState:
     """Return a node with a case of a lost GPU."""
-    given = {"repair_action": RepairAction.REPLACE_NODE, "rule": "r", "policy": "p", "reason": "why"} | others
+    given = {"repair_action": RepairAction.REPLACE_NODE, "rule": "r", "policy": "p", "because": Reason("why")} | others
     case = Case("c-1", status, NOON, "xid.79", GPU, Severity.FATAL, Action.REPLACE_NODE, **given)
     return node(node_status, case=case)
 

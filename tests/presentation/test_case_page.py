@@ -200,7 +200,9 @@ def test_a_case_between_two_attempts_states_the_failure_and_the_next_attempt() -
     found = case_of(failing_once())
     case = {**found.facts.case, "status": "queued", "waiting_for": "wait", "resolution": None, "closed_at": None}
     later = found.facts.now + timedelta(minutes=9)
-    case |= {"reason": "VERIFY_FAILED: pcie: fail; replace_node is tried again", "not_before": to_text(later)}
+    detail = "pcie: fail; replace_node is tried again"
+    case |= {"reason": f"VERIFY_FAILED: {detail}", "failure": "VERIFY_FAILED", "detail": detail}
+    case |= {"not_before": to_text(later)}
     page = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False)
     expected = f"Attempt {case['attempt']} failed: verification failed: pcie: fail; node replacement is tried again."
     assert page.refused_because == expected

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.model.enums import ProviderFailure, RepairAction
-from faultbridge.serve.presentation.tones import ACTION_TEXTS, action_text, reason_text, without_code
+from faultbridge.serve.presentation.tones import ACTION_TEXTS, action_text, detail_text, reason_text, why_text
 
 
 @pytest.mark.parametrize("code", ProviderFailure)
 def test_a_failure_code_is_said_in_words(code: ProviderFailure) -> None:
-    shown = reason_text(f"{code.value}: no route")
+    document = {"reason": f"{code.value}: no route", "failure": code.value, "detail": "no route"}
+    shown = why_text(document)
     assert shown.endswith(": no route")
     assert code.value not in shown
-    assert without_code(f"{code.value}: no route") == "no route"
+    assert detail_text(document) == "no route"
 
 
 @pytest.mark.parametrize("action", RepairAction)

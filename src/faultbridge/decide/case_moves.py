@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.claims import claim_end
-from faultbridge.model.cases import ESCALATED_AT, Case, case_id
+from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
@@ -181,7 +181,7 @@ def _recovered(state: NodeState) -> bool:
     return unjustified or (state.status is NodeStatus.DEGRADED and not impaired)
 
 
-def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
+def move_case(decided: Transition, case: Case, now: datetime, reason: str | Reason) -> Transition:
     """Replace the live case by `case`, draft the entry of its status change, and update the node's timer.
 
     `Case.marks` stores when the case first reached each status. If the case leaves the queue with an unanswered
@@ -207,9 +207,9 @@ def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
     return move_case(decided, resolved, now, "all conditions ended")
 
 
-def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
+def escalate_case(decided: Transition, case: Case, now: datetime, reason: str | Reason) -> Transition:
     """Escalate a case to the operators, because it cannot continue by itself."""
-    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
+    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, because=Reason.of(reason))
     return move_case(decided, escalated, now, reason)
 
 
@@ -233,7 +233,7 @@ def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> T
         verified = replace(alone, repair_action=RepairAction.VERIFY)
         queued = replace(verified, status=CaseStatus.QUEUED, waiting_for=WaitingFor.ADMISSION)
         return move_case(decided, queued, now, "all conditions ended")
-    return escalate_case(decided, alone, now, case.reason) if now >= case.opened_at + after else decided
+    return escalate_case(decided, alone, now, case.because) if now >= case.opened_at + after else decided
 
 
 def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:
@@ -244,7 +244,7 @@ def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Dra
     """
     drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
     if case.waiting_for is WaitingFor.APPROVAL:
-        case = replace(case, waiting_for=WaitingFor.ADMISSION, reason=text)
+        case = replace(case, waiting_for=WaitingFor.ADMISSION, because=Reason(text))
     return replace(case, approval=None), drafts
 
 

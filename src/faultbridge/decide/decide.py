@@ -28,7 +28,7 @@ from faultbridge.decide.case_moves import (
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
@@ -191,7 +191,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         return decided
     reason = _escalation_reason(condition, rule, response)
     if correlated:
-        return replace(decided, state=replace(decided.state, case=replace(case, reason=reason)))
+        return replace(decided, state=replace(decided.state, case=replace(case, because=Reason(reason))))
     return escalate_case(decided, case, now, reason)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
 from faultbridge.decide.fold.changes import Change, ChangeKind
-from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase
+from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase, Reason
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus
@@ -129,7 +129,18 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
     }
 
 
-def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
+def _reason_data(reason: str | Reason) -> dict[str, Any]:
+    """Return a reason as event data; its failure and its detail only if it has them."""
+    parts = Reason.of(reason)
+    data = {"reason": limited(str(parts))}
+    if parts.detail is not None:
+        data |= {"detail": limited(parts.detail)}
+    return data | {"failure": str(parts.failure)} if parts.failure else data
+
+
+def status_change(
+    state: NodeState, target: NodeStatus, at: datetime, reason: str | Reason, case_id: str | None = None
+) -> Draft:
     """Draft the entry that records a node's new status. `case_id` defaults to the node's live case."""
     return Draft(
         type=EntryType.NODE_STATUS,
@@ -137,7 +148,7 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
         data={
             "from": state.status.value if state.status else None,
             "to": target.value,
-            "reason": limited(reason),
+            **_reason_data(reason),
             "incarnation": incarnation_data(state.incarnation),
             "isolation": state.isolation.value,
             "unverified": state.unverified,
@@ -148,7 +159,7 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
 
 
 def case_change(
-    before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
+    before: CaseStatus | None, case: Case, at: datetime, reason: str | Reason, state: NodeState | None = None
 ) -> Draft:
     """Draft the entry of a case's transition; with `state`, it has the fault message and the placement."""
     closing, request = not case.status.live, case.pending_approval
@@ -158,7 +169,7 @@ def case_change(
         data={
             "from": before.value if before else None,
             "to": case.status.value,
-            "reason": limited(reason),
+            **_reason_data(reason),
             "waiting_for": case.waiting_for.value if case.waiting_for else None,
             "resolution": case.resolution.value if case.resolution else None,
             "cause": _cause_data(case, state),

@@ -114,6 +114,7 @@ class NoRepair:
 
     reason: str
     change: str
+    command: str | None = None
 
 
 def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
@@ -123,23 +124,24 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
         return None
     instance = state.incarnation.instance_id if state.incarnation else None
     named = f" --instance {instance}" if instance else ""
-    replace_node = f"`faultbridge node replace {state.key.node} --cluster {state.key.cluster}{named}`"
+    command = f"faultbridge node replace {state.key.node} --cluster {state.key.cluster}{named}"
+    orders = f"`{command}` orders a repair"
     needing_repair = [one for one in faults if one.action.opens_case]
     if not needing_repair:
         listed = ", ".join(sorted({f"{one.code} (action {one.action.value})" for one in faults}))
         change = "the fault ends, a worse one joins it, or a policy rule sets another action (docs/policy.md); "
-        return NoRepair(f"no fault of the node needs a repair: {listed}", f"{change}{replace_node} orders a repair")
+        return NoRepair(f"no fault of the node needs a repair: {listed}", f"{change}{orders}", command)
     order = permission_order(config) or inclusion_order(state, config, now)
     if order is not None:
-        return NoRepair(order.reason, f"`{order.command}` permits the repair")
+        return NoRepair(order.reason, f"`{order.command}` permits the repair", order.command)
     excluded = _excluded(state, config, now)
     if excluded is not None:
         return excluded
     if not any(one.known_incarnation for one in needing_repair):
         reason = "it is not certain that the faults are those of the current instance and boot"
-        return NoRepair(reason, f"a report that names its instance opens a case; {replace_node} orders a repair")
+        return NoRepair(reason, f"a report that names its instance opens a case; {orders}", command)
     reason = "no report was recent enough to act on since the fault began or the last case ended"
-    return NoRepair(reason, f"the next report opens a case; {replace_node} orders a repair")
+    return NoRepair(reason, f"the next report opens a case; {orders}", command)
 
 
 def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:

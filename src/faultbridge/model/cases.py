@@ -51,6 +51,37 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a case or a node has its status, as a text for readers; `str` adds what precedes the text.
+
+    `failure` is the failure code of the step that failed, such as `CAPACITY`. `lead` is another text before `text`,
+    which an operator or an incident gave, such as `denied`.
+    """
+
+    text: str = ""
+    failure: str | None = None
+    lead: str | None = None
+
+    @classmethod
+    def of(cls, reason: str | Reason) -> Reason:
+        """Return a reason; a plain text has nothing before it."""
+        return reason if isinstance(reason, Reason) else cls(reason)
+
+    def __str__(self) -> str:
+        """Return the sentence, such as `CAPACITY: no instance is free`."""
+        return self.text if self.detail is None else f"{self.failure or self.lead}: {self.text}"
+
+    @property
+    def detail(self) -> str | None:
+        """Return the text if a failure code or another text precedes it in the sentence, else None."""
+        return self.text if self.failure or self.lead else None
+
+    def plus(self, more: str) -> Reason:
+        """Return the reason with more text at its end."""
+        return Reason(f"{self.text}{more}", self.failure, self.lead)
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
@@ -152,7 +183,7 @@ class Case:
     approval: Approval | None = None
     cancelled: bool = False
     resolution: Resolution | None = None
-    reason: str = ""
+    because: Reason = Reason()
     marks: Mapping[str, datetime] = field(default_factory=dict)
     previous_case: str | None = None
     closed_at: datetime | None = None
@@ -165,6 +196,11 @@ class Case:
     capacity_checks: int = 0
     wait_paged: bool = False
     claimed: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Return the sentence for readers that states why the case has its status."""
+        return str(self.because)
 
     @property
     def execution(self) -> str:

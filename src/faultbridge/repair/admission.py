@@ -9,7 +9,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
 from faultbridge.decide.case_moves import Rules, due_at, move_case
 from faultbridge.decide.governing_rules import choose_repair_action
-from faultbridge.model.cases import Approval, Attempt, Case, Phase
+from faultbridge.model.cases import Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, Eviction
 from faultbridge.model.copies import replace
@@ -67,7 +67,7 @@ def admit_case(ready: ReadyCase, now: datetime) -> Transition:
         attempt=Attempt(number, Phase.ADMITTED, probe_at=now + START_GRACE),
         waiting_for=None,
         not_before=None,
-        reason=ready.reason,
+        because=Reason(ready.reason),
         governed_by=ready.governed_by,
     )
     reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
@@ -126,7 +126,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         facts={"waiting_for": refusal.waiting_for.value, "rule": refusal.queued.rule, "policy": case.policy},
     )
     since = (case.capacity_since or now) if refusal.waiting_for is WaitingFor.CAPACITY else case.capacity_since
-    waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason, capacity_since=since)
+    waiting = replace(case, waiting_for=refusal.waiting_for, because=Reason(refusal.reason), capacity_since=since)
     if must_ask:
         answer_by, asking = now + rule.approval_deadline, refusal.queued.rule
         return ask_operator(replace(state, case=waiting), action, refusal.reason, now, answer_by, rule=asking)
@@ -176,7 +176,7 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
-    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
+    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, because=Reason(reason))
     return move_case(Transition(state), escalated, now, reason)
 
 

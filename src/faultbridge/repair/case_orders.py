@@ -9,7 +9,7 @@ from datetime import datetime
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
 from faultbridge.decide.fold.expire import end_orders
-from faultbridge.model.cases import APPROVED, DENIED, Approval, Case
+from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, Reason
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, RepairAction, Resolution, WaitingFor
@@ -55,7 +55,7 @@ class OperatorOrder:
             text=f"{verb}{': ' if self.reason else ''}{self.reason}",
             at=at,
             case_id=case_id,
-            facts={"order": verb, **(facts or {})},
+            facts={"order": verb, "reason": self.reason, **(facts or {})},
             operator=self.operator,
             stage=stage,
         )
@@ -88,7 +88,7 @@ class CaseOrders:
             approval = _open_approval(case, attempt, action, now)
             granted = replace(approval, granted=True, operator=order.operator)
             reason = f"{approval.repair_action.value} is approved and waits for admission"
-            waiting = replace(case, approval=granted, waiting_for=WaitingFor.ADMISSION, reason=reason)
+            waiting = replace(case, approval=granted, waiting_for=WaitingFor.ADMISSION, because=Reason(reason))
             state = replace(state, case=waiting)
             draft = _note(case, APPROVED, order, now, answered=approval)
             return Transition(replace(state, due_at=due_at(state, now)), (draft,))
@@ -104,11 +104,11 @@ class CaseOrders:
             if _already_answered(case, attempt, action, granted=False):
                 return Transition(state)
             approval = _open_approval(case, attempt, action, now)
-            reason = f"denied{': ' if order.reason else ''}{order.reason}"
+            reason = Reason(order.reason, lead=DENIED) if order.reason else Reason(DENIED)
             answered = replace(approval, granted=False, operator=order.operator)
             draft = _note(case, DENIED, order, now, answered=approval)
             state = replace(state, case=replace(case, approval=answered))
-            denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, reason=reason)
+            denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, because=reason)
             return move_case(Transition(state, (draft,)), denied, now, reason)
 
         return self._order(case_id, revise)
@@ -138,7 +138,7 @@ class CaseOrders:
                 raise Rejected("not_cancellable", text)
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
-                ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
+                ended = replace(ended, resolution=Resolution.CANCELLED, because=Reason(order.reason))
                 moved = move_case(noted, ended, now, "canceled")
                 # Only a tick may set the status `healthy`, so the node is due at once.
                 return replace(moved, state=replace(moved.state, due_at=now))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.correlate.held_cases import absorb, families_of, release
-from faultbridge.model.cases import Approval, Attempt, Case, Phase
+from faultbridge.model.cases import Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.enums import (
@@ -126,7 +126,7 @@ def test_a_node_that_an_operator_quarantined_stays_escalated() -> None:
 def test_a_held_case_remembers_what_it_was_and_why_it_needs_an_operator(
     status: CaseStatus, waiting_for: WaitingFor | None, before: CaseStatus, reason: str
 ) -> None:
-    case = absorbed(cut_off(status, waiting_for=waiting_for, not_before=NOON, reason="needs support"))
+    case = absorbed(cut_off(status, waiting_for=waiting_for, not_before=NOON, because=Reason("needs support")))
     assert case is not None
     assert (case.status, case.waiting_for, case.incident) == (CaseStatus.ABSORBED, WaitingFor.INCIDENT, "i-2")
     assert (case.held_from, case.not_before, case.reason) == (before, None, reason)
@@ -147,7 +147,7 @@ def test_a_held_case_keeps_its_approval_and_gives_an_unanswered_request_up(grant
 def test_a_case_that_passes_to_another_incident_keeps_why_it_needs_an_operator(
     held_from: CaseStatus, reason: str
 ) -> None:
-    case = absorbed(cut_off(CaseStatus.ABSORBED, incident="i-1", held_from=held_from, reason="needs support"))
+    case = absorbed(cut_off(CaseStatus.ABSORBED, incident="i-1", held_from=held_from, because=Reason("needs support")))
     assert case is not None
     assert (case.incident, case.held_from, case.reason) == ("i-2", held_from, reason)
 
@@ -202,7 +202,7 @@ def test_an_isolated_node_whose_faults_are_over_is_only_verified_at_once_and_kee
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        (faulty(replace(CASE, held_from=CaseStatus.ESCALATED, reason="needs support")), CaseStatus.ESCALATED),
+        (faulty(replace(CASE, held_from=CaseStatus.ESCALATED, because=Reason("needs support"))), CaseStatus.ESCALATED),
         (node(NodeStatus.QUARANTINED, case=replace(CASE, held_from=CaseStatus.ESCALATED)), CaseStatus.QUEUED),
     ],
 )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from faultbridge.decide.case_moves import escalate_case, move_case, resolve_case
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
 from faultbridge.decide.governing_rules import rule_of_case
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import Case, Reason
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
@@ -54,8 +54,8 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
         return Transition(state)
     reason = _reason(incident) if affected else _reason_of_repeated(incident)
     if case.status is CaseStatus.ABSORBED and case.incident != incident.id:
-        kept = case.reason if case.held_from is CaseStatus.ESCALATED else reason
-        return move_case(Transition(state), replace(case, incident=incident.id, reason=kept), now, reason)
+        kept = case.because if case.held_from is CaseStatus.ESCALATED else reason
+        return move_case(Transition(state), replace(case, incident=incident.id, because=kept), now, reason)
     if not is_absorbable(case) or _is_kept_by_operator(state, case):
         return Transition(state)
     needs_operator = case.status is CaseStatus.ESCALATED or case.awaits_correlation
@@ -67,7 +67,7 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
         held_from=CaseStatus.ESCALATED if needs_operator else case.status,
         not_before=None,
         approval=case.approval if case.approved else None,
-        reason=case.reason if needs_operator else reason,
+        because=case.because if needs_operator else reason,
     )
     return move_case(Transition(state), held, now, reason)
 
@@ -99,7 +99,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     if not faulty and in_service and state.isolation is Isolation.NONE:
         return resolve_case(Transition(state), released, now)
     if faulty and case.held_from is CaseStatus.ESCALATED:
-        return escalate_case(Transition(state), released, now, case.reason)
+        return escalate_case(Transition(state), released, now, case.because)
     wait = timedelta(seconds=rule_of_case(state, case, policy).wait_seconds if faulty else 0)
     queued = replace(
         released,
@@ -107,7 +107,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
         repair_action=case.repair_action if faulty else RepairAction.VERIFY,
         waiting_for=WaitingFor.WAIT if wait else WaitingFor.ADMISSION,
         not_before=now + wait if wait else None,
-        reason=reason,
+        because=Reason(reason),
     )
     return move_case(Transition(state), queued, now, reason)
 
@@ -118,9 +118,9 @@ def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
     return case.status is CaseStatus.ESCALATED and (denied or ordered)
 
 
-def _reason(incident: Incident) -> str:
-    return f"waits for incident {incident.id}: {incident.summary}"
+def _reason(incident: Incident) -> Reason:
+    return Reason(incident.summary, lead=f"waits for incident {incident.id}")
 
 
-def _reason_of_repeated(incident: Incident) -> str:
-    return f"the last attempt failed, and incident {incident.id} explains it: {incident.summary}"
+def _reason_of_repeated(incident: Incident) -> Reason:
+    return Reason(incident.summary, lead=f"the last attempt failed, and incident {incident.id} explains it")

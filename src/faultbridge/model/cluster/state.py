@@ -365,7 +365,8 @@ class Spare:
 
     `round` counts the launches for this spare. `verifications` is part of the token of a verification, and differs
     between the verifications of one instance. A `ready` spare passed its last verification at `verified_at`. A `taken`
-    spare is reserved for the case with the id `case`.
+    spare is reserved for the case with the id `case`. The verifier `refused_by`
+    cannot verify the last instance of the spare.
     """
 
     cluster: str
@@ -381,6 +382,7 @@ class Spare:
     verified_at: datetime | None = None
     case: str | None = None
     reason: str = ""
+    refused_by: str | None = None
     version: int = 0
 
     @property

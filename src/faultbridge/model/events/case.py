@@ -9,7 +9,17 @@ from pydantic import Field
 from faultbridge.model.enums import CaseStatus, EntryType, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.events.enums import CaseId, Count, Instant, Milliseconds, Model, Open, Text
 from faultbridge.model.events.envelope import Event, NodeMetadata
-from faultbridge.model.events.parts import Component, Evidence, EvidenceHash, EvidenceUri, Facts, Incarnation, Placement
+from faultbridge.model.events.parts import (
+    Component,
+    Detail,
+    Evidence,
+    EvidenceHash,
+    EvidenceUri,
+    Facts,
+    Failure,
+    Incarnation,
+    Placement,
+)
 from faultbridge.model.fault_enums import Action, Severity
 
 
@@ -33,6 +43,8 @@ class CaseStatusData(Model):
     from_: Open[CaseStatus] | None = Field(alias="from", description="Null when the case opens.")
     to: Open[CaseStatus]
     reason: str = Field(description="One line of text for readers.")
+    failure: Failure = None
+    detail: Detail = None
     waiting_for: Open[WaitingFor] | None = Field(
         description="The reason for waiting; `approval` means that an operator must answer."
     )

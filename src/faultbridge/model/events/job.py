@@ -27,6 +27,7 @@ class JobImpact(Model):
 
     node: Text
     about: FaultReference | None = Field(description="The fault, if known.")
+    message: str | None = Field(default=None, description="The message of the fault.")
 
 
 class RankMove(Model):

@@ -11,10 +11,12 @@ from faultbridge.model.events.enums import Instant, Model, NoteKind, Open, Text
 from faultbridge.model.events.envelope import Event, MetadataV1, NodeMetadata
 from faultbridge.model.events.parts import (
     Component,
+    Detail,
     Evidence,
     EvidenceHash,
     EvidenceUri,
     Facts,
+    Failure,
     FaultReference,
     Incarnation,
     Placement,
@@ -90,6 +92,8 @@ class NodeStatusData(Model):
     from_: Open[NodeStatus] | None = Field(alias="from", description="Null for a newly registered node.")
     to: Open[NodeStatus]
     reason: str = Field(description="One line of text for readers: a fault code, a step or an order.")
+    failure: Failure = None
+    detail: Detail = None
     incarnation: Incarnation | None = Field(description="Instance and boot of the node; null without an instance.")
     isolation: Open[Isolation]
     unverified: bool = Field(description="True for an imported node that was put in service without verification.")

@@ -20,7 +20,7 @@ from faultbridge.decide.governing_rules import (
     with_governing_rules,
 )
 from faultbridge.decide.required_order import permission_order
-from faultbridge.model.cases import Intent, Phase
+from faultbridge.model.cases import Intent, Phase, Reason
 from faultbridge.model.cluster.config import FailureDomain, failure_domains
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
@@ -273,11 +273,11 @@ def fail_step(context: StepContext, step: str, outcome: str, reason: str, failur
         operation=attempt.operation,
         new_instance=context.instance_id,
     )
-    return try_next_action(context, f"{failure}: {reason}", draft)
+    return try_next_action(context, Reason(reason, failure), draft)
 
 
 def try_next_action(
-    context: StepContext, reason: str, draft: Draft, *, at_least: RepairAction | None = None
+    context: StepContext, reason: Reason, draft: Draft, *, at_least: RepairAction | None = None
 ) -> StepResult:
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
@@ -297,12 +297,12 @@ def try_next_action(
     if waits is not None:
         return waits
     if incidents.closed is not None and at_least is None:
-        text = f"{reason}; incident {incidents.closed} was open during the verification; the node is verified again"
-        verify = RepairAction.VERIFY
-        return context.requeue(WaitingFor.ADMISSION, text, draft, repair_action=verify, delay=False, counts=False)
+        text = f"; incident {incidents.closed} was open during the verification; the node is verified again"
+        verify, reason = RepairAction.VERIFY, reason.plus(text)
+        return context.requeue(WaitingFor.ADMISSION, reason, draft, repair_action=verify, delay=False, counts=False)
     if case.repair_action is RepairAction.VERIFY and (unrepairable := _unrepairable_faults(context)):
-        text = f"{reason}; no automatic repair is known for {', '.join(unrepairable)}"
-        return context.escalate_to_operator(text, draft)
+        text = f"; no automatic repair is known for {', '.join(unrepairable)}"
+        return context.escalate_to_operator(reason.plus(text), draft)
     rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
     if at_least is not None and required is not None and required.repair_action is at_least:
         rule = required.rule
@@ -311,9 +311,9 @@ def try_next_action(
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)
     if is_replaced(context.state) and incidents.expired is not None:
-        text = f"{reason}; incident {incidents.expired} still affects its failure domain"
-        return context.escalate_to_operator(text, draft)
-    reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
+        text = f"; incident {incidents.expired} still affects its failure domain"
+        return context.escalate_to_operator(reason.plus(text), draft)
+    reason = reason.plus(f"; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}")
     # There are few repair actions, so the policy limits only retries of the same action.
     return context.requeue(
         WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same, failed=True
@@ -335,7 +335,7 @@ def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
 
 def wait_for_incident(
     context: StepContext,
-    reason: str,
+    reason: Reason,
     draft: Draft,
     *,
     incidents: IncidentsOfFailure | None = None,
@@ -345,8 +345,8 @@ def wait_for_incident(
     incidents = incidents or incidents_of_failure(context)
     if incidents.open is None:
         return None
-    text = f"{reason}; incident {incidents.open} explains it"
-    return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=repair_action, delay=False, counts=False)
+    reason = reason.plus(f"; incident {incidents.open} explains it")
+    return context.requeue(WaitingFor.INCIDENT, reason, draft, repair_action=repair_action, delay=False, counts=False)
 
 
 MAX_INLINE_BYTES = 4096

@@ -9,7 +9,7 @@ from typing import Any
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import due_at, move_case
 from faultbridge.decide.governing_rules import Requirement, with_requirement
-from faultbridge.model.cases import Attempt, Case, Phase
+from faultbridge.model.cases import Attempt, Case, Phase, Reason
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
@@ -90,7 +90,7 @@ def stop_timers(attempt: Attempt) -> Attempt:
     return replace(attempt, task_token=None, probe_at=None, deadline=None)
 
 
-def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:
+def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str | Reason) -> tuple[NodeState, Draft]:
     """Change the status of a node, and draft the entry that records the change."""
     return replace(state, status=target), entry_builder.status_change(state, target, now, reason)
 
@@ -116,7 +116,7 @@ MAX_RETRY_DOUBLINGS = 5
 
 
 def escalate_case(
-    state: NodeState, now: datetime, reason: str, *, drafts: tuple[Draft, ...] = (), fails: bool = True
+    state: NodeState, now: datetime, reason: str | Reason, *, drafts: tuple[Draft, ...] = (), fails: bool = True
 ) -> Transition:
     """End the attempt and escalate the case to an operator.
 
@@ -127,7 +127,7 @@ def escalate_case(
         state, draft = move_node(state, NodeStatus.FAILED, now, reason)
         drafts = (*drafts, draft)
     case, attempt = live_attempt(state)
-    escalated = replace(case, status=CaseStatus.ESCALATED, attempt=stop_timers(attempt), reason=reason)
+    escalated = replace(case, status=CaseStatus.ESCALATED, attempt=stop_timers(attempt), because=Reason.of(reason))
     return move_case(Transition(state, drafts), escalated, now, reason)
 
 
@@ -135,7 +135,7 @@ def requeue_case(
     state: NodeState,
     now: datetime,
     waiting_for: WaitingFor,
-    reason: str,
+    reason: str | Reason,
     *,
     drafts: tuple[Draft, ...] = (),
     repair_action: RepairAction | None = None,
@@ -167,7 +167,7 @@ def requeue_case(
         repair_action=repair_action or case.repair_action,
         waiting_for=waiting_for,
         not_before=not_before,
-        reason=reason,
+        because=Reason.of(reason),
         capacity_since=(case.capacity_since or now) if waiting_for is WaitingFor.CAPACITY else case.capacity_since,
     )
     return move_case(Transition(state, drafts), queued, now, reason)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
-from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase
+from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
@@ -229,16 +229,16 @@ class StepContext:
         self.commit(finished, actor)
         return StepResult(outcome)
 
-    def escalate_to_operator(self, reason: str, *drafts: Draft, fails: bool = True) -> StepResult:
+    def escalate_to_operator(self, reason: str | Reason, *drafts: Draft, fails: bool = True) -> StepResult:
         """End the attempt and escalate the case to an operator; `fails=False` keeps the status of the node."""
         self.commit(lambda state, now: escalate_case(state, now, reason, drafts=drafts, fails=fails))
-        self.log("attempt_escalated", reason)
-        return StepResult(StepOutcome.FAILED, reason)
+        self.log("attempt_escalated", str(reason))
+        return StepResult(StepOutcome.FAILED, str(reason))
 
     def requeue(
         self,
         waiting_for: WaitingFor,
-        reason: str,
+        reason: str | Reason,
         *drafts: Draft,
         repair_action: RepairAction | None = None,
         delay: bool = True,
@@ -271,8 +271,8 @@ class StepContext:
             return queued if counts else exclude_attempt(queued)
 
         self.commit(revise)
-        self.log("attempt_requeued", reason, waiting_for=waiting_for.value, repair_action=repair_action)
-        return StepResult(StepOutcome.STOPPED, reason)
+        self.log("attempt_requeued", str(reason), waiting_for=waiting_for.value, repair_action=repair_action)
+        return StepResult(StepOutcome.STOPPED, str(reason))
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
         order = list(RepairAction)
@@ -302,8 +302,9 @@ class StepContext:
             WaitingFor.ADMISSION, "canceled before the intent", repair_action=RepairAction.VERIFY, delay=False
         )
 
-    def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> StepResult:
+    def retry_or_escalate(self, waiting_for: WaitingFor, reason: str | Reason, *drafts: Draft) -> StepResult:
         """Queue the case again if the policy allows another attempt; escalate it otherwise."""
         if self.case.counted_attempts >= self.rules.policy.limits.attempts:
-            return self.escalate_to_operator(f"{reason} (attempt {self.case.attempts}, the last one)", *drafts)
+            last = Reason.of(reason).plus(f" (attempt {self.case.attempts}, the last one)")
+            return self.escalate_to_operator(last, *drafts)
         return self.requeue(waiting_for, reason, *drafts)

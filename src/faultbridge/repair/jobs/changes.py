@@ -12,7 +12,7 @@ from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.entries import Draft
+from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.fault_enums import Severity
@@ -119,7 +119,7 @@ def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
 def _hit(impact: Impact) -> dict[str, Any]:
     condition = impact.condition
     about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
-    return {"node": impact.node, "about": about}
+    return {"node": impact.node, "about": about, "message": limited(condition.message)}
 
 
 def _resume(resume: Resume) -> dict[str, Any]:

@@ -145,6 +145,8 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "incident": case.incident,
         "resolution": case.resolution,
         "reason": case.reason,
+        "failure": case.because.failure,
+        "detail": case.because.detail,
         "code": case.code,
         "component": component_data(case.component),
         "severity": case.severity,

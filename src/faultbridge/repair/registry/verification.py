@@ -16,7 +16,7 @@ from faultbridge.decide.case_moves import (
     move_case,
     open_case,
 )
-from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED
+from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED, Reason
 from faultbridge.model.catalog import Scope
 from faultbridge.model.causation import moved_by
 from faultbridge.model.conditions import Condition
@@ -93,7 +93,7 @@ def _require(
         incident=None,
         held_from=None,
         uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
-        reason=reason,
+        because=Reason(reason),
         marks={**live.marks, **marks},
     )
     if live.status is CaseStatus.QUEUED:

@@ -101,10 +101,6 @@ class _SpareReconciler:
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
-    def _refusal(self) -> str:
-        return f"refused by {self.config.verifier}: "
-
-    @property
     def launch_request(self) -> LaunchRequest:
         spare = self.spare
         return LaunchRequest(self.config, spare.group, spare.owner, spare.owner, None, self.config.instance_types)
@@ -137,11 +133,11 @@ class _SpareReconciler:
 
     def _fill(self) -> None:
         spare = self.spare
-        delay = REFUSED_DELAY if spare.reason.startswith(self._refusal) else RELAUNCH_DELAY
+        delay = REFUSED_DELAY if spare.refused_by == self.config.verifier else RELAUNCH_DELAY
         if self.surplus:
             self.pool.drop(spare)
         elif not spare.reason or self._lasted(delay):
-            self.pool.change(spare, status=SpareStatus.LAUNCHING, round=spare.round + 1, reason="")
+            self.pool.change(spare, status=SpareStatus.LAUNCHING, round=spare.round + 1, reason="", refused_by=None)
 
     def _launch(self) -> None:
         found = self.launcher.launched(self.launch_request)
@@ -176,7 +172,7 @@ class _SpareReconciler:
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:
-            self._discard(instance, f"{self._refusal}{error}")
+            self._discard(instance, f"refused by {self.config.verifier}: {error}", self.config.verifier)
             raise
 
     def _check_verification(self) -> None:
@@ -217,16 +213,20 @@ class _SpareReconciler:
 
     def _terminate(self) -> None:
         if self.launcher.terminate(str(self.spare.instance_id)).ok or self._is_gone():
-            self._empty(self.spare.reason)
+            self._empty(self.spare.reason, self.spare.refused_by)
 
-    def _discard(self, instance: str, reason: str) -> None:
+    def _discard(self, instance: str, reason: str, refused_by: str | None = None) -> None:
         """Set the status `ending`, so that no case can take the instance. The next call terminates it."""
         self._log("spare_discarded", reason, instance_id=instance)
-        self.pool.change(self.spare, status=SpareStatus.ENDING, instance_id=instance, reason=reason)
+        self.pool.change(
+            self.spare, status=SpareStatus.ENDING, instance_id=instance, reason=reason, refused_by=refused_by
+        )
 
-    def _empty(self, reason: str) -> None:
+    def _empty(self, reason: str, refused_by: str | None = None) -> None:
         cleared = {"instance_id": None, "instance_type": None, "operation": None, "verified_at": None, "case": None}
-        self.pool.change(self.spare, status=SpareStatus.EMPTY, verifications=0, reason=reason, **cleared)
+        self.pool.change(
+            self.spare, status=SpareStatus.EMPTY, verifications=0, reason=reason, refused_by=refused_by, **cleared
+        )
 
     def _is_gone(self) -> bool:
         provider = adapter_named(self.compute.providers, "provider", self.config.provider)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Phase
+from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import LaunchedInstance
@@ -66,7 +66,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     draft = entry_builder.step(
         context.case, NAME, "timed_out", context.now, reason=reason, failure="TIMEOUT", old_instance=old
     )
-    return context.escalate_to_operator(f"TIMEOUT: {reason}", draft)
+    return context.escalate_to_operator(Reason(reason, "TIMEOUT"), draft)
 
 
 def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
-from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase
+from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
@@ -78,7 +78,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
         resolution=resolution,
         attempt=stop_timers(attempt),
         waiting_for=None,
-        reason="",
+        because=Reason(),
         closed_at=now,
     )
     if resolution in ON_PROBATION and not case.before_service:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
-from faultbridge.model.cases import Phase
+from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, WaitingFor
@@ -65,11 +65,11 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
-        return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: the drain could not begin: {reason}")
+        return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", "TIMEOUT"))
     if context.case.repair_action is not RepairAction.VERIFY and _is_proven_fatal(context):
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
-    return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
+    return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", "TIMEOUT"), draft)
 
 
 def _is_proven_fatal(context: StepContext) -> bool:
@@ -96,7 +96,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
         return waiting(answer.reason)
     failure = answer.failure.value
     draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)
-    return context.escalate_to_operator(f"{failure}: {answer.reason}", draft)
+    return context.escalate_to_operator(Reason(answer.reason, failure), draft)
 
 
 def _leave_to_provider(context: StepContext) -> StepResult:
@@ -174,7 +174,7 @@ def _hold(context: StepContext, reason: str) -> StepResult:
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")
-    return context.requeue(WaitingFor.WAIT, f"TIMEOUT: {text}", draft, counts=False)
+    return context.requeue(WaitingFor.WAIT, Reason(text, "TIMEOUT"), draft, counts=False)
 
 
 def _start_draining(state: NodeState, now: datetime) -> Transition:

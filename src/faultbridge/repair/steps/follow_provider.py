@@ -13,7 +13,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.decide import decide
 from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import FOLLOW_STEP
-from faultbridge.model.cases import EXTERNAL, Phase
+from faultbridge.model.cases import EXTERNAL, Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, NodeStatus
@@ -43,7 +43,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     draft = entry_builder.step(
         context.case, NAME, "stalled", context.now, reason=reason, failure="TIMEOUT", old_instance=context.instance_id
     )
-    return context.escalate_to_operator(f"TIMEOUT: the provider makes no progress: {reason}", draft)
+    return context.escalate_to_operator(Reason(f"the provider makes no progress: {reason}", "TIMEOUT"), draft)
 
 
 def _provider_change(context: StepContext) -> str | None:

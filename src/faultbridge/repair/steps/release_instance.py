@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import RELEASED, Intent, Phase
+from faultbridge.model.cases import RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.model.copies import replace
@@ -62,9 +62,9 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
             return volumes.before_intent(context, volumes.DETACH_NAME, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
-    text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
+    unknown = Reason(f"it is unknown whether the old instance was released: {reason}", "AMBIGUOUS")
     context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
-    return context.escalate_to_operator(text, draft)
+    return context.escalate_to_operator(unknown, draft)
 
 
 def _commit_and_release(context: StepContext) -> StepResult:
@@ -193,7 +193,7 @@ def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
         failure=failure.value,
         old_instance=context.instance_id,
     )
-    reason = f"{failure.value}: {answer.reason}"
+    reason = Reason(answer.reason, failure)
     if not failure.retriable:
         return context.escalate_to_operator(reason, draft)
     if failure is ProviderFailure.CAPACITY:

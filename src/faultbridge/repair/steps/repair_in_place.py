@@ -10,7 +10,7 @@ from datetime import datetime
 from faultbridge.decide import entry_builder
 from faultbridge.decide.decide import decide
 from faultbridge.decide.fold.expire import end_boot
-from faultbridge.model.cases import Intent, Phase
+from faultbridge.model.cases import Intent, Phase, Reason
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction
@@ -66,7 +66,7 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
         draft = entry_builder.step(
             context.case, NAME, "refused", context.now, reason=answer.reason, failure=failure.value
         )
-        return context.escalate_to_operator(f"{failure.value}: {answer.reason}", draft)
+        return context.escalate_to_operator(Reason(answer.reason, failure), draft)
     # The restart may have started anyway: the next probe decides, not this call.
     return waiting(f"{failure.value}: {answer.reason}")
 

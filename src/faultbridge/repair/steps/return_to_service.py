@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Phase
+from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation
@@ -49,16 +49,16 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
     if context.state.moving_volumes:
         return volumes.before_service(context, volumes.ATTACH_NAME, reason)
-    text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
+    late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", "TIMEOUT")
 
     def revise(state: NodeState, now: datetime) -> Transition:
         draft = entry_builder.step(context.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
         unconfirmed = replace(state, isolation=Isolation.REQUESTED)
-        return escalate_case(unconfirmed, now, text, drafts=(draft,), fails=False)
+        return escalate_case(unconfirmed, now, late, drafts=(draft,), fails=False)
 
     context.commit(revise)
-    context.log("attempt_escalated", text)
-    return StepResult(StepOutcome.FAILED, text)
+    context.log("attempt_escalated", str(late))
+    return StepResult(StepOutcome.FAILED, str(late))
 
 
 def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepResult:

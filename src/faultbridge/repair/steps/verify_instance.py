@@ -15,7 +15,7 @@ from faultbridge.decide.fold.claims import confirm_claims, is_unproven
 from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
 from faultbridge.decode.frames.gpus import missing_gpus
-from faultbridge.model.cases import Phase
+from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
@@ -74,11 +74,11 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
     if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
-        text = f"TIMEOUT: could not be verified, and {', '.join(seen)} is reported too: {reason}"
-        return _try_next(_confirm(context), text, draft)
-    text = f"TIMEOUT: could not be verified: {reason}"
-    waits = wait_for_incident(context, text, draft)
-    return waits or context.escalate_to_operator(text, draft, fails=False)
+        text = f"could not be verified, and {', '.join(seen)} is reported too: {reason}"
+        return _try_next(_confirm(context), Reason(text, "TIMEOUT"), draft)
+    late = Reason(f"could not be verified: {reason}", "TIMEOUT")
+    waits = wait_for_incident(context, late, draft)
+    return waits or context.escalate_to_operator(late, draft, fails=False)
 
 
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
@@ -199,11 +199,11 @@ def _finish_failed(
         evidence=evidence,
     )
     if context.rules.config.follows_provider:
-        text = f"{FAILED}: the instance failed its verification after the provider's repair: {reason}"
-        return context.escalate_to_operator(text, draft)
+        text = f"the instance failed its verification after the provider's repair: {reason}"
+        return context.escalate_to_operator(Reason(text, FAILED), draft)
     if at_least is not None:
-        return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)
-    return _try_next(_confirm(context), f"{FAILED}: {reason}", draft)
+        return try_next_action(context, Reason(reason, FAILED), draft, at_least=at_least)
+    return _try_next(_confirm(context), Reason(reason, FAILED), draft)
 
 
 def _confirm(context: StepContext) -> StepContext:
@@ -218,7 +218,7 @@ def _confirm(context: StepContext) -> StepContext:
     return context.commit(revise)
 
 
-def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
+def _try_next(context: StepContext, reason: Reason, draft: Draft) -> StepResult:
     case = context.case
     confirmed = any(one.claimed and not is_unproven(context.state, one) for one in context.state.active())
     required = required_repair_action(context.state, case, context.rules.policy) if confirmed else None
@@ -258,7 +258,7 @@ def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | 
         return context.requeue(WaitingFor.IDLE, reason, draft, counts=False)
     if context.attempt.deadline is None or context.now < context.attempt.deadline:
         return None
-    return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
+    return context.escalate_to_operator(Reason(f"could not be verified: {reason}", "TIMEOUT"), draft, fails=False)
 
 
 def _end_operation(context: StepContext, found: Verification, reason: str) -> StepContext:

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import governing_rules
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import Case, Reason
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
@@ -332,7 +332,7 @@ def requeue_without_capacity(
         old_instance=context.instance_id,
         facts=facts,
     )
-    result = context.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
+    result = context.requeue(WaitingFor.CAPACITY, Reason(reason, "CAPACITY"), draft, counts=False)
     mark_group(context, until=context.now + DRY_FOR)
     return result
 

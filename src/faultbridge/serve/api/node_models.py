@@ -119,6 +119,7 @@ class NoRepair(ResponseModel):
 
     reason: str
     change: str
+    command: str | None = Field(description="The command in `change`; null if no command changes it.")
 
 
 class ShownNode(Node):

@@ -315,6 +315,8 @@ class Case(ResponseModel):
     incident: str | None
     resolution: str | None
     reason: str
+    failure: str | None = Field(description="Failure reason of the step that failed; `reason` starts with it.")
+    detail: str | None = Field(description="The end of `reason` that a step, an operator or an incident gave.")
     code: str
     component: Component
     severity: str

@@ -101,9 +101,9 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
     For a page about an escalated case, this is the runbook for the reason why the repair failed. If the page has
     another kind, or the reason has no runbook, this is the runbook of the rule.
     """
-    reason = str(data.get("reason") or "").partition(":")[0]
-    has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
-    return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook
+    failure = str(data.get("failure"))
+    has_runbook = rule.kind == ESCALATED and failure in ProviderFailure.__members__
+    return f"reason-{failure.lower().replace('_', '-')}" if has_runbook else rule.runbook
 
 
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:

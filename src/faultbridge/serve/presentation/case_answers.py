@@ -359,10 +359,8 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
     where = node if component in {"", "node"} else f"{component} of {node}"
     order = next((one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator"), None)
     if str(case["code"]).startswith("operator.") and order:
-        name, _, reason = str(order.get("text") or "").partition(": ")
-        yield sentence(
-            f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason or "no reason"}'
-        )
+        name, reason = order["facts"]["order"], order["facts"]["reason"] or "no reason"
+        yield sentence(f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason}')
         return
     yield sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
     if case["relapse_of"]:

@@ -16,7 +16,7 @@ from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import duration_text
 from faultbridge.serve.presentation.entry_rows import Document, occurred_at
 from faultbridge.serve.presentation.history import CASE_STATUS, NOTE, of_type
-from faultbridge.serve.presentation.tones import action_text, reason_text, without_code, words
+from faultbridge.serve.presentation.tones import action_text, detail_text, reason_text, why_text, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ def case_values(facts: CaseFacts) -> Values:
     """Return the values of the placeholders in sentence templates about a case, by placeholder name."""
     case, approval = facts.case, facts.case["approval"] or {}
     names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
-    reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")
+    reason, given = why_text(case), case["detail"] or case["reason"]
     breaker_ends = _breaker_end(facts)
     return Values(
         {name: case[name] for name in names}
         | {
             "case": case["case_id"],
             "reason": reason,
-            "detail": without_code(case["reason"]),
-            "denial": recorded.removeprefix("denied: "),
-            "incident_reason": recorded.rpartition(f"{case['incident']}: ")[2],
+            "detail": detail_text(case),
+            "denial": given,
+            "incident_reason": given,
             "operator": short_name(approval.get("operator")),
             "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
             "breaker_end": breaker_ends[0],
@@ -192,12 +192,11 @@ def begins_wait(entry: Document) -> bool:
 
 def _wait(entry: Document, end: datetime | None) -> Wait:
     data, facts = entry["data"], entry["data"].get("facts") or {}
-    reason = str(data.get("text") or data.get("reason") or "")
     return Wait(
         start=occurred_at(entry),
         end=end,
         waiting_for=waited_for(entry),
-        reason=without_code(reason),
+        reason=reason_text(data["text"]) if data.get("text") else detail_text(data),
         rule=str(data.get("rule") or facts.get("rule") or ""),
         target=f"#e-{entry['metadata']['event_id']}",
     )

@@ -30,7 +30,7 @@ from faultbridge.serve.presentation.tones import (
     Mark,
     Tone,
     mark,
-    reason_text,
+    why_text,
 )
 
 
@@ -163,7 +163,7 @@ def _case(case: Document) -> CaseRow:
         code=str(case["code"]),
         component=component_text(case["component"]),
         repair_action=str(case["repair_action"]).replace("_", " "),
-        reason=reason_text(case["reason"]),
+        reason=why_text(case),
         opened_at=from_text(str(case["opened_at"])),
         age=duration_text(case["age_ms"]),
     )

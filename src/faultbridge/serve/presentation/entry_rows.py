@@ -20,6 +20,7 @@ from faultbridge.serve.presentation.tones import (
     Tone,
     mark,
     reason_text,
+    why_text,
     words,
 )
 
@@ -70,7 +71,7 @@ def _row(entry: Document) -> EntryRow:
         node=metadata["node"],
         event_type=str(metadata["event_type"]),
         what=words(text.what) if metadata["event_type"] in _NAMED else text.what,
-        why=text.why if _is_quoted(entry) else reason_text(text.why),
+        why=_why(entry, text.why),
         tone=tone_of(entry),
         late=bool(entry.get("late")),
         event_id=str(metadata["event_id"]),
@@ -115,7 +116,9 @@ _NAMED = frozenset({*_TONES, "Node Replacement Step"})
 """Entry types whose text contains only names of Faultbridge. The text of other types may come from a source."""
 
 
-def _is_quoted(entry: Document) -> bool:
-    """Return whether the reason of an entry is text that a source or an operator has written."""
+def _why(entry: Document, why: str) -> str:
+    """Return the reason of an entry in words; unchanged if a source or an operator has written it."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
-    return kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator"
+    if kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator":
+        return why
+    return why_text(data) if data.get("detail") is not None else reason_text(why)

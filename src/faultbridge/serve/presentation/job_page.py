@@ -225,7 +225,7 @@ def _hit(entry: Document) -> Hit:
     about = data.get("about") or {}
     fault = f"{about.get('code') or 'unknown fault'} {component_text(about.get('component'))}".strip()
     node = str(data.get("node"))
-    reason = str(entry["data"].get("reason") or "").removeprefix(f"{node}: ")
+    reason = f"{about.get('code')}, {data['message']}" if data.get("message") else ""
     target = f"#e-{metadata['event_id']}"
     return Hit(occurred_at(entry), node, fault, reason, metadata["case_id"], target)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -26,11 +25,10 @@ from faultbridge.serve.presentation.history import (
     status_lane,
 )
 from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
-from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, reason_text, words
+from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, why_text, words
 
 HAPPENED, NOW, ACTION = "What happened?", "What happens now?", "What should you do?"
 _OF_CASE = frozenset({HAPPENED, "What was done?", NOW, ACTION})
-_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
@@ -41,8 +39,10 @@ def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
     yield Answer(HAPPENED, (*_what_happened(node), _last_case(case)))
     without = node.get("no_repair")
     if without:
-        commands = tuple(_COMMAND.findall(without["change"]))
-        change = f"What changes this: {_COMMAND.sub('the command below', without['change'])}."
+        commands = (without["command"],) if without["command"] else ()
+        change = f"What changes this: {without['change']}."
+        if commands:
+            change = change.replace(f"`{commands[0]}`", "the command below")
         yield Answer(NOT_REPAIRED, (sentence(str(without["reason"])), change), commands)
     elif str(node["status"]) in IN_SERVICE and not node["conditions"]:
         yield Answer(ACTION, ("Nothing: jobs may run on this node.",))
@@ -72,7 +72,7 @@ def _last_case(last: CaseFacts | None) -> str:
     closed = f" at {from_text(str(case['closed_at'])):%Y-%m-%d %H:%M} UTC" if case["closed_at"] else ""
     fault = f"{last.meaning or case['code']} ({case['code']}, {case['severity']})"
     result = words(case["resolution"] or case["status"])
-    reason = f", {reason_text(case['reason'])}" if case["reason"] else ""
+    reason = f", {why_text(case)}" if case["reason"] else ""
     return sentence(f"Its last case {case['case_id']}, {fault}, was closed{closed}: {result}{reason}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from faultbridge.model.dataclass import dataclass
 
@@ -122,7 +123,6 @@ _NOUNS: Mapping[str, str] = {
     "not_applicable": "not applicable",
     "dry_run": "dry run",
 }
-_CODE = re.compile(rf"^({'|'.join(_FAILURES)}): ")
 _NAME = re.compile(rf"(?<![\w.`/-])({'|'.join(_NOUNS)})(?![\w`-])")
 
 
@@ -137,11 +137,16 @@ def action_text(action: object) -> str:
 
 
 def reason_text(reason: object) -> str:
-    """Return a recorded reason with its failure code and the names in it replaced by words."""
-    text = _CODE.sub(lambda found: f"{_FAILURES[found[1]]}: ", str(reason or ""))
-    return _NAME.sub(lambda found: _NOUNS[found[1]], text)
+    """Return a recorded text with the names in it replaced by words."""
+    return _NAME.sub(lambda found: _NOUNS[found[1]], str(reason or ""))
 
 
-def without_code(reason: object) -> str:
-    """Return a recorded reason in words, with its failure code removed."""
-    return reason_text(_CODE.sub("", str(reason or "")))
+def why_text(document: Mapping[str, Any]) -> str:
+    """Return the reason of a case or of an entry in words, with its failure code, if it has one, in words too."""
+    failure = _FAILURES.get(str(document.get("failure")))
+    return f"{failure}: {detail_text(document)}" if failure else reason_text(document["reason"])
+
+
+def detail_text(document: Mapping[str, Any]) -> str:
+    """Return the reason of a case or of an entry in words, without its failure code."""
+    return reason_text(document["detail"] if document.get("failure") in _FAILURES else document["reason"])
