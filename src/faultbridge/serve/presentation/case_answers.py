@@ -357,7 +357,8 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
     case, node = facts.case, str(facts.case["node"])
     component = component_text(case["component"])
     where = node if component in {"", "node"} else f"{component} of {node}"
-    order = next((one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator"), None)
+    notes = (one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator")
+    order = next((one for one in notes if "order" in one["facts"]), None)
     if str(case["code"]).startswith("operator.") and order:
         name, reason = order["facts"]["order"], order["facts"]["reason"] or "no reason"
         yield sentence(f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason}')

@@ -144,9 +144,9 @@ def reason_text(reason: object) -> str:
 def why_text(document: Mapping[str, Any]) -> str:
     """Return the reason of a case or of an entry in words, with its failure code, if it has one, in words too."""
     failure = _FAILURES.get(str(document.get("failure")))
-    return f"{failure}: {detail_text(document)}" if failure else reason_text(document["reason"])
+    return f"{failure}: {detail_text(document)}" if failure else reason_text(document.get("reason"))
 
 
 def detail_text(document: Mapping[str, Any]) -> str:
     """Return the reason of a case or of an entry in words, without its failure code."""
-    return reason_text(document["detail"] if document.get("failure") in _FAILURES else document["reason"])
+    return reason_text(document["detail"] if document.get("failure") in _FAILURES else document.get("reason"))
