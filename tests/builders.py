@@ -129,7 +129,7 @@ def condition(
     action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()
 ) -> Condition:
     """Build an active condition of one GPU that the kernel log reported at noon."""
-    reporters = {"kernel-log": Reporter(True, NOON)}
+    reporters = {"kernel-log xid.1": Reporter(True, NOON)}
     return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "a fault", reporters=reporters)
 
 

@@ -344,7 +344,7 @@ def test_a_fault_from_kernel_log_agent_and_event_is_one_condition_with_three_rep
     folded = fold(node(), arrivals, now=now, catalog=load_catalog(), limits=Limits())
     (condition,) = folded.state.conditions.values()
     assert (condition.code, condition.component.pci, condition.action) == ("xid.79", "0000:c1:00", "replace_node")
-    assert set(condition.reporters) == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
+    assert condition.sources == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
 
 
 WRONG = {

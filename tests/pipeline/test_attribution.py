@@ -31,7 +31,7 @@ def condition(
     code: str = "xid.79", component: Component = GPU, severity: Severity = Severity.FATAL, at: datetime = NOON
 ) -> Condition:
     seen = fault(code, component, severity=severity, action=Action.NONE)
-    return new_condition(code, CATALOG.row(code), seen, arrival(seen, at), None)
+    return new_condition(CATALOG, seen, arrival(seen, at), None)
 
 
 def meant(

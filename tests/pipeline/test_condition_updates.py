@@ -28,7 +28,7 @@ def only(state: NodeState) -> Condition:
 
 def new(code: str = "xid.48", **others: object) -> Condition:
     seen = fault(code, **others)
-    return new_condition(code, CATALOG.row(code), seen, arrival(seen), None)
+    return new_condition(CATALOG, seen, arrival(seen), None)
 
 
 def test_a_condition_has_the_severity_and_action_that_its_source_states_else_those_of_the_catalog() -> None:
@@ -70,7 +70,7 @@ def test_only_the_source_that_reports_an_ended_condition_again_asserts_it() -> N
     ended = folded(both, *(arrival(one, after(minutes=1)) for one in over)).state
     again = folded(ended, arrival(fault(), after(minutes=2))).state
     assert only(again).sources == {"kernel-log"}
-    assert set(only(again).reporters) == {"kernel-log", "dcgm-health"}
+    assert set(only(again).reporters) == {"kernel-log xid.79", "dcgm-health xid.79"}
 
 
 def test_a_late_report_of_another_source_leaves_the_last_observation() -> None:
@@ -105,7 +105,7 @@ def test_a_clock_that_was_set_gives_its_condition_the_text_of_the_latest_fault(
 ) -> None:
     condition = new(CLOCK, message="first", attributes={SECONDS_OFF: "300"})
     again = fault(CLOCK, message="again", attributes={SECONDS_OFF: off})
-    repeated = repeat_condition(condition, again, arrival(again, after(seconds=seconds)))
+    repeated = repeat_condition(condition, f"kernel-log {CLOCK}", again, arrival(again, after(seconds=seconds)))
     assert repeated.message == text
     assert repeated.attributes == (condition.attributes if text == "first" else again.attributes)
 

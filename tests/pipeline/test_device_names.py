@@ -100,11 +100,11 @@ def test_a_condition_keeps_its_name_and_its_reports_get_the_current_name_of_thei
 ) -> None:
     state, _ = folded(node(), arrival(fault("xid.48", replace(IDENTIFIED, uuid=None, index=None))))
     ((key, condition),) = state.conditions.items()
-    reporter = replace(condition.reporters["kernel-log"], unspecific_key=reported)
-    conditions = {key: replace(condition, reporters={"kernel-log": reporter})}
+    reporter = replace(condition.reporters["kernel-log xid.48"], unspecific_key=reported)
+    conditions = {key: replace(condition, reporters={"kernel-log xid.48": reporter})}
     assert list(rename_conditions(conditions, (IDENTIFIED,), arrival(DEVICES))) == []
     assert list(conditions) == [key]
-    assert conditions[key].reporters == {"kernel-log": replace(reporter, unspecific_key=renamed)}
+    assert conditions[key].reporters == {"kernel-log xid.48": replace(reporter, unspecific_key=renamed)}
 
 
 components = st.builds(

@@ -60,7 +60,7 @@ def test_a_second_reporter_joins_the_condition_under_its_canonical_code() -> Non
     seen_by_smi = fault("smi.gpu_lost", source="nvidia-smi-xml")
     result = folded(node(), arrival(fault()), arrival(seen_by_smi, at=after(seconds=1)))
     assert set(result.state.conditions) == {KEY_OF_79}
-    assert set(result.state.conditions[KEY_OF_79].reporters) == {"kernel-log", "nvidia-smi-xml"}
+    assert set(result.state.conditions[KEY_OF_79].reporters) == {"kernel-log xid.79", "nvidia-smi-xml smi.gpu_lost"}
     assert result.changes[-1].changed_parts == ("reporters",)
 
 
@@ -156,7 +156,7 @@ def test_a_device_list_merges_two_conditions_of_one_device_and_keeps_the_older_s
     joined = folded(state, arrival(known, at=after(minutes=2)))
     (condition,) = joined.state.conditions.values()
     assert condition.since == NOON
-    assert set(condition.reporters) == {"dcgm-health", "kernel-log"}
+    assert set(condition.reporters) == {"dcgm-health xid.48", "kernel-log xid.48"}
 
 
 def test_a_source_withdraws_its_unspecific_report_by_the_key_it_used() -> None:

@@ -26,7 +26,7 @@ UNTIL = after(hours=24)
 
 def condition(code: str = "xid.79", **others: object) -> Condition:
     seen = CATALOG.classify(fault(code))
-    return replace(new_condition(code, CATALOG.row(code), seen, arrival(seen), None), **others)  # type: ignore[arg-type]
+    return replace(new_condition(CATALOG, seen, arrival(seen), None), **others)  # type: ignore[arg-type]
 
 
 def probation(action: RepairAction, code: str = "xid.79", **others: object) -> Probation:

@@ -46,7 +46,7 @@ def test_a_repeated_fault_of_a_reopened_condition_counts() -> None:
 def test_an_observation_from_before_the_end_does_not_count_for_the_reopened_condition(
     seconds: int, expected: Outcome
 ) -> None:
-    late = arrival(fault("smi.gpu_lost", source="nvidia-smi-xml"), at=after(seconds=seconds))
+    late = arrival(fault(source="dcgm-health"), at=after(seconds=seconds))
     assert outcome(reopened(), late, now=after(minutes=5)) is expected
 
 

@@ -120,7 +120,7 @@ def test_reports_of_all_sources_in_any_order_give_one_node_with_one_case(site: S
     for delivery in reversed(reports) if backwards else reports:
         reasons |= wire_ingest(site.world.app).ingest([delivery]).reasons
     assert reasons == {}
-    reporters = {source for condition in site.node().active() for source in condition.reporters}
+    reporters = {source for condition in site.node().active() for source in condition.sources}
     assert reporters == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
     cases = [item for item in site.world.ports.table.items() if item["sk"] == "CASE"]
     assert [case["node"] for case in cases] == ["a"]

@@ -24,9 +24,11 @@ _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.D
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The latest report of one source about one condition.
+    """The latest report of one source about one condition, under one fault code and one catalog row.
 
-    - `active` is True while the source asserts the condition.
+    A condition stores its reporters by `reporter_key`.
+
+    - `active` is True while the source asserts the condition under this code and row.
     - `last_at` is the time of the latest observation. An observation from before that time changes nothing.
     - `digests` identify up to 8 observations made exactly at `last_at`, so that their duplicates change nothing either.
     - `unspecific_key` is set if the report named no specific code or no device, and was counted for this condition
@@ -40,6 +42,34 @@ class Reporter:
     digests: tuple[str, ...] = ()
     unspecific_key: str | None = None
     claimed: bool | None = None
+
+
+def reporter_key(source: str, row: str) -> str:
+    """Return the key of a reporter: `<source> <code of the catalog row>`, such as `kernel-log xid.74:finding`.
+
+    The code of a row is the fault code, or begins with the fault code and a colon.
+    """
+    return f"{source} {row}"
+
+
+def source_of(reporter: str) -> str:
+    """Return the source in the key of a reporter."""
+    return reporter.partition(" ")[0]
+
+
+def row_of(reporter: str) -> str:
+    """Return the code of the catalog row in the key of a reporter."""
+    return reporter.partition(" ")[2]
+
+
+def code_of(reporter: str) -> str:
+    """Return the fault code in the key of a reporter, as the source reported it."""
+    return row_of(reporter).partition(":")[0]
+
+
+def without_row(reporter: str) -> str:
+    """Return the key of a reporter with its fault code as the row, so that it names only a source and a code."""
+    return reporter_key(source_of(reporter), code_of(reporter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +134,7 @@ class Condition:
     @property
     def sources(self) -> frozenset[str]:
         """Return the sources that assert the condition."""
-        return frozenset([source for source, reporter in self.reporters.items() if reporter.active])
+        return frozenset([source_of(key) for key, reporter in self.reporters.items() if reporter.active])
 
     @property
     def quiet_for(self) -> timedelta | None:
@@ -148,9 +178,10 @@ def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is kept of an ended condition: when it ended, and the last observation time of each reporter.
+    """What is kept of an ended condition: its end, and the last observation time of each source and fault code.
 
-    It prevents a late report from opening the condition again.
+    It prevents a late report from opening the condition again. The keys of `reporters` are those of `reporter_key`,
+    with the fault code as the row.
     """
 
     ended_at: datetime

@@ -75,7 +75,7 @@ def _replay_differences(view: SystemView) -> Iterator[str]:
 
 
 def _asserting_sources(state: NodeState, key: str) -> list[str]:
-    return sorted(source for source, reporter in state.conditions[key].reporters.items() if reporter.active)
+    return sorted(state.conditions[key].sources)
 
 
 def records_with_outcome(view: SystemView, outcome: Outcome) -> set[str]:

@@ -12,7 +12,7 @@ from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.conditions import Condition, Reporter, condition_key, counted_at
+from faultbridge.model.conditions import Condition, Reporter, condition_key, counted_at, reporter_key
 from faultbridge.model.entries import FAULT_TYPES
 from faultbridge.model.enums import (
     Actor,
@@ -391,7 +391,7 @@ class FactReader:
             message=data["message"],
             count=count,
             known_incarnation=data["incarnation"] is not None,
-            reporters={name: Reporter(True, at) for name in data["reporters"]},
+            reporters={reporter_key(name, code): Reporter(True, at) for name in data["reporters"]},
             reported_severity=reported_severity,
             reported_action=reported_action,
             hours=counted_at(before.hours if before else {}, at, seen) if seen else (before.hours if before else {}),

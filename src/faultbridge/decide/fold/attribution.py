@@ -15,7 +15,8 @@ A tombstone contains the times of one ended condition. A node stores a limited n
 evicted, the end of its condition stays as the time of its code in `NodeState.evicted`. `NodeState.floor` is one time
 for all codes: the start of the last verified instance, or the latest end in a code that `evicted` had no room for.
 
-- A fault that is not later than the times of its tombstone is known, and is stale.
+- A fault that is not later than the times of its tombstone is known, and is stale. If no source reported the condition
+  under the code of the fault before it ended, the fault becomes a note.
 - Any other fault that is not later than the floor or, without a tombstone, than the time of its code may be about an
   evicted condition, or may never have been seen. It becomes a note and opens no condition: no fault is lost, and no
   fault that was repaired is repaired again.
@@ -24,12 +25,20 @@ for all codes: the start of the last verified instance, or the latest end in a c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.conditions import Condition, Tombstone, component_key
+from faultbridge.model.conditions import (
+    Condition,
+    Tombstone,
+    code_of,
+    component_key,
+    reporter_key,
+    source_of,
+    without_row,
+)
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Component, Fault
 
@@ -37,6 +46,7 @@ MAX_ABSORBED = 8
 MAX_DISTANCE = timedelta(minutes=15)
 MAX_EVICTED_CODES = 32
 NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one of them"
+NEW_CODE = "older than the end of the same fault, which was not reported under this code before it ended"
 
 Conditions = Mapping[str, Condition]
 
@@ -97,18 +107,27 @@ def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
     a withdrawal covers the time up to the millisecond before it.
     """
     end = at if condition.active else at - timedelta(milliseconds=1)
-    times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
-    return Tombstone(end, {source: end if last_at == at else last_at for source, last_at in times.items()})
+    times: dict[str, datetime] = {}
+    for key, reporter in condition.reporters.items():
+        report, last_at = without_row(key), end if reporter.last_at == at else reporter.last_at
+        times[report] = max(last_at, times.get(report, last_at))
+    return Tombstone(end, times)
 
 
 def has_tombstone_after(
     key: str, fault: Fault, at: datetime, tombstones: Mapping[str, Tombstone], catalog: Catalog
 ) -> bool:
-    """Return whether a fault belongs to a condition whose tombstone is stored, so that the fault is stale."""
+    """Return whether a fault belongs to a condition whose tombstone is stored."""
     tombstone = tombstones.get(key)
     if tombstone is not None:
-        return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
+        report = reporter_key(fault.source, fault.code)
+        return at <= max(tombstone.ended_at, tombstone.reporters.get(report, tombstone.ended_at))
     return belongs_to_ended(fault, at, tombstones, catalog)
+
+
+def is_reported_code(code: str, reporters: Iterable[str]) -> bool:
+    """Return whether one of these reporters, of a condition or its tombstone, reported a fault code."""
+    return any(code_of(reporter) == code for reporter in reporters)
 
 
 def keep_end(code: str, ended_at: datetime, evicted: dict[str, datetime], floor: datetime | None) -> datetime | None:
@@ -138,8 +157,10 @@ def _active(conditions: Conditions) -> Iterator[tuple[str, Condition]]:
 
 
 def _reported_as(condition: Condition, source: str, reported_key: str) -> bool:
-    reporter = condition.reporters.get(source)
-    return reporter is not None and reporter.unspecific_key == reported_key
+    return any(
+        one.unspecific_key == reported_key and source_of(reporter) == source
+        for reporter, one in condition.reporters.items()
+    )
 
 
 def _near(condition: Condition, at: datetime) -> bool:

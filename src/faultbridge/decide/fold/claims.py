@@ -22,7 +22,7 @@ from faultbridge.decide.fold.daily_notes import DAMPED
 from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.conditions import Condition, Reporter, source_of
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Fault, Snapshot, faults_of
@@ -81,8 +81,8 @@ def _names(condition: Condition) -> list[str]:
     if proven or condition.confirmed_at is not None:
         return []
     return [
-        damped_name(source, (one.unspecific_key or condition.code).partition("@")[0])
-        for source, one in reporters
+        damped_name(source_of(reporter), (one.unspecific_key or condition.code).partition("@")[0])
+        for reporter, one in reporters
         if one.active
     ]
 
@@ -152,7 +152,7 @@ class Claims:
         ended = Outcome.CLEAN
         for key in sorted(absent_conditions(snapshot, self.catalog, self.conditions.devices) & active.keys()):
             condition = active[key]
-            earlier = [source for source in _claims(condition) if condition.reporters[source].last_at < arrival.at]
+            earlier = [one for one in _claims(condition) if condition.reporters[one].last_at < arrival.at]
             confirmed = condition.claimed and not is_unproven(self.state, condition)
             if not earlier or confirmed:
                 continue
@@ -162,9 +162,9 @@ class Claims:
             ended = Outcome.RECORDED
         return ended
 
-    def _end(self, key: str, sources: list[str], arrival: Arrival, reason: str) -> None:
+    def _end(self, key: str, reporters: list[str], arrival: Arrival, reason: str) -> None:
         condition = self.conditions.active[key]
-        ended = {source: Reporter(False, arrival.at, claimed=True) for source in sources}
+        ended = {reporter: Reporter(False, arrival.at, claimed=True) for reporter in reporters}
         remaining = replace(condition, reporters={**condition.reporters, **ended})
         if not remaining.active:
             self.refuted.append(condition)
@@ -178,4 +178,4 @@ class Claims:
 
 
 def _claims(condition: Condition) -> list[str]:
-    return [source for source, one in condition.reporters.items() if one.active and one.claimed]
+    return [reporter for reporter, one in condition.reporters.items() if one.active and one.claimed]

@@ -10,8 +10,21 @@ from faultbridge.decide.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attribut
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.normalize.timestamp import clock_has_moved
-from faultbridge.model.catalog import Catalog, Row
-from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
+from faultbridge.model.catalog import Catalog
+from faultbridge.model.conditions import (
+    Condition,
+    Reporter,
+    Tombstone,
+    code_of,
+    component_key,
+    condition_key,
+    counted_at,
+    identity,
+    reporter_key,
+    row_of,
+    source_of,
+    without_row,
+)
 from faultbridge.model.copies import replace
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, Fault, Snapshot
@@ -42,13 +55,15 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def _newest(first: Mapping[str, Reporter], second: Mapping[str, Reporter]) -> dict[str, Reporter]:
-    older = {source for source, one in first.items() if source in second and one.last_at < second[source].last_at}
-    return {**second, **{source: one for source, one in first.items() if source not in older}}
+    older = {key for key, one in first.items() if key in second and one.last_at < second[key].last_at}
+    return {**second, **{key: one for key, one in first.items() if key not in older}}
 
 
-def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
+def new_condition(catalog: Catalog, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
     """Create a condition from its first fault. `ended` is the tombstone of the same condition, or None."""
-    former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
+    former = {key: Reporter(False, at) for key, at in ended.reporters.items()} if ended else {}
+    code, reporter = catalog.canonical(fault.code), reporter_of(fault, catalog)
+    row = catalog.row(code)
     return Condition(
         code=code,
         component=fault.component,
@@ -62,7 +77,7 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
         count=fault.count,
         hours=counted_at({}, arrival.at, fault.count),
         known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters=limit_reporters({**former, fault.source: _first_report(fault, arrival)}, fault.source),
+        reporters=limit_reporters({**former, reporter: _first_report(fault, arrival)}, reporter),
         attributes=limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES),
         ended_before=ended.ended_at if ended else None,
         reported_severity=fault.severity,
@@ -71,15 +86,20 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
     )
 
 
+def reporter_of(fault: Fault, catalog: Catalog) -> str:
+    """Return the key of the reporter of a fault: its source, and the catalog row that describes the fault."""
+    return reporter_key(fault.source, catalog.row_of(fault).code)
+
+
 def repeat_condition(
-    condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+    condition: Condition, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition; `unspecific_key` is the key of an unspecific fault.
+    """Add one more fault of the reporter `key` to a condition; `unspecific_key` is the key of an unspecific fault.
 
     Message and attributes stay unchanged, except for a newer fault of the node's clock whose error has changed
     (`clock_has_moved`).
     """
-    reporter = condition.reporters.get(fault.source)
+    reporter = condition.reporters.get(key)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
     updated = Reporter(
         True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key, arrival.claimed or None
@@ -97,17 +117,17 @@ def repeat_condition(
         reported_severity=_worst(reported.severity, fault.severity or Severity.INFO),
         reported_action=_strongest(reported.action, fault.action or Action.NONE),
         known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters=limit_reporters({**condition.reporters, fault.source: updated}, fault.source),
+        reporters=limit_reporters({**condition.reporters, key: updated}, key),
     )
 
 
 def add_report(
-    condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+    condition: Condition, catalog: Catalog, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
     """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
 
     A fault or condition is claimed if no sender proved to be the node. A condition is confirmed if it is not claimed,
-    or if a failed verification confirmed it. `row` is the catalog's row of the condition.
+    or if a failed verification confirmed it.
 
     - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
     - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
@@ -116,6 +136,7 @@ def add_report(
 
     In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
     """
+    row, reporter = catalog.row(condition.code), reporter_of(fault, catalog)
     if arrival.claimed and (not condition.claimed or condition.confirmed_at is not None):
         fault = replace(fault, severity=None, action=None, count=0)
     elif condition.claimed and not arrival.claimed and unspecific_key is None:
@@ -129,14 +150,14 @@ def add_report(
             count=0,
             hours={},
         )
-    return repeat_condition(condition, fault, arrival, unspecific_key)
+    return repeat_condition(condition, reporter, fault, arrival, unspecific_key)
 
 
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
     """Merge an unspecific condition, with its reporters, into the specific one that explains it."""
     reporters = {
-        source: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
-        for source, reporter in unspecific.reporters.items()
+        key: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
+        for key, reporter in unspecific.reporters.items()
     }
     return merge_conditions(specific, replace(unspecific, reporters=reporters))
 
@@ -151,17 +172,52 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
     return covered - {key(fault.code, fault.component) for fault in snapshot.present}
 
 
-def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
-    """Return whether a report adds nothing to a condition.
+def absent_reporters(
+    snapshot: Snapshot, conditions: Mapping[str, Condition], catalog: Catalog, devices: Sequence[Component]
+) -> dict[str, list[str]]:
+    """Return, by condition key, the active reporters that a snapshot of their source checked and did not find.
 
-    `reporter` contains the newest report of the fault's source about the condition. A report is claimed if its sender
-    did not prove to be the node.
-
-    - While a report that is not claimed is active, a claimed report of the same source adds nothing.
-    - While a claimed report is active, a report of the same source that is not claimed always adds to the condition.
-    - Any other report adds nothing if it is older than the source's newest report. A report of the same time adds
-      nothing if it was counted already, or if `MAX_DIGESTS` reports of this time were counted.
+    The snapshot checked the code of such a reporter on its component, and contains no fault of its catalog row there.
     """
+
+    def component(one: Component) -> str:
+        return component_key(identity(one, devices))
+
+    asserted = [
+        (key, reporter, (one.unspecific_key or key).partition("@")[2])
+        for key, condition in conditions.items()
+        for reporter, one in condition.reporters.items()
+        if one.active and source_of(reporter) == snapshot.source
+    ]
+    if not asserted:  # as usual; what the snapshot covers need not be computed
+        return {}
+    covered = {(code, component(one)) for code, components in snapshot.covers.items() for one in components}
+    present = {(catalog.row_of(fault).code, component(fault.component)) for fault in snapshot.present}
+    absent: dict[str, list[str]] = {}
+    for key, reporter, on in asserted:
+        if (code_of(reporter), on) in covered and (row_of(reporter), on) not in present:
+            absent.setdefault(key, []).append(reporter)
+    return absent
+
+
+def is_known(condition: Condition, key: str, fault: Fault, arrival: Arrival) -> bool:
+    """Return whether a report of the reporter `key` adds nothing to a condition.
+
+    A report is claimed if its sender did not prove to be the node.
+
+    - While a report that is not claimed is active, a claimed report of the same reporter adds nothing.
+    - While a claimed report is active, a report of the same reporter that is not claimed always adds to the condition.
+    - Any other report adds nothing if it is older than the reporter's newest report. A report of the same time adds
+      nothing if it was counted already, or if `MAX_DIGESTS` reports of this time were counted.
+    - The first report of a catalog row adds nothing if its source withdrew the same code later.
+    """
+    reporter = condition.reporters.get(key)
+    if reporter is None:
+        report = without_row(key)
+        return any(
+            not one.active and arrival.at < one.last_at and without_row(other) == report
+            for other, one in condition.reporters.items()
+        )
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed
     if arrival.at != reporter.last_at:

@@ -9,13 +9,14 @@ from itertools import takewhile
 from faultbridge.decide.fold import attribution, capacity, daily_notes
 from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.decide.fold.condition_updates import (
-    absent_conditions,
+    absent_reporters,
     absorb_unspecific,
     add_report,
     changed_parts,
     is_known,
     merge_conditions,
     new_condition,
+    reporter_of,
 )
 from faultbridge.decide.normalize.trust import is_claim
 from faultbridge.model.catalog import Catalog
@@ -27,6 +28,8 @@ from faultbridge.model.conditions import (
     condition_key,
     identity,
     parse_component,
+    reporter_key,
+    without_row,
 )
 from faultbridge.model.copies import replace
 from faultbridge.model.fault_enums import Severity
@@ -91,7 +94,8 @@ class NodeConditions:
 
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         if attribution.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
-            return Outcome.STALE
+            tombstone = self._tombstones.get(key)
+            return Outcome.STALE if tombstone is None else self._ended_before(fault, tombstone.reporters, arrival)
         evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)
         if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
             return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NOTED_BECAUSE)
@@ -100,21 +104,31 @@ class NodeConditions:
         self._begin(key, fault, arrival)
         return Outcome.RECORDED
 
+    def _ended_before(self, fault: Fault, reporters: Iterable[str], arrival: Arrival) -> Outcome:
+        """Return that a fault from before the end of its condition is stale; note it if its code was not reported."""
+        if attribution.is_reported_code(fault.code, reporters):
+            return Outcome.STALE
+        key = condition_key(fault.code, identity(fault.component, self.devices))
+        return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NEW_CODE)
+
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """End a source's earlier report of a condition. The condition ends if no other source reports it.
+        """End what a source reported under the code of a clear. The condition ends if nothing else reports it.
 
         A clear that is not later than the report changes nothing. Text of syslog ends only a claimed report.
         """
         component = identity(clear.component, self.devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
-        return self._withdraw(key, clear.source, arrival, clear.message, claimed=is_claim(clear))
+        report = reporter_key(clear.source, clear.code)
+        condition = self.active.get(key)
+        reporters = [one for one in condition.reporters if without_row(one) == report] if condition else []
+        return self._withdraw(key, reporters, arrival, clear.message, claimed=is_claim(clear))
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Apply the faults of a health snapshot.
 
-        A report by the source of the snapshot ends if the snapshot checked for its fault and did not find it. A
-        snapshot that is not later than the last snapshot of its reporter changes nothing.
+        A report by the source of the snapshot ends if the snapshot checked for its code and did not find it. A snapshot
+        that is not later than the last snapshot of its reporter changes nothing.
         """
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
@@ -123,16 +137,10 @@ class NodeConditions:
             self._update_devices(snapshot, arrival)
         present = takewhile(lambda _: not self.interrupt(), snapshot.present)
         outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in present]
-        asserted = {
-            condition.reporters[snapshot.source].unspecific_key or key: key
-            for key, condition in self.active.items()
-            if snapshot.source in condition.reporters
-        }
-        # Usually the source asserted nothing before, and the absent conditions need not be computed.
-        absent = absent_conditions(snapshot, self._catalog, self.devices) if asserted else set()
+        absent = absent_reporters(snapshot, self.active, self._catalog, self.devices)
         outcomes += [
-            self._withdraw(asserted[key], snapshot.source, arrival, "no longer present")
-            for key in takewhile(lambda _: not self.interrupt(), sorted(asserted.keys() & absent))
+            self._withdraw(key, absent[key], arrival, "no longer present")
+            for key in takewhile(lambda _: not self.interrupt(), sorted(absent))
         ]
         if not self.interrupted:
             self._snapshots[snapshot.reporter_key] = arrival.at
@@ -164,11 +172,10 @@ class NodeConditions:
         return Outcome.RECORDED if note is daily_notes.Note.FAULT else Outcome.FOLDED
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        code = self._catalog.canonical(fault.code)
         ended = self._tombstones.pop(key, None)
         if ended is not None and self._floor is not None and attribution.last_time(ended) <= self._floor:
             ended = None  # a condition of an earlier instance
-        condition = new_condition(code, self._catalog.row(code), fault, arrival, ended)
+        condition = new_condition(self._catalog, fault, arrival, ended)
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
             unspecific = self.active[unspecific_key]
             if condition.claimed and not unspecific.claimed:
@@ -181,13 +188,11 @@ class NodeConditions:
 
     def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
         before = self.active[key]
-        reporter = before.reporters.get(fault.source)
-        if reporter is not None and is_known(reporter, fault, arrival):
+        if is_known(before, reporter_of(fault, self._catalog), fault, arrival):
             return Outcome.DUPLICATE
         if before.ended_before is not None and arrival.at <= before.ended_before:
-            return Outcome.STALE
-        row = self._catalog.row(before.code)
-        condition = self.active[key] = add_report(before, row, fault, arrival, unspecific_key)
+            return self._ended_before(fault, before.reporters, arrival)
+        condition = self.active[key] = add_report(before, self._catalog, fault, arrival, unspecific_key)
         changed = changed_parts(before, condition)
         if not changed:
             return Outcome.FOLDED
@@ -221,22 +226,32 @@ class NodeConditions:
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
 
-    def _withdraw(self, key: str, source: str, arrival: Arrival, reason: str, *, claimed: bool = False) -> Outcome:
+    def _withdraw(
+        self, key: str, reporters: Iterable[str], arrival: Arrival, reason: str, *, claimed: bool = False
+    ) -> Outcome:
+        """End these reporters of a condition; a `claimed` withdrawal ends only claimed ones."""
         condition = self.active.get(key)
-        reporter = condition.reporters.get(source) if condition else None
-        if condition is None or reporter is None or not reporter.active:
+        active = (
+            {one: condition.reporters[one] for one in reporters if condition.reporters[one].active} if condition else {}
+        )
+        if condition is None or not active:
             return Outcome.CLEAN
-        if arrival.at <= reporter.last_at or (claimed and not reporter.claimed):
+        ended = {
+            name: Reporter(False, arrival.at, claimed=one.claimed)
+            for name, one in active.items()
+            if arrival.at > one.last_at and (one.claimed or not claimed)
+        }
+        if not ended:
             return Outcome.STALE
-        ended = Reporter(False, arrival.at, claimed=reporter.claimed)
-        remaining = replace(condition, reporters={**condition.reporters, source: ended})
-        if remaining.active:
-            self.active[key] = remaining
-            self.changes.append(
-                Change(ChangeKind.UPDATED, arrival.at, remaining, None, arrival.record_id, reason, ("reporters",))
-            )
-        else:
+        remaining = replace(condition, reporters={**condition.reporters, **ended})
+        if not remaining.active:
             self.end(key, remaining, arrival.at, reason, arrival.record_id)
+            return Outcome.RECORDED
+        self.active[key] = remaining
+        changed = changed_parts(condition, remaining)
+        if not changed:
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.UPDATED, arrival.at, remaining, None, arrival.record_id, reason, changed))
         return Outcome.RECORDED
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.model.catalog import Catalog, Kind
-from faultbridge.model.conditions import Condition
+from faultbridge.model.conditions import Condition, source_of
 from faultbridge.model.copies import replace
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy
@@ -58,7 +58,7 @@ def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Cat
 
 
 def _snapshot_changed(before: NodeState, after: NodeState, precision: timedelta) -> bool:
-    asserting = {source for condition in after.conditions.values() for source in condition.reporters}
+    asserting = {source_of(reporter) for condition in after.conditions.values() for reporter in condition.reporters}
     return any(
         at - before.snapshots[key] > (timedelta(0) if key.partition("#")[0] in asserting else precision)
         for key, at in after.snapshots.items()
@@ -73,11 +73,11 @@ def _condition_changed(before: Condition, after: Condition, policy: Policy, cata
     if after.count >= 2 * before.count or (policy.needs_count(before, after.last_at) and after.count > before.count):
         return True
     reporters = {}
-    for source, reporter in after.reporters.items():
-        stored = before.reporters[source]
-        if reporter.last_at - stored.last_at > _precision(after, source, catalog):
+    for key, reporter in after.reporters.items():
+        stored = before.reporters[key]
+        if reporter.last_at - stored.last_at > _precision(after, source_of(key), catalog):
             return True
-        reporters[source] = replace(reporter, last_at=stored.last_at, digests=stored.digests)
+        reporters[key] = replace(reporter, last_at=stored.last_at, digests=stored.digests)
     unchanged = replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=reporters)
     return unchanged != before
 

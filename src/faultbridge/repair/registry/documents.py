@@ -225,7 +225,7 @@ def _condition(condition: Condition) -> Document:
         "since": _text_of(condition.since),
         "last_at": _text_of(condition.last_at),
         "count": condition.count,
-        "reporters": sorted(source for source, reporter in condition.reporters.items() if reporter.active),
+        "reporters": sorted(condition.sources),
         "known_incarnation": condition.known_incarnation,
     }
 

@@ -24,6 +24,7 @@ from faultbridge.decode.frames.instance_type import add_instance_type_checks
 from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.conditions import source_of
 from faultbridge.model.copies import replace
 from faultbridge.model.copies import replace as copied
 from faultbridge.model.dataclass import dataclass
@@ -166,7 +167,7 @@ def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow
     does not count if no such time is stored. A snapshot of a source with only one check does not count while the source
     reports a fault, because its time is always stored with the node.
     """
-    reporting = {source for condition in state.conditions.values() for source in condition.reporters}
+    reporting = {source_of(one) for condition in state.conditions.values() for one in condition.reporters}
     return min(
         (
             min(at, part.record.received_at)
