@@ -17,6 +17,12 @@ MAX_JOBS_OF_NODE = 16
 MAX_LISTED = 50
 """Maximum number of names in a list of an event; the count beside it counts all."""
 
+MAX_JOB_EVIDENCE = 20
+"""Maximum pieces of evidence in an event about the cause of a failed job."""
+
+CASE_ID = "c-[a-z2-7]{26}"
+"""The pattern of the id of a case."""
+
 ALL_DATA = "*"
 """The text in `metadata.truncated` that means all data of the event."""
 

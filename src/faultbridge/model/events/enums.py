@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from faultbridge.model.enums import (
+    CASE_ID,
     BreakerScope,
     ConditionKind,
     DomainKind,
@@ -29,7 +30,6 @@ INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 SHA256 = r"^[0-9a-f]{64}$"
 PCI = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?$"
-CASE_ID = r"^c-[a-z2-7]{26}$"
 
 
 class Model(BaseModel):
@@ -64,7 +64,7 @@ Instant = Annotated[
 ]
 EventId = Annotated[str, Field(pattern=UUID, json_schema_extra={"format": "uuid"})]
 Sha256 = Annotated[str, Field(pattern=SHA256)]
-CaseId = Annotated[str, Field(pattern=CASE_ID)]
+CaseId = Annotated[str, Field(pattern=f"^{CASE_ID}$")]
 Milliseconds = Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})]
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]

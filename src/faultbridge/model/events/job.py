@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import MAX_LISTED, EntryType, JobOutcome, Outlook
+from faultbridge.model.enums import MAX_JOB_EVIDENCE, MAX_LISTED, EntryType, JobOutcome, Outlook
 from faultbridge.model.events.enums import (
     CaseId,
     CauseDomain,
@@ -141,7 +141,7 @@ class JobExplainedData(Model):
     devices: Annotated[tuple[JobDevice, ...], Field(max_length=MAX_LISTED)] = Field(
         description="GPUs that the cause or the dumps name."
     )
-    evidence: Annotated[tuple[JobEvidence, ...], Field(max_length=20)]
+    evidence: Annotated[tuple[JobEvidence, ...], Field(max_length=MAX_JOB_EVIDENCE)]
     cases: Annotated[tuple[CaseId, ...], Field(max_length=MAX_LISTED)] = Field(
         description="Latest cases of the nodes with recorded faults."
     )

@@ -10,11 +10,10 @@ from typing import Any
 from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job, JobVerdict
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
+from faultbridge.model.enums import MAX_JOB_EVIDENCE, MAX_LISTED, Actor, EntryType
 from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter
 
-MAX_EVIDENCE = 20
 MAX_TEXT = 256
 
 
@@ -54,7 +53,7 @@ def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "not_checked": node_list(hardware["not_checked"]),
         "ranks": list((document["collectives"] or {}).get("ranks", ()))[:MAX_LISTED],
         "devices": [_device(one) for one in document["devices"][:MAX_LISTED]],
-        "evidence": [_point(one) for one in points[:MAX_EVIDENCE]],
+        "evidence": [_point(one) for one in points[:MAX_JOB_EVIDENCE]],
         "cases": sorted({one["case_id"] for one in document["repairs"]})[:MAX_LISTED],
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,

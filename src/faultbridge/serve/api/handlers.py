@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict
 
-from faultbridge.model import names
+from faultbridge.model import enums, names
 from faultbridge.model.cases import APPROVED, DENIED
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.dataclass import dataclass
@@ -161,7 +161,7 @@ class JobHandlers:
 MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
-CASE_ID = re.compile(r"c-[a-z2-7]{26}")
+CASE_ID = re.compile(enums.CASE_ID)
 INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
 
 LIVE = tuple(status for status in CaseStatus if status.live)

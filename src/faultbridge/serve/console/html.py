@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from faultbridge.model.dataclass import dataclass
+from faultbridge.model.enums import CASE_ID
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text
@@ -60,7 +61,7 @@ def by_hashed_name(name: str) -> Asset | None:
 TEMPLATES = Path(__file__).parent / "templates"
 BASE = "/console"
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d(?: UTC)?"
-_ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_TIME})\b")
+_ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|{CASE_ID}|inc-[a-z2-7]{{16}}|{_TIME})\b")
 
 
 @dataclass(frozen=True, slots=True)
