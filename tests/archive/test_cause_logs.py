@@ -12,6 +12,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.writes import Delete
+from faultbridge.record.archive.anchor import read_anchor
 from faultbridge.record.archive.seal import Manifest, expire_entries
 from tests.archive.world import KEEP, N1, ArchiveWorld
 from tests.sim.fakes import Call
@@ -69,6 +70,23 @@ def test_an_anchor_that_another_run_stored_first_is_returned_and_logged(
     anchor = world.anchor(world.config)
     (found,) = logged(caplog, "anchor_already_stored")
     assert (found["cluster"], found["anchor"]) == ("train-a", anchor.key)
+
+
+def test_of_two_anchors_of_an_hour_the_stored_one_counts_although_the_other_has_later_entries(
+    world: ArchiveWorld,
+) -> None:
+    stored: list[bytes] = []
+
+    def store_another(call: Call) -> None:
+        if call.name == "vault.put":
+            world.vault.seam.before = lambda _: None
+            world.note(N1, "recorded between the two reads of the streams")
+            world.anchor(world.config)
+            stored.extend(world.vault.stored.values())
+
+    world.vault.seam.before = store_another
+    anchor = world.anchor(world.config)
+    assert [anchor] == [read_anchor(anchor.key, body) for body in stored]
 
 
 def test_sealed_entries_that_left_the_table_are_logged_once_a_stream(

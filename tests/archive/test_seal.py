@@ -20,6 +20,7 @@ from faultbridge.record.archive.verification import ReadArchive, VerifyArchive
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import BreakKind
 from tests.archive.world import KEEP, N1, ArchiveWorld
+from tests.races import run_after_read
 from tests.sim.fakes import Call, Seam
 
 DAY = "2026-02-03"
@@ -207,6 +208,17 @@ def test_no_entry_expires_when_an_archive_object_differs_from_its_manifest() -> 
     assert (expiring(world), world.vault.stored) == ([], {})
 
 
+def test_no_entry_expires_when_the_archive_has_another_last_entry_of_its_stream() -> None:
+    world = kept()
+    stored = list(world.archive.list(layout.LINES))
+    lines = [line for key in stored for line in layout.unpack(world.archive.stored[key]) if line.node == N1.node]
+    last, folder = max(lines, key=lambda one: one.sequence), stored[0].rsplit("/", 1)[0]
+    world.archive.put(f"{folder}/zzz.jsonl.gz", layout.pack([replace(last, hash="0" * 64)]))
+    with pytest.raises(Misconfigured, match="no entry expires"):
+        world.seal_day()
+    assert (expiring(world), world.vault.stored) == ([], {})
+
+
 def test_no_entry_expires_when_the_manifest_differs_from_the_locked_one() -> None:
     world = kept(keep=None)
     world.seal_day()
@@ -372,6 +384,14 @@ def test_each_anchor_is_recorded_once_on_the_clusters_own_stream() -> None:
     assert {facts["anchor"]: facts["root"] for facts in anchors_on_chain(world)} == seen
     assert len(seen) == len(anchors_on_chain(world)) == 2
     assert world.verify(anchor=True).breaks == []
+
+
+def test_an_anchor_that_two_runs_record_at_once_is_recorded_once() -> None:
+    world = kept()
+    anchor, record = world.anchor(world.config), world.archive_schedule.record_anchor
+    run_after_read(world.table.seam, keys.cluster_anchored("train-a"), lambda: record(anchor))
+    assert not record(anchor)
+    assert len(anchors_on_chain(world)) == 1
 
 
 def test_an_anchor_stored_before_a_crash_is_recorded_by_the_next_run() -> None:

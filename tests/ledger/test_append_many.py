@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
-from faultbridge.model.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
@@ -22,6 +22,7 @@ from faultbridge.repair.dispatch import append_many
 from faultbridge.repair.isolation import isolation_note
 from tests.builders import KEY
 from tests.races import run_before_write, writes_to
+from tests.sim.fakes import Call
 from tests.world import World
 
 NODES = tuple(KEY._replace(node=f"n{number}") for number in range(30))
@@ -74,6 +75,20 @@ def test_a_node_that_changed_since_it_was_read_is_computed_again_and_delays_no_o
     assert [one.state.key for one in done] == list(NODES)
     assert [len(noted(world, node)) for node in NODES] == [2 if node == NODES[3] else 1 for node in NODES]
     assert len(set(noted(world, NODES[3]))) == 2
+
+
+def test_a_table_that_is_unavailable_is_not_tried_again_for_each_node() -> None:
+    world = world_of_many()
+
+    def unavailable(call: Call) -> None:
+        if call.name in {"table.transact", "table.write"}:
+            raise Transient("throttled")
+
+    world.ports.seam.calls.clear()
+    world.ports.seam.before = unavailable
+    with pytest.raises(Transient, match="throttled"):
+        deque(append_many(world.app.append, dict.fromkeys(NODES, note), actor=Actor.ISOLATE))
+    assert [call.name for call in world.ports.seam.calls] == ["table.get_many", "table.transact"]
 
 
 def test_a_node_whose_change_raises_stops_no_other_and_its_error_is_raised_at_the_end() -> None:

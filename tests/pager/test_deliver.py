@@ -188,6 +188,19 @@ def test_two_pages_that_are_counted_at_the_same_time_do_not_fill_the_hour() -> N
     assert pager.keys == [URGENT_KEY]
 
 
+def test_a_page_that_cannot_be_counted_because_of_other_writers_is_sent() -> None:
+    paging, pager, table = new_paging()
+    counter = keys.page_count("train-a", PageUrgency.URGENT, START)
+
+    def always_busy(call: Call) -> None:
+        if call.name == "table.write" and call.argument.key == counter:
+            raise Conflict("another transaction is at it")
+
+    table.seam.before = always_busy
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+    assert pager.keys == [URGENT_KEY]
+
+
 def test_a_page_that_only_a_summary_lists_has_no_resolve_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     paging, pager, _ = paging_with_full_hour()

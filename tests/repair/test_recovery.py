@@ -14,7 +14,7 @@ from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.ports import ExecutionStatus
-from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
+from faultbridge.repair.attempt.progress import LEASE, escalate_case, live_attempt, update_attempt
 from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt
 from tests.races import run_before_write
 from tests.scenarios.world import GROUP, World, limits
@@ -177,4 +177,17 @@ def test_a_case_that_ends_during_its_recovery_stays_ended(between_steps: World) 
     before_the_next_write(between_steps, lambda: resolve(between_steps))
     recover_attempt(between_steps.step_runner, between_steps.key())
     assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.RESOLVED, 1)
+    assert list(between_steps.workflow.executions) == [f"{between_steps.case().id}-1"]
+
+
+def test_a_case_that_is_escalated_during_its_recovery_gets_no_further_attempt(between_steps: World) -> None:
+    def escalate() -> None:
+        between_steps.append(
+            between_steps.key(), lambda state, now: escalate_case(state, now, "a step gave up"), actor=Actor.STEP
+        )
+
+    between_steps.workflow.abort(f"{between_steps.case().id}-1")
+    before_the_next_write(between_steps, escalate)
+    recover_attempt(between_steps.step_runner, between_steps.key())
+    assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.ESCALATED, 1)
     assert list(between_steps.workflow.executions) == [f"{between_steps.case().id}-1"]

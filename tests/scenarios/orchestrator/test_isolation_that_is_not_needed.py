@@ -41,6 +41,15 @@ def test_no_isolation_is_requested_for_a_node_that_recovers_just_before() -> Non
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
 
 
+def test_a_node_that_recovers_just_before_its_isolation_takes_no_permit_from_the_others() -> None:
+    world = World(nodes=2, orchestrated=True)
+    world.fault(code="xid.48")
+    world.clock.advance(5)
+    run_before_write(world.seam, writes_to(keys.node_state(world.key())), lambda: world.clear(code="xid.48"))
+    assert world.isolate.isolate(world.key()) is IsolationResult.NOTHING
+    assert world.control().permits == {}
+
+
 def test_a_node_whose_instance_is_no_longer_proven_dead_is_not_quarantined_without_a_cordon() -> None:
     world = unreachable_world(PROCEED)
     world.fault(code=DEAD[0], source=DEAD[1])
