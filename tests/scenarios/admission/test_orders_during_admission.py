@@ -143,3 +143,11 @@ def test_a_fault_that_is_proven_while_the_work_of_its_node_is_checked_is_not_los
         Severity.FATAL,
         RepairAction.REPLACE_NODE,
     )
+
+
+def test_a_node_that_recovers_while_its_work_is_checked_is_not_taken_out_of_service() -> None:
+    world = claimed_and_queued()
+    run_before_call(world.seam, "orchestrator.idle", lambda: world.clear(1, "xid.48"))
+    world.dispatch.admit_cases(CLUSTER)
+    assert list(world.node().active()) == []
+    assert "node degraded -> quarantined" not in world.record_history()
