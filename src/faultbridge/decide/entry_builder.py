@@ -15,7 +15,7 @@ from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase, Reason
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.entries import Draft, limited
-from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus
+from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, ProviderFailure
 from faultbridge.model.faults import Component, Fault
 from faultbridge.model.nodes import Incarnation, NodeState, Placement
 from faultbridge.model.policy import Policy
@@ -135,7 +135,7 @@ def _reason_data(reason: str | Reason) -> dict[str, Any]:
     data = {"reason": limited(str(parts))}
     if parts.detail is not None:
         data |= {"detail": limited(parts.detail)}
-    return data | {"failure": str(parts.failure)} if parts.failure else data
+    return data | {"failure": parts.failure.value} if parts.failure else data
 
 
 def status_change(
@@ -243,7 +243,7 @@ def step(
     at: datetime,
     *,
     reason: str = "",
-    failure: str | None = None,
+    failure: ProviderFailure | None = None,
     operation: str | None = None,
     old_instance: str | None = None,
     new_instance: str | None = None,
@@ -260,7 +260,7 @@ def step(
             "attempt": case.attempts,
             "repair_action": case.repair_action.value,
             "reason": limited(reason) or None,
-            "failure": failure,
+            "failure": failure.value if failure else None,
             "operation": operation,
             "old_instance": old_instance,
             "new_instance": new_instance,

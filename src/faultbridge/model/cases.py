@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component
 
@@ -59,7 +59,7 @@ class Reason:
     """
 
     text: str = ""
-    failure: str | None = None
+    failure: ProviderFailure | None = None
     lead: str | None = None
 
     @classmethod

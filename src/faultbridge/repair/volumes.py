@@ -124,7 +124,7 @@ def _step(
         outcome,
         context.now,
         reason=reason,
-        failure="PROVIDER_ERROR",
+        failure=ProviderFailure.PROVIDER_ERROR,
         old_instance=old,
         new_instance=new,
         facts={"volumes": described(context.state.moving_volumes)},

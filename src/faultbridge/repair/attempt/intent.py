@@ -26,7 +26,7 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Transient
 from faultbridge.model.nodes import NodeKey, NodeState, is_repeated, is_replaced
 from faultbridge.model.policy import Rule
@@ -260,7 +260,7 @@ def _rule_to_ask(context: StepContext, state: NodeState) -> Rule | None:
     return rule_to_ask(state, case, context.rules.policy, case.repair_action, case.attempts)
 
 
-def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
+def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: ProviderFailure) -> StepResult:
     """Record that a step failed, end the attempt, and try the next permitted repair action."""
     attempt = context.attempt
     draft = entry_builder.step(

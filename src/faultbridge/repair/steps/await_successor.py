@@ -6,7 +6,7 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Phase, Reason
-from faultbridge.model.enums import RepairAction
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import LaunchedInstance
 from faultbridge.repair.attempt.step_context import StepContext
@@ -64,9 +64,9 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because no instance backs the node."""
     old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
     draft = entry_builder.step(
-        context.case, NAME, "timed_out", context.now, reason=reason, failure="TIMEOUT", old_instance=old
+        context.case, NAME, "timed_out", context.now, reason=reason, failure=ProviderFailure.TIMEOUT, old_instance=old
     )
-    return context.escalate_to_operator(Reason(reason, "TIMEOUT"), draft)
+    return context.escalate_to_operator(Reason(reason, ProviderFailure.TIMEOUT), draft)
 
 
 def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...]:

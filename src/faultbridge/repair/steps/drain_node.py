@@ -65,11 +65,15 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
-        return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", "TIMEOUT"))
+        return context.retry_or_escalate(
+            WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", ProviderFailure.TIMEOUT)
+        )
     if context.case.repair_action is not RepairAction.VERIFY and _is_proven_fatal(context):
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
-    return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", "TIMEOUT"), draft)
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure=ProviderFailure.TIMEOUT)
+    return context.retry_or_escalate(
+        WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", ProviderFailure.TIMEOUT), draft
+    )
 
 
 def _is_proven_fatal(context: StepContext) -> bool:
@@ -80,7 +84,7 @@ def _is_proven_fatal(context: StepContext) -> bool:
 def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     """Queue the case again until no work runs on the node. The attempt does not count, because nothing failed."""
     text = f"nothing is evicted for a claim: {reason}"
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=ProviderFailure.TIMEOUT)
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
@@ -94,7 +98,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
         return _finish_drained(context, "drained", answer.reason)
     if answer.failure.retriable:
         return waiting(answer.reason)
-    failure = answer.failure.value
+    failure = answer.failure
     draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)
     return context.escalate_to_operator(Reason(answer.reason, failure), draft)
 
@@ -173,8 +177,8 @@ def _hold(context: StepContext, reason: str) -> StepResult:
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")
-    return context.requeue(WaitingFor.WAIT, Reason(text, "TIMEOUT"), draft, counts=False)
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=ProviderFailure.TIMEOUT)
+    return context.requeue(WaitingFor.WAIT, Reason(text, ProviderFailure.TIMEOUT), draft, counts=False)
 
 
 def _start_draining(state: NodeState, now: datetime) -> Transition:

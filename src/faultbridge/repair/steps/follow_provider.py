@@ -16,7 +16,7 @@ from faultbridge.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.model.cases import EXTERNAL, Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, NodeStatus
+from faultbridge.model.enums import Actor, NodeStatus, ProviderFailure
 from faultbridge.model.nodes import NodeState, left_behind
 from faultbridge.model.times import latest
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
@@ -41,9 +41,17 @@ def follow_provider(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because the provider did not repair the node."""
     draft = entry_builder.step(
-        context.case, NAME, "stalled", context.now, reason=reason, failure="TIMEOUT", old_instance=context.instance_id
+        context.case,
+        NAME,
+        "stalled",
+        context.now,
+        reason=reason,
+        failure=ProviderFailure.TIMEOUT,
+        old_instance=context.instance_id,
     )
-    return context.escalate_to_operator(Reason(f"the provider makes no progress: {reason}", "TIMEOUT"), draft)
+    return context.escalate_to_operator(
+        Reason(f"the provider makes no progress: {reason}", ProviderFailure.TIMEOUT), draft
+    )
 
 
 def _provider_change(context: StepContext) -> str | None:

@@ -61,8 +61,10 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
         if volumes.waits_for_volumes(context):
             return volumes.before_intent(context, volumes.DETACH_NAME, "timed_out", reason)
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
-    draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
-    unknown = Reason(f"it is unknown whether the old instance was released: {reason}", "AMBIGUOUS")
+    draft = entry_builder.step(
+        context.case, NAME, "inconclusive", context.now, reason=reason, failure=ProviderFailure.AMBIGUOUS
+    )
+    unknown = Reason(f"it is unknown whether the old instance was released: {reason}", ProviderFailure.AMBIGUOUS)
     context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
     return context.escalate_to_operator(unknown, draft)
 
@@ -190,7 +192,7 @@ def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
         "refused",
         context.now,
         reason=answer.reason,
-        failure=failure.value,
+        failure=failure,
         old_instance=context.instance_id,
     )
     reason = Reason(answer.reason, failure)

@@ -34,7 +34,7 @@ def repair_in_place(context: StepContext) -> StepResult:
     if intent is not None:
         return _check_restart(context, intent)
     if context.instance_id is None:
-        return fail_step(context, NAME, "out_of_reach", "the node has no known instance", "NOT_FOUND")
+        return fail_step(context, NAME, "out_of_reach", "the node has no known instance", ProviderFailure.NOT_FOUND)
     stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
     if stopped is None:
         context, stopped = collect_logs(context)
@@ -47,7 +47,9 @@ def repair_in_place(context: StepContext) -> StepResult:
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Continue with the next repair action after the deadline, because the instance is not back."""
-    return fail_step(context, NAME, "timed_out", f"the instance did not come back in time: {reason}", "TIMEOUT")
+    return fail_step(
+        context, NAME, "timed_out", f"the instance did not come back in time: {reason}", ProviderFailure.TIMEOUT
+    )
 
 
 def _restart(context: StepContext, intent: Intent) -> StepResult:
@@ -60,12 +62,10 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
         _record_start(context, answer.operation)
         return waiting(f"the {context.case.repair_action.value} has started")
     if answer.failure in UNREACHABLE:
-        return fail_step(context, NAME, "out_of_reach", answer.reason, answer.failure.value)
+        return fail_step(context, NAME, "out_of_reach", answer.reason, answer.failure)
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     if not failure.retriable:
-        draft = entry_builder.step(
-            context.case, NAME, "refused", context.now, reason=answer.reason, failure=failure.value
-        )
+        draft = entry_builder.step(context.case, NAME, "refused", context.now, reason=answer.reason, failure=failure)
         return context.escalate_to_operator(Reason(answer.reason, failure), draft)
     # The restart may have started anyway: the next probe decides, not this call.
     return waiting(f"{failure.value}: {answer.reason}")
@@ -94,7 +94,7 @@ def _check_restart(context: StepContext, intent: Intent) -> StepResult:
     if gone is not None:
         return gone
     if restart.state is RestartState.FAILED:
-        return fail_step(context, NAME, "failed", restart.reason, "PROVIDER_ERROR")
+        return fail_step(context, NAME, "failed", restart.reason, ProviderFailure.PROVIDER_ERROR)
     if restart.state is RestartState.ABSENT:
         return _restart(context, intent)
     return waiting(restart.reason or f"the {intent.repair_action.value} is running")

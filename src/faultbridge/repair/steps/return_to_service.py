@@ -8,7 +8,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Isolation
+from faultbridge.model.enums import Isolation, ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.repair import volumes
@@ -49,10 +49,10 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline: the verified node is still cordoned or lacks its volumes."""
     if context.state.moving_volumes:
         return volumes.before_service(context, volumes.ATTACH_NAME, reason)
-    late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", "TIMEOUT")
+    late = Reason(f"verified, but the orchestrator does not uncordon the node: {reason}", ProviderFailure.TIMEOUT)
 
     def revise(state: NodeState, now: datetime) -> Transition:
-        draft = entry_builder.step(context.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
+        draft = entry_builder.step(context.case, NAME, "timed_out", now, reason=reason, failure=ProviderFailure.TIMEOUT)
         unconfirmed = replace(state, isolation=Isolation.REQUESTED)
         return escalate_case(unconfirmed, now, late, drafts=(draft,), fails=False)
 

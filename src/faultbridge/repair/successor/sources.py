@@ -328,11 +328,11 @@ def requeue_without_capacity(
         "none_left",
         context.now,
         reason=reason,
-        failure="CAPACITY",
+        failure=ProviderFailure.CAPACITY,
         old_instance=context.instance_id,
         facts=facts,
     )
-    result = context.requeue(WaitingFor.CAPACITY, Reason(reason, "CAPACITY"), draft, counts=False)
+    result = context.requeue(WaitingFor.CAPACITY, Reason(reason, ProviderFailure.CAPACITY), draft, counts=False)
     mark_group(context, until=context.now + DRY_FOR)
     return result
 
