@@ -132,10 +132,9 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
 def _reason_data(reason: str | Reason) -> dict[str, Any]:
     """Return a reason as event data; its failure and its detail only if it has them."""
     parts = Reason.of(reason)
-    data = {"reason": limited(str(parts))}
-    if parts.detail is not None:
-        data |= {"detail": limited(parts.detail)}
-    return data | {"failure": parts.failure.value} if parts.failure else data
+    detail = {} if parts.detail is None else {"detail": limited(parts.detail)}
+    failure = {"failure": parts.failure.value} if parts.failure else {}
+    return {"reason": limited(str(parts)), **detail, **failure}
 
 
 def status_change(

@@ -11,13 +11,8 @@ from faultbridge.model.events.enums import PCI, Count, Model, Open, Sha256, Text
 from faultbridge.model.fault_enums import ComponentType
 
 Facts = Annotated[dict[str, JsonValue], Field(description="Details for readers. Do not match rules on them.")]
-Failure = Annotated[
-    Open[ProviderFailure] | None, Field(description="Failure reason of the step that failed; `reason` starts with it.")
-]
-Detail = Annotated[
-    str | None,
-    Field(description="The end of `reason` that a step, an operator or an incident gave; null for any other reason."),
-]
+Failure = Annotated[Open[ProviderFailure] | None, Field(description="Failure of the step; `reason` starts with it.")]
+Detail = Annotated[str | None, Field(description="The end of `reason` that a step, an operator or an incident gave.")]
 Evidence = Annotated[
     str | None,
     Field(description="The raw text, at most 4 KB. It is not part of the hashed body; `evidence_sha256` is."),

@@ -23,6 +23,7 @@ from faultbridge.repair.isolation import end_backoff, page_overdue
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 
 NAME = "drain"
+LATE = ProviderFailure.TIMEOUT
 IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 
 
@@ -65,15 +66,11 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
-        return context.retry_or_escalate(
-            WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", ProviderFailure.TIMEOUT)
-        )
+        return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", LATE))
     if context.case.repair_action is not RepairAction.VERIFY and _is_proven_fatal(context):
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure=ProviderFailure.TIMEOUT)
-    return context.retry_or_escalate(
-        WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", ProviderFailure.TIMEOUT), draft
-    )
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure=LATE)
+    return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", LATE), draft)
 
 
 def _is_proven_fatal(context: StepContext) -> bool:
@@ -84,7 +81,7 @@ def _is_proven_fatal(context: StepContext) -> bool:
 def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     """Queue the case again until no work runs on the node. The attempt does not count, because nothing failed."""
     text = f"nothing is evicted for a claim: {reason}"
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=ProviderFailure.TIMEOUT)
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=LATE)
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
@@ -177,8 +174,8 @@ def _hold(context: StepContext, reason: str) -> StepResult:
     text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))
-    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=ProviderFailure.TIMEOUT)
-    return context.requeue(WaitingFor.WAIT, Reason(text, ProviderFailure.TIMEOUT), draft, counts=False)
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=LATE)
+    return context.requeue(WaitingFor.WAIT, Reason(text, LATE), draft, counts=False)
 
 
 def _start_draining(state: NodeState, now: datetime) -> Transition:

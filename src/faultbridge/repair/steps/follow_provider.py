@@ -40,18 +40,11 @@ def follow_provider(context: StepContext) -> StepResult:
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because the provider did not repair the node."""
+    old, late = context.instance_id, ProviderFailure.TIMEOUT
     draft = entry_builder.step(
-        context.case,
-        NAME,
-        "stalled",
-        context.now,
-        reason=reason,
-        failure=ProviderFailure.TIMEOUT,
-        old_instance=context.instance_id,
+        context.case, NAME, "stalled", context.now, reason=reason, failure=late, old_instance=old
     )
-    return context.escalate_to_operator(
-        Reason(f"the provider makes no progress: {reason}", ProviderFailure.TIMEOUT), draft
-    )
+    return context.escalate_to_operator(Reason(f"the provider makes no progress: {reason}", late), draft)
 
 
 def _provider_change(context: StepContext) -> str | None:

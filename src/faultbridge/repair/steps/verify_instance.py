@@ -38,7 +38,7 @@ from faultbridge.repair.isolation import confirm_cordon
 from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
 
 NAME = "verify"
-FAILED = ProviderFailure.VERIFY_FAILED
+FAILED, LATE = ProviderFailure.VERIFY_FAILED, ProviderFailure.TIMEOUT
 
 
 def verify_instance(context: StepContext) -> StepResult:
@@ -71,14 +71,12 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
       next repair action is tried instead.
     - If an open incident explains the failure, the case waits for the incident instead.
     """
-    draft = entry_builder.step(
-        context.case, NAME, "inconclusive", context.now, reason=reason, failure=ProviderFailure.TIMEOUT
-    )
+    draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure=LATE)
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
     if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
         text = f"could not be verified, and {', '.join(seen)} is reported too: {reason}"
-        return _try_next(_confirm(context), Reason(text, ProviderFailure.TIMEOUT), draft)
-    late = Reason(f"could not be verified: {reason}", ProviderFailure.TIMEOUT)
+        return _try_next(_confirm(context), Reason(text, LATE), draft)
+    late = Reason(f"could not be verified: {reason}", LATE)
     waits = wait_for_incident(context, late, draft)
     return waits or context.escalate_to_operator(late, draft, fails=False)
 
@@ -260,9 +258,7 @@ def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | 
         return context.requeue(WaitingFor.IDLE, reason, draft, counts=False)
     if context.attempt.deadline is None or context.now < context.attempt.deadline:
         return None
-    return context.escalate_to_operator(
-        Reason(f"could not be verified: {reason}", ProviderFailure.TIMEOUT), draft, fails=False
-    )
+    return context.escalate_to_operator(Reason(f"could not be verified: {reason}", LATE), draft, fails=False)
 
 
 def _end_operation(context: StepContext, found: Verification, reason: str) -> StepContext:
