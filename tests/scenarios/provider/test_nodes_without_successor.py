@@ -62,6 +62,22 @@ def test_a_node_that_a_scale_in_left_without_an_instance_is_retired_and_no_longe
     assert (growth.world.node(1).case, pages(growth)) == (None, [])
 
 
+def test_the_repair_of_a_node_that_lost_its_instance_while_its_case_waited_waits_for_the_successor() -> None:
+    growth = Growth()
+    growth.fakes.desired[GROUP] = 2
+    growth.world.pause_repairs(paused=True)
+    growth.world.fault_and_react(1)
+    growth.world.fleet.remove(FIRST)
+    growth.run_inventory()
+    assert (growth.world.status(1), growth.world.case(1).status) == (NodeStatus.PROVISIONING, CaseStatus.QUEUED)
+    growth.world.pause_repairs(paused=False)
+    growth.world.until(lambda: growth.world.case(1).status is CaseStatus.IN_PROGRESS)
+    (new,) = growth.launch()
+    growth.world.until(growth.world.case_is(CaseStatus.RESOLVED, 1))
+    node = growth.world.node(1)
+    assert (node.status, node.incarnation.instance_id, growth.world.case(1).attempts) == ("healthy", new, 1)  # type: ignore[union-attr]
+
+
 def test_a_node_without_an_instance_is_kept_for_the_grace_period_in_which_its_group_may_grow_again() -> None:
     growth = scaled_in()
     run_for(growth, Limits().update_grace - timedelta(minutes=5))

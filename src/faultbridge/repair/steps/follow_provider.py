@@ -98,8 +98,11 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
         ended = end_all(state, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, context.rules, now)
-        state, draft = move_node(mark_gone(decided.state, now), NodeStatus.PROVISIONING, now, reason)
-        return Transition(state, (entry, *decided.drafts, draft))
+        state, drafts = mark_gone(decided.state, now), (entry, *decided.drafts)
+        if state.status is not NodeStatus.PROVISIONING:  # the inventory may have found the loss before
+            state, draft = move_node(state, NodeStatus.PROVISIONING, now, reason)
+            drafts = (*drafts, draft)
+        return Transition(state, drafts)
 
     # The inventory is the actor that may write this change; the step only detects it earlier.
     result = context.finish(StepOutcome.GONE, Phase.AWAITING, finished, Actor.INVENTORY)
