@@ -136,10 +136,10 @@ class InstanceLaw(Law):
             or state.ignored is not None
         ):
             self._waiting.pop(name, None)
+        elif waits_for in {"update", "incident", "approval", "pause", "window", "breaker"}:
+            self._waiting.pop(name, None)  # what it waits for has a page or an end of its own
         elif waits_for == "capacity" or lacks:
             self._waiting.setdefault(name, self.now)
-        elif waits_for in {"update", "incident", "approval", "pause", "window", "breaker"}:
-            self._waiting.pop(name, None)
         waits = case is not None and case.status.value == "queued" and waits_for == "budget"
         if waits and case is not None and case.repair_action.value in {"reset_gpu", "reboot_node"}:
             self._blocked.setdefault(name, self.now)
