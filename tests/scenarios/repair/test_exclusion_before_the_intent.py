@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution, WaitingFor
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.repair.builders import HOURS, ignore, maintain, set_cluster
 from tests.scenarios.world import World
 
@@ -53,14 +54,23 @@ def test_the_repair_continues_after_the_exclusion(exclude: Callable[[World], Non
     assert world.clock.now() > world.case().opened_at + HOURS
 
 
-def test_an_exclusion_between_the_last_check_and_the_intent_prevents_the_intent() -> None:
+def pause(world: World) -> None:
+    world.pause_repairs(paused=True)
+
+
+def cancel(world: World) -> None:
+    world.orders.cancel(world.case().id, OperatorOrder("ada"))
+
+
+@pytest.mark.parametrize("order", [ignore, pause, cancel])
+def test_an_order_between_the_last_check_and_the_intent_prevents_the_intent(order: Callable[[World], None]) -> None:
     world = World(orchestrated=True)
     ordered: list[bool] = []
 
     def order_before_the_logs_are_collected(call: object) -> None:
         if getattr(call, "name", "") == "collector.collect" and not ordered:
             ordered.append(True)
-            ignore(world)
+            order(world)
 
     world.seam.before = order_before_the_logs_are_collected
     world.fault_and_react()
