@@ -56,7 +56,10 @@ class ClusterReads:
 
     @contextmanager
     def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
-        """Share the reads of a cluster, with `policy` also of its policy and baselines, in this context."""
+        """Share the reads of a cluster, with `policy` also of its policy and baselines, in this context.
+
+        A context within another one makes its own reads; afterwards the outer one continues with its earlier reads.
+        """
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
             yield
