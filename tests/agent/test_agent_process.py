@@ -29,7 +29,7 @@ def node(tmp_path, queue):
     return FakeNode(tmp_path, queue)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_every_line_arrives_once_when_the_agent_is_killed_at_random_times(node, queue, seed):
     rng, number = random.Random(seed), 0
     for _ in range(6):

@@ -133,7 +133,7 @@ def fault_entries(world: World) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_each_line_is_one_entry_when_the_agent_process_is_killed(tmp_path: Path, seed: int) -> None:
     rng, queue, world = random.Random(seed), QueueServer(), World(mode=Mode.OBSERVE)
     instance = world.node().incarnation
