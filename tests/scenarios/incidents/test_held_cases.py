@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,7 +11,9 @@ import pytest
 
 from faultbridge.decide.case_moves import SETTLE
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
+from faultbridge.model.enums import CaseStatus, IncidentStatus, RepairAction, WaitingFor
+from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import unhealthy_row
@@ -19,6 +22,7 @@ from faultbridge.model.times import from_text
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.record.queries import unhealthy_rows
 from faultbridge.record.rulebook import rules_of
+from faultbridge.repair.incidents import held
 from faultbridge.repair.incidents.held import HeldCases
 from tests.scenarios.incidents.builders import fail, world_with_catalog
 from tests.scenarios.incidents.incidents import RACK, cases, incidents, lose_links, restore_links, world_of
@@ -121,6 +125,73 @@ def test_a_case_that_no_incident_explains_is_escalated_once_reports_of_its_neigh
     assert world.case(3).status is CaseStatus.OPEN
     held_of(world).escalate(control, {}, found.values(), opened + SETTLE)
     assert world.case(3).status is CaseStatus.ESCALATED
+
+
+def test_a_case_that_an_open_incident_explains_is_not_escalated_and_one_of_an_expired_incident_is() -> None:
+    world = world_with_catalog()
+    lose_links(world)
+    (incident,) = incidents(world)
+    fail(world, 9)
+    found, now = rows(world), world.clock.now() + SETTLE
+    of_node = replace(incident, nodes=("node-9",))
+    world.clock.advance_to(now)
+    held_of(world).escalate(world.control(), {incident.id: of_node}, found.values(), now)
+    assert world.case(9).status is CaseStatus.OPEN
+    expired = replace(of_node, status=IncidentStatus.EXPIRED)
+    held_of(world).escalate(world.control(), {incident.id: expired}, found.values(), now)
+    assert world.case(9).status is CaseStatus.ESCALATED
+
+
+def not_waiting(world: World, nodes: Iterable[int]) -> dict[str, Item]:
+    """Return the rows of some nodes as if their cases did not wait for an incident yet."""
+    found = rows(world)
+    return {f"node-{node}": {**found[f"node-{node}"], "incident": None} for node in nodes}
+
+
+def test_an_expired_incident_makes_no_further_case_wait() -> None:
+    world = world_of(16)
+    lose_links(world)
+    (incident,) = incidents(world)
+    expired = replace(incident, status=IncidentStatus.EXPIRED)
+    world.seam.calls.clear()
+    held_of(world).absorb(world.control(), {incident.id: expired}, not_waiting(world, [1]), {})
+    assert str(keys.node_state(world.key(1))) not in str(world.seam.calls)
+
+
+def test_one_run_makes_a_limited_number_of_cases_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(16)
+    lose_links(world)
+    monkeypatch.setattr(held, "MAX_CASES", 2)
+    assert absorb(world, not_waiting(world, RACK)) == set(RACK[:2])
+
+
+def test_a_node_that_cannot_be_read_does_not_keep_the_other_cases_from_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = world_of(16)
+    lose_links(world)
+    tried: list[str] = []
+
+    def append(key: NodeKey, *_: object, **__: object) -> None:
+        tried.append(key.node)
+        raise ValueError("the item is damaged")
+
+    replace(held_of(world), append=append).absorb(world.control(), by_id(world), not_waiting(world, [1, 2]), {})
+    assert tried == ["node-1", "node-2"]
+    failed = [record for record in caplog.records if record.message == "case_absorbed_failed"]
+    assert [record.reason for record in failed] == ["ValueError: the item is damaged"] * 2
+
+
+def test_a_table_without_an_answer_ends_the_run_so_that_the_next_one_repeats_it() -> None:
+    world = world_of(16)
+    lose_links(world)
+
+    def append(*_: object, **__: object) -> None:
+        raise Transient("no answer")
+
+    with pytest.raises(Transient):
+        replace(held_of(world), append=append).absorb(world.control(), by_id(world), not_waiting(world, [1]), {})
 
 
 def test_a_rule_that_asked_for_approval_before_an_incident_governs_the_case_after_it() -> None:
