@@ -206,6 +206,7 @@ class SimulatedSystem:
         self.deliver_changes()
         self.ports.table.restore(backup)
         self.restored = True
+        self.checks.incidents.last.clear()  # the table may not know them any more
         self.state_cache.clear()
         app, ports = self.workers.application("recovery"), self.ports
         RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack).recover(by="operator")
@@ -300,7 +301,8 @@ class SimulatedSystem:
 
     def allow_calls(self, span: timedelta) -> None:
         """Raise the limit of calls by what an installation makes within a time span."""
-        calls_per_day = MAX_CALLS_PER_BUSY_DAY if self.repeats_repairs else MAX_CALLS_PER_DAY
+        is_busy = self.repeats_repairs or bool(self.checks.incidents.unfinished)  # a sweep a minute
+        calls_per_day = MAX_CALLS_PER_BUSY_DAY if is_busy else MAX_CALLS_PER_DAY
         self.seam.calls_left += round(calls_per_day * (span / timedelta(days=1)))
 
     def pass_time(self, span: timedelta) -> None:
