@@ -127,7 +127,7 @@ def _is_backed_by(state: NodeState, instance_id: str) -> bool:
 def _why_not_vacated(state: NodeState, instance_id: str) -> str:
     if state.status is NodeStatus.RETIRED:
         return "the node is retired"
-    return "a case controls the node" if _is_backed_by(state, instance_id) else "another instance backs the node"
+    return "a repair controls the node" if _is_backed_by(state, instance_id) else "another instance backs the node"
 
 
 def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
