@@ -45,12 +45,9 @@ class ShortageActions(DomainFaultActions):
             self._break_gpu(pick(running, action.selector + number), action)
 
     def _scale_in(self, action: ExternalAction) -> None:
-        """Terminate an instance without a successor: the group becomes smaller.
-
-        Only an inventory run finds that the instance is gone, so this needs a cluster whose inventory is read.
-        """
+        """Terminate an instance without a successor: the group becomes smaller."""
         running = self._running()
-        if len(running) > 1 and self.system.growing:
+        if len(running) > 1:
             instance = pick(running, action.selector).instance_id
             self._log(f"the group shrinks by {instance}")
             self.system.externally_terminated.add(instance)
