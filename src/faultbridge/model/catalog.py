@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.fault_enums import Action, Family, Severity
+from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 from faultbridge.model.faults import Fault
 
 
@@ -31,6 +31,59 @@ class Scope(StrEnum):
     INSTANCE = "instance"
 
 
+class Work(StrEnum):
+    """What a failure mode does to the work on the node."""
+
+    NODE = "node"
+    DEVICE = "device"
+    PROCESS = "process"
+    AT_RISK = "at_risk"
+    UNAFFECTED = "unaffected"
+
+
+class DomainRole(StrEnum):
+    """Whether a failure mode is the cause of a failure that several nodes share, or a consequence of it."""
+
+    ORIGIN = "origin"
+    SYMPTOM = "symptom"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A failure mode: what is physically wrong, whichever source and code reports it.
+
+    - `components` are the types of component that it affects. `family` is that of the faults, or None.
+    - `work`: all work of the node is dead (`node`), or the work that uses the component (`device`), or one process died
+      (`process`), or work runs and may die (`at_risk`), or it is `unaffected`.
+    - `severity`, `action`, `scope` and `ends_on` are those of its catalog rows, unless a row has its own.
+    - `domain_role` is its role in a failure that several nodes share. `explains` names the modes that it causes.
+    - `precursor_of` names the modes that can follow later, as a public source states. If `after_checkpoint` is `drain`,
+      the node may be drained after its job saved a checkpoint; otherwise it is None.
+    - `max_wait`, `max_age` and `lost_after` are seconds or None. At-risk work waits up to `max_wait` for a checkpoint.
+      A mode of unaffected work counts as at risk after `max_age`. Work that shows no progress for `lost_after` is dead.
+    - `reason` explains the work, severity and action. `source` states where the facts on its future are from.
+    """
+
+    name: str
+    components: tuple[ComponentType, ...]
+    meaning: str
+    work: Work
+    severity: Severity
+    action: Action
+    ends_on: tuple[str, ...]
+    scope: Scope = Scope.BOOT
+    family: Family | None = None
+    domain_role: DomainRole | None = None
+    explains: tuple[str, ...] = ()
+    precursor_of: tuple[str, ...] = ()
+    after_checkpoint: str | None = None
+    max_wait: int | None = None
+    max_age: int | None = None
+    lost_after: int | None = None
+    reason: str = ""
+    source: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """What one public source recommends for a fault code, in the source's own words."""
@@ -43,6 +96,8 @@ class Recommendation:
 class Row:
     """One fault code of the catalog and its meaning.
 
+    - `mode` names the failure mode. `work`, `severity` and `action` are those of the mode, unless the row has its own,
+      which `reason` explains.
     - `ends_on` lists what ends the fault: a repair action (`reset_gpu`, `reboot_node`, `replace_node`), a passed
       verification (`verified`), a health snapshot without the fault (`snapshot:<source>`), or a time without a new
       report of it (`quiet:<seconds>`).
@@ -50,8 +105,7 @@ class Row:
       stored as `xid.79`.
     - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and code patterns
       (`xid.*`) that such a report can mean.
-    - `conflict` is True if the sources in `recommendations` recommend different things. `reason` explains the severity
-      and action.
+    - `conflict` is True if the sources in `recommendations` recommend different things.
     - `family` is the group of fault codes that often have a shared cause outside the node, or None.
     """
 
@@ -68,11 +122,13 @@ class Row:
     conflict: bool = False
     reason: str = ""
     family: Family | None = None
+    mode: str = ""
+    work: Work = Work.UNAFFECTED
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All fault codes of one catalog version.
+    """All fault codes and failure modes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
     level, the codes and code patterns that a passed verification proves fixed. `by_fault` names the verifiers whose
@@ -83,6 +139,7 @@ class Catalog:
     rows: Mapping[str, Row] = field(default_factory=dict)
     coverage: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     by_fault: frozenset[str] = frozenset()
+    modes: Mapping[str, Mode] = field(default_factory=dict)
 
     def covers(self, verifier: str, level: int, code: str) -> bool:
         """Return whether a verification at `level` can prove that a fault of this code is fixed.

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.model.catalog import Catalog, Kind, Recommendation, Row, Scope
-from faultbridge.model.fault_enums import Action, Family, Severity
+from faultbridge.model.catalog import Catalog, DomainRole, Kind, Mode, Recommendation, Row, Scope, Work
+from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 
 if TYPE_CHECKING:
     from faultbridge.model.offenders import Odds
@@ -30,7 +30,13 @@ def load_catalog() -> Catalog:
     index = _read("index.json")
     raw = (row for name in index["files"] for row in _read(name))
     rows = _LazyRows({row["code"]: row for row in raw})
-    return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault())
+    return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault(), failure_modes())
+
+
+@cache
+def failure_modes() -> Mapping[str, Mode]:
+    """Return the failure modes by name: what is physically wrong, whichever source and code reports it."""
+    return {name: _mode(name, raw) for name, raw in _read_beside("modes.json")["modes"].items()}
 
 
 @cache
@@ -140,6 +146,25 @@ class _LazyRows(Mapping[str, Row]):
         return len(self._raw)
 
 
+def _mode(name: str, raw: Mapping[str, Any]) -> Mode:
+    optional = ("after_checkpoint", "max_wait", "max_age", "lost_after", "reason", "source")
+    return Mode(
+        name=name,
+        components=tuple(map(ComponentType, raw["component"])),
+        meaning=raw["meaning"],
+        work=Work(raw["work"]),
+        severity=Severity(raw["severity"]),
+        action=Action(raw["action"]),
+        ends_on=tuple(raw["ends_on"]),
+        scope=Scope(raw.get("scope", Scope.BOOT)),
+        family=Family(raw["family"]) if "family" in raw else None,
+        domain_role=DomainRole(raw["domain_role"]) if "domain_role" in raw else None,
+        explains=tuple(raw.get("explains", ())),
+        precursor_of=tuple(raw.get("precursor_of", ())),
+        **{one: raw[one] for one in optional if one in raw},
+    )
+
+
 def _row(raw: Mapping[str, Any]) -> Row:
     optional = {name: raw[name] for name in ("same_as", "conflict", "reason") if name in raw}
     return Row(
@@ -153,6 +178,7 @@ def _row(raw: Mapping[str, Any]) -> Row:
         stands_for=tuple(raw.get("stands_for", ())),
         recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
         family=_family(raw["code"]),
+        mode=raw.get("mode", ""),
         **optional,
     )
 
