@@ -158,8 +158,9 @@ def test_a_whole_query_that_was_cut_off_is_rejected(lines: int, shared: Path) ->
         registry.decode("nvidia-smi-text", "\n".join([*kept, ""]).encode())
 
 
-def test_gpus_of_which_none_has_links_are_no_fault() -> None:
-    (snapshot,) = registry.decode("nvidia-smi-text", "".join(LINKS.format(n, DOWN) for n in range(4)).encode())
+def test_cards_of_which_none_has_links_are_no_fault() -> None:
+    body = "".join(LINKS.replace("80GB HBM3", "PCIe").format(n, DOWN) for n in range(4)).encode()
+    (snapshot,) = registry.decode("nvidia-smi-text", body)
     assert isinstance(snapshot, Snapshot)
     assert snapshot.present == ()
 

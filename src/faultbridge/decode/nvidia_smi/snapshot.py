@@ -428,18 +428,11 @@ _DRIVER_ERRORS: tuple[tuple[str, str], ...] = (
     ("No devices found", "smi.no_devices"),
 )
 _NO_PERMISSION = "Failed to initialize NVML: Insufficient Permissions"
-# PCIe cards and single GPUs have no links, so this message is no fault. Drivers spell it differently.
-_NO_ACTIVE_LINKS = tuple(
-    f"NVML: Unable to retrieve {links} information as all links are {state}"
-    for links in ("NVLink", "Nvlink")
-    for state in ("inactive", "inActive")
-)
 _ANY = (
     "Unable to determine the device handle for GPU",
     "WARNING: infoROM is corrupted",
     *(message for message, _ in _DRIVER_ERRORS),
     _NO_PERMISSION,
-    *_NO_ACTIVE_LINKS,
 )
 
 

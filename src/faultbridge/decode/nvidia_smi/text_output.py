@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 
+from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Decoder, Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
@@ -227,27 +228,42 @@ def _gpu_output(gpu: _Gpu, index: int | None) -> GpuOutput:
 # Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of the NVLinks of each GPU.
 #
 # Grammar: `GPU N: MODEL (UUID: U)`, without the UUID in new drivers, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
-# `Link N: NAME Errors: COUNT`, or one message that all links are inactive. One text can contain both outputs. Units:
-# errors since the driver was loaded. Source: nvidia-smi 525 to 580, NVML's NVLink error counters.
+# `Link N: COUNTER: COUNT`, or one message that all links are inactive. One text can contain both outputs. Units:
+# errors since the driver was loaded. Source: nvidia-smi 525 to 595, NVML's NVLink error counters.
 
 LINK_CODE = "smi.nvlink_inactive"
 _NVLINK_GPU = re.compile(
     r"^GPU (\d{1,3}): ([^\n(]{1,100}?)(?: \(UUID: (GPU-[0-9A-Za-z-]{1,64})\))?[ \t\r]{0,8}$", re.MULTILINE
 )
 _STATE = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
-_ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,24}) Errors: (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
+_ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,40}): (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
 # Drivers print `NVLink` or `Nvlink`, and `inactive` or `inActive`.
 _ALL_INACTIVE = re.compile(
-    r"\s{1,16}(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE
+    r"\s{0,16}(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE
 )
 _INACTIVE = "<inactive>"
+# Models whose NVLinks all lead to switches or to other GPUs on the board. A card has links only through a bridge.
+_ON_BOARD = re.compile(r"\b(?:SXM\d?|HGX|GB\d{3}|B[123]00|H[128]00|H20)\b(?!.{0,64}\b(?:NVL|PCIe)\b)")
 # The names of DCGM's counters of the same errors, which have the thresholds; NVML's CRC errors are those of flits.
 _COUNTERS: Mapping[str, str] = {
-    "CRC": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-    "CRC Flit": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-    "CRC Data": "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
-    "Replay": "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
-    "Recovery": "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+    name: f"DCGM_FI_DEV_NVLINK_{counter}"
+    for name, counter in (
+        ("CRC Errors", "CRC_FLIT_ERROR_COUNT_TOTAL"),
+        ("CRC Flit Errors", "CRC_FLIT_ERROR_COUNT_TOTAL"),
+        ("CRC Data Errors", "CRC_DATA_ERROR_COUNT_TOTAL"),
+        ("Replay Errors", "REPLAY_ERROR_COUNT_TOTAL"),
+        ("Recovery Errors", "RECOVERY_ERROR_COUNT_TOTAL"),
+        ("Malformed packet Errors", "COUNT_RX_MALFORMED_PACKET_ERRORS"),
+        ("Buffer overrun Errors", "COUNT_RX_BUFFER_OVERRUN_ERRORS"),
+        ("Rx Errors", "COUNT_RX_ERRORS"),
+        ("Rx General Errors", "COUNT_RX_GENERAL_ERRORS"),
+        ("Local link integrity Errors", "COUNT_LOCAL_LINK_INTEGRITY_ERRORS"),
+        ("Symbol Errors", "COUNT_RX_SYMBOL_ERRORS"),
+        ("Effective Errors", "COUNT_EFFECTIVE_ERRORS"),
+        ("Total link recovery events", "COUNT_LINK_RECOVERY_EVENTS"),
+        ("Link recovery successful events", "COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS"),
+        ("Link recovery failed events", "COUNT_LINK_RECOVERY_FAILED_EVENTS"),
+    )
 }
 
 
@@ -269,10 +285,11 @@ class _LinkedGpu:
 
 def is_links(text: str) -> bool:
     """Return whether a text lists the states or the error counts of NVLinks."""
-    return _NVLINK_GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
+    has_links = _NVLINK_GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
+    return has_links or _ALL_INACTIVE.search(text) is not None
 
 
-def read_links(source: str, text: str) -> tuple[Observation, ...]:
+def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the link states, and the counter samples of the NVLink errors.
 
     The snapshot is left out if the text lists no link states. There is one counter sample for each GPU in each error
@@ -280,12 +297,15 @@ def read_links(source: str, text: str) -> tuple[Observation, ...]:
     """
     gpus = list(_gpus(text))
     samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
-    has_states = any(gpu.states for gpu in gpus)
-    return (*([_snapshot(source, gpus)] if has_states else []), *samples)
+    has_states = any(gpu.states or gpu.all_inactive for gpu in gpus)
+    return (*([_snapshot(source, gpus, hints)] if has_states else []), *samples)
 
 
 def _gpus(text: str) -> Iterator[_LinkedGpu]:
     headings = bounded(_NVLINK_GPU.finditer(text))
+    if not headings:
+        yield _LinkedGpu(gpu_component("", "", "", None), "", all_inactive=True)
+        return
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     found: dict[tuple[str, str | None], _LinkedGpu] = {}
     for heading, end in zip(headings, ends, strict=True):
@@ -303,37 +323,40 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
     yield from found.values()
 
 
-def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
+def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
     """Return a health snapshot with a fault for each GPU that has inactive links.
 
-    A GPU without any active link has a fault only if another GPU of the same model has active links. Without such a
-    GPU, the model may have no NVLink, and the GPU is not checked. A GPU whose link states are not in the text is not
-    checked either.
+    Links that are inactive on all GPUs of a model are so by design. A GPU without any active link has a fault if
+    another GPU of its model has active links, or if its model always has NVLinks and the instance has several GPUs. It
+    is a warning if the text does not name the model. A GPU whose link states are not in the text is not checked.
     """
     present: list[Fault] = []
     covered: list[Component] = []
-    # A model without NVLinks lists no active link, so a GPU lost its links only if a GPU of its model has active ones.
-    linked_models = {gpu.model for gpu in gpus if any(one != _INACTIVE for one in gpu.states.values())}
-    for gpu in gpus:
-        inactive = sorted(int(number) for number, speed in gpu.states.items() if speed == _INACTIVE)
-        if len(inactive) == len(gpu.states):
-            if gpu.model in linked_models and (gpu.states or gpu.all_inactive):
-                covered.append(gpu.component)
-                lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
-                present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))
-            continue
-        covered.append(gpu.component)
-        if inactive:
-            numbers = ", ".join(map(str, inactive))
-            text = f"NVLink {numbers} inactive."
-            present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
+    inactive = [{number for number, speed in gpu.states.items() if speed == _INACTIVE} for gpu in gpus]
+    linked = {gpu.model for gpu, links in zip(gpus, inactive, strict=True) if len(links) < len(gpu.states)}
+    is_alone = gpus_by_instance_type().get((hints.instance_type or "").removeprefix("ml.")) == 1
+    for gpu, links in zip(gpus, inactive, strict=True):
+        peers = [other for one, other in zip(gpus, inactive, strict=True) if one.model == gpu.model and one.states]
+        by_design = set.intersection(*peers) if len(peers) > 1 else set[str]()
+        is_lost = len(links) == len(gpu.states) and (gpu.all_inactive or links != set())
+        is_certain = gpu.model in linked or (_ON_BOARD.search(gpu.model) is not None and not is_alone)
+        if is_lost and (is_certain or not gpu.model):
+            covered.append(gpu.component)
+            lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
+            present.append(lost.classified(Severity.ERROR, Action.RESET_GPU) if is_certain else lost)
+        elif len(links) < len(gpu.states):
+            covered.append(gpu.component)
+            if wrong := sorted(map(int, links - by_design)):
+                numbers = ", ".join(map(str, wrong))
+                text = f"NVLink {numbers} inactive."
+                present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
     return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))
 
 
 SOURCE = "nvidia-smi-text"
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
 
     Error messages of nvidia-smi may come before, after or instead of the output. If the output only lists links, the
@@ -346,10 +369,10 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
     if is_table(text):
         outputs, at = read_table(text)
         # The links can be listed below the table.
-        links = read_links(SOURCE, text) if is_links(text) else ()
+        links = read_links(SOURCE, text, hints) if is_links(text) else ()
         return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
     if is_links(text):
-        return (*(failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text))
+        return (*(failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text, hints))
     if is_list(text):
         return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
     if has_failure(text):

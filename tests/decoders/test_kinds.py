@@ -1,0 +1,80 @@
+"""Inputs that operators paste: each is recognized as its source and contains exactly the faults of `kinds.yaml`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
+from faultbridge.decode.frames.decoder import Hints
+from faultbridge.model.conditions import component_key
+from faultbridge.model.errors import Rejected
+from faultbridge.model.faults import CounterSample, Fault
+from tests.decoders.captures import faults_and_clears
+from tests.loops import for_each
+
+KINDS = yaml.safe_load((Path(__file__).parent / "kinds.yaml").read_text(encoding="utf-8"))
+
+
+def described(source: str, text: bytes, hints: Hints) -> list[str]:
+    """Return each fault as `code component severity action [node]`, and each sample as its component and values."""
+    found = registry.read(source, text, hints)
+    lines = [] if not found.unparsed else [f"{found.unparsed} not understood"]
+    for one in faults_and_clears(found.observations):
+        node = f" {one.node}" if one.node else ""
+        if isinstance(one, Fault):
+            rated = load_catalog().classify(one)
+            lines.append(f"{one.code} {component_key(one.component)} {rated.severity} {rated.action}{node}")
+        else:
+            lines.append(f"clear {one.code} {component_key(one.component)}{node}")
+    for sample in found.observations:
+        if isinstance(sample, CounterSample):
+            values = " ".join(f"{name}={value}" for name, value in sorted(sample.values.items()))
+            lines.append(f"{component_key(sample.component)} {values}")
+    return sorted(lines)
+
+
+@for_each("kind", KINDS, ids=lambda kind: kind["name"])
+def test_an_input_of_each_kind_contains_exactly_its_faults(kind: dict[str, Any]) -> None:
+    body = kind["text"].encode()
+    hints = Hints(**kind.get("hints", {}))
+    if "rejected" in kind:
+        with pytest.raises(Rejected) as refused:
+            registry.read(registry.recognize(body), body, hints)
+        assert refused.value.reason == kind["rejected"]
+        return
+    if not kind.get("named"):
+        assert registry.recognize(body) == kind["source"]
+    assert described(kind["source"], body, hints) == sorted(kind["faults"])
+
+
+def test_each_public_input_is_read_as_its_index_expects(shared: Path) -> None:
+    folder = shared / "repro" / "decode"
+    if not (folder / "INDEX.json").is_file():
+        pytest.skip("no public inputs in ../shared")
+    listed = json.loads((folder / "INDEX.json").read_text(encoding="utf-8"))
+    wrong = []
+    for name, row in listed.items():
+        found = outcome(row["source"], (folder / name).read_bytes())
+        accepted = ACCEPTED.get(name.partition("-")[0])
+        wrong += [(name, found, accepted)] if accepted is not None and found != accepted else []
+    assert wrong == []
+
+
+def outcome(source: str, body: bytes) -> list[str]:
+    try:
+        return described(registry.recognize(body) if source == "auto" else source, body, Hints())
+    except Rejected as refused:
+        return [refused.reason]
+
+
+# What each public input gives, by the number at the start of its name.
+ACCEPTED = {
+    "01": ["smi.nvlink_inactive gpu/uuid=GPU-00000000-0000-0000-0000-000000000002 error reset_gpu"],
+    "15": [],
+}
