@@ -238,7 +238,7 @@ _MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = lazy_pattern(
-    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
+    r"NVRM: |nvidia(?:-nvswitch\d|-modeset:|-nvlink:|-uvm:| [0-9a-f]{4}:|: )|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
     r"|nvme\d{1,4}n\d{1,5}: .{1,60}@ LBA|sd \d{1,4}:\d|EXT4-fs|XFS \(|md/?raid"
     r"|nfs: server|NFS: |lockd: server|Lustre(?:Error)?: "
     r"|Panic#\d|watchdog: |BUG: |INFO: |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
@@ -415,7 +415,9 @@ def _is_framed(line: str) -> bool:
 def _is_kernel_line(line: str) -> bool:
     message = unprefixed(line)
     certain = message.uptime is not None or message.facility not in {None, USER}
-    return certain or (message.framed and line.startswith("[")) or _BARE.match(message.text) is not None
+    # Without a prefix, a program can start a line with the same word, so the line must hold a known phrase too.
+    is_known = _BARE.match(message.text) is not None and (message.framed or matching_lines(line) != [])
+    return certain or (message.framed and line.startswith("[")) or is_known
 
 
 DECODER = Decoder(
