@@ -76,5 +76,10 @@ def outcome(source: str, body: bytes) -> list[str]:
 # What each public input gives, by the number at the start of its name.
 ACCEPTED = {
     "01": ["smi.nvlink_inactive gpu/uuid=GPU-00000000-0000-0000-0000-000000000002 error reset_gpu"],
+    "02": [
+        "smi.recovery_action gpu/uuid=GPU-00000000-0000-0000-0000-000000000003 fatal reset_gpu",
+        "smi.row_remap_failure gpu/uuid=GPU-00000000-0000-0000-0000-000000000003 fatal replace_node",
+    ],
+    "04": ["smi.recovery_action gpu/index=1 fatal reset_gpu"],
     "15": [],
 }

@@ -57,10 +57,11 @@ class CommandOutput:
         """Return the output as bytes for a decoder.
 
         The output of some commands, such as `perfquery`, does not name its device. The device in the command line is
-        then added as the first line, such as `# mlx5_0/1`.
+        then added as the first line, such as `# mlx5_0/1`. The command itself is added if it names the columns.
         """
         device = self._device()
-        return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")
+        first = f"# {device}\n" if device else f"{self.title}\n" if "noheader" in self.title else ""
+        return (first + self.text).encode("utf-8", "replace")
 
     @property
     def tool(self) -> str:

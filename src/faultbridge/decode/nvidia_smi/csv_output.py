@@ -1,10 +1,10 @@
-"""Decodes `nvidia-smi-query-csv`: nvidia-smi's CSV output about GPUs, remapped rows and retired pages.
+"""Decodes `nvidia-smi-query-csv`: nvidia-smi's CSV output, and the metrics into which nvidia_gpu_exporter turns it.
 
 Grammar: the output of `nvidia-smi --query-gpu=... --format=csv`. It has a header of field names, some with `[unit]`,
 then one row per GPU, or one row per page for retired pages; cells are separated by a comma and a space. A cell in
 brackets has no value: `[N/A]` and similar mean unknown, and `[GPU is lost]` and similar are evidence of a fault.
-nvidia-smi prints error messages between the rows. Output with `noheader` cannot be read, because its columns have no
-names.
+nvidia-smi prints error messages between the rows. Output with `noheader` can be read only below its command, which
+names the columns. The exporter prints `nvidia_smi_FIELD{uuid="U"} NUMBER`, with underscores in place of dots.
 
 Times: `timestamp`, local without a time zone, taken as UTC. Units: as printed. Errors: `Rejected` without a header, or
 for a row that does not fit the header. Source: nvidia-smi 418 to 610.
@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
 from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.prometheus import samples
 from faultbridge.decode.nvidia_smi.snapshot import (
     WIDTH,
     GpuOutput,
@@ -39,13 +40,14 @@ _PAGE = "retired_pages.address"
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _IDENTITIES = frozenset({"uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial"})
 _VOLATILE = "ecc.errors.uncorrected.volatile."
+_THRESHOLD = "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
 # Columns whose names differ from the field's path in the XML.
 _FIELD_PATHS: Mapping[str, str] = {
     f"{_VOLATILE}dram": "ecc_errors/volatile/dram_uncorrectable",
     f"{_VOLATILE}sram": "ecc_errors/volatile/sram_uncorrectable",
     f"{_VOLATILE}sram.parity": "ecc_errors/volatile/sram_uncorrectable_parity",
     f"{_VOLATILE}sram.secded": "ecc_errors/volatile/sram_uncorrectable_secded",
-    "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "ecc_errors/aggregate/sram_threshold_exceeded",
+    _THRESHOLD: "ecc_errors/aggregate/sram_threshold_exceeded",
     "remapped_rows.pending": "remapped_rows/remapped_row_pending",
     "remapped_rows.failure": "remapped_rows/remapped_row_failure",
     "retired_pages.pending": "retired_pages/pending_retirement",
@@ -60,13 +62,27 @@ _FIELD_PATHS: Mapping[str, str] = {
     "gpu_reset_status.drain_and_reset_recommended": "gpu_reset_status/drain_and_reset_recommended",
 }
 _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
+_COMMAND = re.compile(r"\bnvidia-smi [^\n]{0,200}?--query-[\w-]{2,32}[= ]([\w.,]{1,16384})")
+_METRICS = re.compile(r"^nvidia_smi_\w{1,100}\{[^\n]{0,1024}\buuid=\"", re.MULTILINE)
+_CLOCK_METRIC = re.compile(r"(clocks_(?:event|throttle)_reasons)_(\w{1,40})")
+# The words of nvidia-smi that the exporter prints as their numbers.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "gpu_recovery_action": ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"),
+    **dict.fromkeys(("remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"), ("No", "Yes")),
+    _THRESHOLD: ("No", "Yes"),
+}
+_FIELDS_BY_METRIC = {
+    re.sub(r"[._]", "", name).lower(): name for name in ("gpu_recovery_action", f"{_VOLATILE}total", *_FIELD_PATHS)
+}
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return one health snapshot of the GPUs and fields that the query lists."""
     text = text_of(body)
+    if _METRICS.search(text):
+        return (gpu_snapshot(SOURCE, map(_gpu_output, bounded(_rows_of_metrics(text))), None, complete=False),)
     lines = iter(text.split("\n"))
-    header = next((line for line in lines if line and _is_header(line)), None)
+    header = next(filter(None, map(_header, lines)), None)
     if header is None:
         if has_failure(text):
             return failures(SOURCE, text)
@@ -86,8 +102,33 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first 20 lines is probably a header of nvidia-smi's CSV output."""
-    return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
+    """Return whether one of the first 20 lines is probably a header of nvidia-smi's CSV output, or is a metric."""
+    text = text_of(body)
+    return any(map(_header, text.split("\n", 20)[:20])) or _METRICS.search(text) is not None
+
+
+def _header(line: str) -> str | None:
+    """Return the names of the columns in a line: a header, or the command of an output without a header."""
+    command = _COMMAND.search(line)
+    names = command[1] if command and "noheader" in line else "" if command else line
+    return names if names and _is_header(names) else None
+
+
+def _rows_of_metrics(text: str) -> Iterator[dict[str, str]]:
+    """Yield the fields of each GPU in the metrics of nvidia_gpu_exporter, as nvidia-smi prints them."""
+    rows: dict[str, dict[str, str]] = {}
+    for sample in samples(text, ("nvidia_smi_",)):
+        name, uuid = sample.name.removeprefix("nvidia_smi_"), sample.labels.get("uuid", "")
+        if not uuid or sample.value is None:
+            continue
+        row = rows.setdefault(uuid, {"uuid": uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"})
+        field = _FIELDS_BY_METRIC.get(name.replace("_", ""), "")
+        words = _WORDS.get(field, ())
+        if field and (not words or sample.value in range(len(words))):
+            row[field] = words[int(sample.value)] if words else str(sample.value)
+        elif name.startswith("clocks_") and (reason := _CLOCK_METRIC.fullmatch(name)):
+            row[f"{reason[1]}.{reason[2]}"] = "Active" if sample.value else "Not Active"
+    yield from rows.values()
 
 
 def _names(line: str) -> list[str]:
@@ -191,7 +232,7 @@ def _time(text: str) -> datetime | None:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="nvidia-smi --query-gpu, --query-remapped-rows, --query-retired-pages with --format=csv and a header",
+    summary="nvidia-smi --query-gpu, -remapped-rows, -retired-pages with --format=csv, and nvidia_gpu_exporter",
     example="index, pci.bus_id, remapped_rows.pending, remapped_rows.failure\n0, 00000000:53:00.0, No, Yes",
     recognize=recognize,
     decode=decode,
