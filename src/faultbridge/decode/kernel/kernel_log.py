@@ -238,7 +238,8 @@ _MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = lazy_pattern(
-    r"NVRM: |nvidia(?:-nvswitch\d|-modeset:|-nvlink:|-uvm:| [0-9a-f]{4}:|: )|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
+    r"NVRM: |nvidia(?:-nvswitch\d|-modeset:|-nvlink:|-uvm:| [0-9a-f]{4}:|: )"
+    r"|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
     r"|nvme\d{1,4}n\d{1,5}: .{1,60}@ LBA|sd \d{1,4}:\d|EXT4-fs|XFS \(|md/?raid"
     r"|nfs: server|NFS: |lockd: server|Lustre(?:Error)?: "
     r"|Panic#\d|watchdog: |BUG: |INFO: |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"

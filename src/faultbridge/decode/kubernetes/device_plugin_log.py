@@ -27,7 +27,8 @@ _MARKED = re.compile(rf"'[\w./-]{{1,128}}' device marked unhealthy: {_UUID}")
 _TIME = re.compile(r"(?:(\d{4})/(\d\d)/(\d\d) (\d\d:\d\d:\d\d)|[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d{1,9})?) ")
 _FRAMING = re.compile(
     rb"XidCriticalError: Xid=|device marked unhealthy: |Registered device plugin for '"
-    rb"|^(?!.{0,4096}_TRANSPORT\b).{0,4096}\bnvidia-device-plugin[\w./-]{0,128}(?:\[\d{1,10}\])?(?:: |\] | {1,4}[|:]? ?[IWEF\d])",
+    rb"|^(?!.{0,4096}_TRANSPORT\b).{0,4096}\bnvidia-device-plugin[\w./-]{0,128}"
+    rb"(?:\[\d{1,10}\])?(?:: |\] | {1,4}[|:]? ?[IWEF\d])",
     re.MULTILINE,
 )
 
