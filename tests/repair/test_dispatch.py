@@ -275,6 +275,29 @@ def test_a_node_that_changes_during_admission_delays_no_other_node():
     assert len(world.control().holders) == 3
 
 
+def test_a_dispatch_isolates_no_further_node_after_its_time():
+    world = World(nodes=4, limits=limits(concurrent=4), orchestrated=True)
+    world.seam.before = lambda call: world.clock.advance(15) if call.name == "orchestrator.cordon" else None
+    for node, code in enumerate(("xid.79", "xid.79", "xid.48", "xid.48"), start=1):
+        world.fault(node, code)
+    world.dispatch.admit_cases(CLUSTER)
+    assert len(world.orchestrator.cordoned) == len(in_progress(world, 4)) == 2
+
+
+def test_after_a_lost_race_cases_are_admitted_one_by_one_only_until_the_time_ends():
+    world = queued(2, limits=limits(concurrent=2))
+
+    def rival() -> None:
+        world.clock.advance(20)
+        world.table.write(Update(keys.cluster_control(CLUSTER), add={"version": 1}))
+
+    run_before_write(world.seam, writes_to(keys.cluster_control(CLUSTER)), rival)
+    world.dispatch.admit_cases(CLUSTER)
+    assert in_progress(world, 2) == []
+    world.dispatch.admit_cases(CLUSTER)
+    assert len(in_progress(world, 2)) == 2
+
+
 def test_a_case_that_an_operator_takes_over_during_the_admission_is_left_to_the_operator():
     world = queued(2, limits=limits(concurrent=2))
     order = OperatorOrder("ada")

@@ -10,9 +10,11 @@ import pytest
 
 from faultbridge.decide.case_moves import move_case
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import items
+from faultbridge.model.storage.writes import Put
 from faultbridge.record.ports import ExecutionStatus
 from faultbridge.repair.attempt.progress import LEASE, escalate_case, live_attempt, update_attempt
 from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt
@@ -193,3 +195,39 @@ def test_a_case_that_is_escalated_during_its_recovery_gets_no_further_attempt(be
     recover_attempt(between_steps.step_runner, between_steps.key())
     assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.ESCALATED, 1)
     assert list(between_steps.workflow.executions) == [f"{between_steps.case().id}-1"]
+
+
+def store(world: World, state: NodeState) -> None:
+    """Store a state of the node that no single writer reaches."""
+    changed = replace(state, head=replace(state.head, version=state.head.version + 1))
+    world.table.write(Put(items.state_item(changed, world.clock.now())))
+
+
+def test_a_case_that_is_opened_during_the_recovery_of_another_one_is_not_started(between_steps: World) -> None:
+    first, state = between_steps.case().id, between_steps.node()
+    queued = replace(between_steps.case(), id="c-next", status=CaseStatus.QUEUED, attempts=0, attempt=None)
+    between_steps.workflow.abort(f"{first}-1")
+    before_the_next_write(between_steps, lambda: store(between_steps, replace(state, case=queued)))
+    recover_attempt(between_steps.step_runner, between_steps.key())
+    assert between_steps.case() == queued
+    assert list(between_steps.workflow.executions) == [f"{first}-1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "intended", "result"),
+    [
+        (NodeStatus.DRAINING, False, RecoveryResult.GIVEN_BACK),
+        # Another repair action could act on an instance on which this attempt may have acted.
+        (NodeStatus.DRAINING, True, RecoveryResult.RECOVERED),
+        # Its verification continues: the instance is new, or another controller repaired it.
+        (NodeStatus.VALIDATING, False, RecoveryResult.RECOVERED),
+    ],
+)
+def test_only_a_case_without_an_intent_on_a_node_before_its_repair_is_queued_again(
+    between_steps: World, status: NodeStatus, intended: bool, result: RecoveryResult
+) -> None:
+    state = between_steps.node()
+    intent = live_attempt(state)[1].intent if intended else None
+    store(between_steps, replace(update_attempt(state, intent=intent), status=status))
+    between_steps.workflow.abort(f"{between_steps.case().id}-1")
+    assert recover_attempt(between_steps.step_runner, between_steps.key()) is result

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.nodes import NodeState
 from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import World
@@ -133,6 +136,25 @@ def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in
     assert world.orchestrator.cordoned == set()
 
 
+def test_a_slow_call_that_fails_does_not_cordon_a_node_that_the_next_attempt_returns():
+    world = returning()
+    call = payload(world, "return_to_service")
+
+    def next_attempt(state: NodeState, _: datetime) -> Transition:
+        case = replace(state.case, attempts=2, attempt=replace(state.case.attempt, number=2))
+        return Transition(replace(state, case=case, isolation=Isolation.REQUESTED))
+
+    def overtaken(seen: Call) -> None:
+        if seen.name == "orchestrator.uncordon":
+            world.append(world.key(), next_attempt, actor=Actor.STEP)
+            world.orchestrator.cordoned.clear()
+            raise Misconfigured("no permission to uncordon")
+
+    world.seam.before = overtaken
+    assert world.step_runner.run_step(call)["outcome"] == "superseded"
+    assert world.orchestrator.cordoned == set()
+
+
 def test_a_step_waits_until_an_outage_of_a_dependency_ends():
     world = faulty_during_outage("provider.candidates", Transient("unreachable"), times=5)
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -214,11 +236,6 @@ def test_a_long_report_is_stored_whole_outside_the_entry():
 
 
 def test_the_instance_of_a_node_without_a_group_is_not_released():
-    from dataclasses import replace
-
-    from faultbridge.model.entries import Transition
-    from faultbridge.model.enums import Actor
-
     world = World()
     world.append(
         world.key(),

@@ -8,10 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.storage.writes import Write
+from faultbridge.repair.attempt.step_contract import StepRequest
+from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
 
@@ -51,6 +54,24 @@ def test_no_volume_is_detached_while_the_logs_are_collected() -> None:
     world.fault_and_react()
     world.advance_minutes(4)
     assert (world.node().moving_volumes, world.volumes.detached) == ((), [])
+
+
+def test_two_calls_of_a_step_at_once_record_one_bundle() -> None:
+    world = World()
+
+    def second_call() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        world.step_runner.run(StepRequest("release_instance", world.key(), world.case().id, 1), None)
+
+    def records_bundle(_: Write) -> bool:
+        attempt = world.case().attempt
+        return attempt is not None and attempt.bundle_since is not None and "collect" not in attempt.steps
+
+    world.fault()
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)  # the second call records its bundle and then waits
+    run_before_write(world.seam, records_bundle, second_call)
+    world.process_entries()
+    assert [one["outcome"] for one in bundles(world)] == ["kept"]
 
 
 def test_a_failed_log_bundle_does_not_stop_the_repair() -> None:
