@@ -81,5 +81,7 @@ ACCEPTED = {
         "smi.row_remap_failure gpu/uuid=GPU-00000000-0000-0000-0000-000000000003 fatal replace_node",
     ],
     "04": ["smi.recovery_action gpu/index=1 fatal reset_gpu"],
+    "08": [f"host.unreachable node fatal reboot_node gpu-02{number}" for number in range(3)],
+    "10": ["host.gpu_count_mismatch node fatal reboot_node gpu-7"],
     "15": [],
 }

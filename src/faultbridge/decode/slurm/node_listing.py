@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decode.frames.clock import iso_time
+from faultbridge.decode.frames.clock import iso_time, yearless_time
 from faultbridge.decode.frames.decoder import elements, objects_in, text
 from faultbridge.decode.frames.documents import objects
 from faultbridge.model.copies import replace
@@ -24,7 +24,11 @@ _INSTANCE = re.compile(r"\sInstanceId=(\S{1,253})")
 _TAIL = re.compile(r"\s{0,8}\[(?:([^\[\]@]{0,64})@)?([^\[\]@]{0,32})\]\s{0,8}$")
 # In a one-line record, the next field follows the reason.
 _NEXT_FIELD = re.compile(r" [A-Z]\w{1,32}=")
-_HEADING = re.compile(r"^(?:NODELIST|HOSTNAMES|NODE_NAME)\b.{0,512}\bSTATE\b", re.MULTILINE)
+_HEADING = re.compile(
+    r"^(?=.{0,512}\b(?:NODELIST|HOSTNAMES|NODE_NAME)(?:\s|$))(?=.{0,512}\b(?:STATE|REASON)\b)"
+    r"[A-Z][A-Z_:()/ \t]{0,512}\r?$",
+    re.MULTILINE,
+)
 _STATE_WORD = (
     r"(?P<state>(?:alloc(?:ated)?|comp(?:leting)?|down|drain(?:ed|ing)?|drng|error"
     r"|fail(?:ing|g)?|future|idle|inval|maint|mix(?:ed)?|planned|plnd|reboot|resv|reserved|unk(?:nown)?)[*~#!%$@^+-]{0,4})"
@@ -40,9 +44,16 @@ _BARE_ROWS = tuple(
         rf"(?P<name>[^\s|]{{1,2048}})[ |]{{1,32}}{_STATE_WORD}(?:[ |]{{1,32}}(?P<reason>.*))?",
     )
 )
+# `sinfo -R` prints no state: each node that it lists is down, drained or failing.
+_LISTED_FOR_A_REASON = "DRAIN"
 _LINE = re.compile(r"[^\r\n]+")
 _UPDATE = re.compile(
-    r"^\[([\d:.T-]{19,32})\] (?:slurmctld: )?update_node: node (\S{1,253}) (reason|state) set to:? (.{0,512})",
+    r"^(?:\[(?P<own>[\d:.T-]{19,32})\] "
+    r"|(?:(?P<iso>\d{4}-\d\d-\d\dT\S{8,24})|(?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)) "
+    r"\S{1,253} slurmctld(?:\[\d{1,10}\])?: )(?:slurmctld: )?(?:error: )?"
+    r"(?:\w{1,32}: node (?P<node>\S{1,253}) (?P<field>reason|state) set to:? (?P<value>.{0,512})"
+    r"|Setting node (?P<set>\S{1,253}) state to (?P<state>\w{1,32}) with reason: ?(?P<reason>.{0,512})"
+    r"|Nodes? (?P<lost>\S{1,2048}) not responding, setting DOWN)",
     re.MULTILINE,
 )
 
@@ -66,17 +77,17 @@ class SlurmNode:
     instance_id: str | None = None
 
 
-def slurm_nodes(body: str) -> Iterator[SlurmNode]:
+def slurm_nodes(body: str, received_at: datetime | None = None) -> Iterator[SlurmNode]:
     """Yield the nodes in the order of the input, or nothing if its format is not known.
 
-    A node that several lines list is yielded several times.
+    A node that several lines list is yielded several times. `received_at` gives the year of a time without a year.
     """
     if body.lstrip()[:1] in {"{", "["} and not _UPDATE.search(body):
         yield from _of_json(body)
     elif _NODE.search(body):
         yield from _of_records(body)
-    elif "update_node: node " in body:
-        yield from _of_log(body)
+    elif _UPDATE.search(body):
+        yield from _of_log(body, received_at)
     elif (first := body.lstrip().split("\n", 1)[0]).count("|") > 1 and "STATE" in first:
         yield from _of_piped(body)
     elif _HEADING.search(body):
@@ -126,15 +137,22 @@ def _with_reason(name: str, state: str, reason: str) -> SlurmNode:
     return SlurmNode(name, state, value.strip(), tail[1] if tail else None, tail[2] if tail else None)
 
 
-def _of_log(body: str) -> Iterator[SlurmNode]:
+def _of_log(body: str, received_at: datetime | None) -> Iterator[SlurmNode]:
     """Yield the node updates in a slurmctld log, which prints the reason of an update before its state."""
     reasons: dict[str, str] = {}
     for found in _UPDATE.finditer(body):
-        at, name, field, value = found.groups()
-        if field == "reason":
-            reasons[name] = value.strip()
-        else:
-            yield SlurmNode(name, value.strip(), reasons.get(name, ""), at=iso_time(at))
+        iso, month, day, clock = found["own"] or found["iso"], found["month"], found["day"], found["clock"]
+        at = iso_time(iso) if iso else yearless_time(month, day, clock, received_at)
+        name, state = found["node"] or found["set"], found["state"] or found["value"]
+        if found["lost"]:
+            yield from (
+                SlurmNode(one[:253], "DOWN*", "Not responding", at=at) for one in expand_host_list(found["lost"])
+            )
+            continue
+        if found["field"] == "reason" or found["set"]:
+            reasons[name] = (found["reason"] or found["value"] or "").strip()
+        if found["field"] != "reason":
+            yield SlurmNode(name, state.strip(), reasons.get(name, ""), at=at)
 
 
 def _of_piped(body: str) -> Iterator[SlurmNode]:
@@ -154,9 +172,11 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
         if _HEADING.match(line):
             heading = line.split()
         elif heading and line.strip():
-            # The reason is the last column and the only one with spaces.
-            cells = line[:4096].split(None, len(heading) - 1)
-            yield from _row(dict(zip(heading, cells, strict=False)))
+            # Only the reason has spaces; it is the last column, or the first one of `sinfo -R`.
+            split = str.rsplit if heading[0] == "REASON" else str.split
+            cells = split(line[:4096].strip(), None, len(heading) - 1)
+            names = [name for name in heading if name != "RESERVATION"] if len(cells) < len(heading) else heading
+            yield from _row({"STATE": _LISTED_FOR_A_REASON, **dict(zip(names, cells, strict=False))})
 
 
 def _of_bare_rows(body: str) -> Iterator[SlurmNode]:

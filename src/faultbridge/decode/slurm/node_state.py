@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, bounded, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, attributes_of, bounded, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
 
 SOURCE = "slurm-node"
 _HEALTHY = frozenset({"ALLOCATED", "IDLE", "MIXED", "COMPLETING", "RESERVED", "PLANNED", "BLOCKED"})
@@ -31,25 +31,41 @@ _DOWN, _DRAIN, _FAIL = (
     frozenset({"DRAIN", "DRAINED", "DRAINING"}),
     frozenset({"FAIL", "FAILING"}),
 )
+_INVALID = "INVALID_REG"
+_FAULTY = _DOWN | _DRAIN | _FAIL | {_INVALID}
 # A larger cluster sends several inputs (`sinfo -N` of one partition at a time).
 MAX_NODES = 2048
-_FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|update_node: node ")
+_FRAMING = re.compile(
+    rb"NodeName=|\bNODELIST\b(?!\()|\bHOSTNAMES\b.{0,2048}\bSTATE\b|(?:update|drain)_nodes?: node "
+    rb"|slurmctld.{0,64}(?:Setting node \S{1,253} state to|Nodes? \S{1,2048} not responding, setting DOWN)"
+)
 
 
-def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> Decoded:
     """Return a health snapshot of each node whose state shows that the node is healthy or faulty.
 
-    Left out are nodes with a state that Slurm plans, such as powered down, and with a state that is not known here.
+    Left out are nodes with a state that Slurm plans, such as powered down, and with a state that is not known here;
+    only the latter count as not understood.
+
     A listing gives one snapshot of a node, even if several partitions list the node. A log gives one snapshot of a node
     for each time at which the node was updated.
     """
     mapped = mapping("slurm", hints.mappings)
-    listed = bounded(slurm_nodes(text_of(body)), MAX_NODES)
+    listed = bounded(slurm_nodes(text_of(body), hints.received_at), MAX_NODES)
     nodes = {(node.name, node.at): node for node in reversed(listed)}
     if not nodes and not (b"PartitionName=" in body or _FRAMING.search(body)):
         raise Rejected("no_framing", "no node of Slurm")
-    covers = _covers(mapped)
-    return tuple(snapshot for node in reversed(nodes.values()) for snapshot in _snapshot(node, mapped, covers))
+    covers, expected = _covers(mapped), set(mapped["expected_flags"])
+    flags = {key: flags_of(node.state, mapped) for key, node in nodes.items()}
+    planned = [key for key in nodes if not expected.isdisjoint(flags[key])]
+    judged = [key for key in reversed(nodes) if expected.isdisjoint(flags[key]) and flags[key] & (_HEALTHY | _FAULTY)]
+    found = tuple(
+        Snapshot(SOURCE, covers, tuple(_judged(nodes[key], flags[key], mapped)), nodes[key].at, node=nodes[key].name)
+        for key in judged
+    )
+    # A listing in which each node is in an expected state is understood, although it proves nothing.
+    empty = tuple(Snapshot(SOURCE, {}, (), at, node=name) for name, at in planned[-1:])
+    return Decoded(found or empty, len(nodes) - len(planned) - len(judged))
 
 
 def recognize(body: bytes) -> bool:
@@ -76,22 +92,13 @@ def _covers(mapped: Mapping[str, Any]) -> Mapping[str, tuple[Component, ...]]:
     return dict.fromkeys((*codes, "host.unreachable", "host.invalid_registration"), (NODE_COMPONENT,))
 
 
-def _snapshot(
-    node: SlurmNode, mapped: Mapping[str, Any], covers: Mapping[str, tuple[Component, ...]]
-) -> Iterator[Snapshot]:
-    flags = flags_of(node.state, mapped)
-    if flags & set(mapped["expected_flags"]) or not flags & (_HEALTHY | _DOWN | _DRAIN | _FAIL):
-        return
-    yield Snapshot(SOURCE, covers, tuple(_judged(node, flags, mapped)), node.at, node=node.name)
-
-
 def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the fault of a node, if it has one.
 
     The reason determines the fault, or that there is none, if the node is down, drained or failing and the mapping
     contains the reason. Otherwise the state determines the fault.
     """
-    in_use = not flags & (_DOWN | _DRAIN | _FAIL)
+    in_use = not flags & _FAULTY
     row = None if in_use else _row_of(node, mapped)
     if row is not None:
         if row["code"]:
@@ -103,7 +110,7 @@ def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -
         yield _fault(node, "host.failing")
     elif flags & _DOWN:
         yield _fault(node, "host.down")
-    elif "INVALID_REG" in flags:
+    elif _INVALID in flags:
         yield _fault(node, "host.invalid_registration")
     elif flags & _DRAIN:
         yield _fault(node, "host.drained")
@@ -133,7 +140,7 @@ def _fault(node: SlurmNode, code: str, *, is_transient: bool = False) -> Fault:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="sinfo -N -l, sinfo -o with `|`, rows of sinfo -h -N, scontrol show node, their --json, slurmctld's log",
+    summary="sinfo (also -N, -R, -l, -o, -h), scontrol show node, their --json, the log of slurmctld",
     example="NodeName=ip-10-0-0-7 State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@2026-02-03T04:05:06]",
     recognize=recognize,
     decode=decode,
