@@ -64,3 +64,15 @@ def test_the_script_uploads_the_logs_of_the_host_to_the_presigned_url(tmp_path: 
     assert "https://bucket.example/key?X-Amz-Signature=it's" in (tmp_path / "called").read_text()
     listed = subprocess.run(["tar", "-tzf", tmp_path / "kept.tar.gz"], check=True, capture_output=True, text=True)
     assert "./kernel.log" in listed.stdout.splitlines()
+
+
+class TestRead:
+    def test_an_instance_without_the_tools_shows_nothing(self, world: tuple[Collector, str]) -> None:
+        collector, instance = world
+        output = collector.read(instance, "c-abc check 1")
+        assert output is not None
+        assert (output.kernel_log, output.log_from, output.nvidia_smi) == (b"", None, b"")
+
+    def test_the_same_token_starts_one_command(self, world: tuple[Collector, str]) -> None:
+        collector, instance = world
+        assert collector.read(instance, "c-abc check 1") == collector.read(instance, "c-abc check 1")

@@ -48,6 +48,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.serve.ingest.heartbeat_log import HeartbeatLog
 from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.serve.ops.claim_checks import ClaimChecks
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
 from faultbridge.serve.ops.react import React, status_causes
 from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, SweepResult, TickNode
@@ -155,6 +156,7 @@ class World:
             JobImpact(jobs),
             replace(self.step_runner.tools, table=self.reads),
             self.deliver_callbacks.has_waiting,
+            check_claims=ClaimChecks(replace(self.step_runner.tools, table=self.reads)).check,
         )
         self.sweep = Sweep(
             self.reads,

@@ -15,6 +15,7 @@ from faultbridge.record.ports import (
     Capacity,
     CapacityEvidence,
     Clock,
+    HostOutput,
     InstanceChecks,
     LaunchedInstance,
     Presence,
@@ -182,6 +183,10 @@ class HostPorts:
     def collect(self, instance_id: str, token: str) -> Bundle:
         """Return a bundle in the state KEPT with an invented address, because the lab collects no logs."""
         return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
+
+    def read(self, instance_id: str, token: str) -> HostOutput:
+        """Return an empty result: no host answers."""
+        return HostOutput()
 
 
 @dataclass(frozen=True, slots=True)

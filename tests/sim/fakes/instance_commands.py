@@ -12,6 +12,7 @@ from faultbridge.record.ports import (
     BundleState,
     CallResult,
     Clock,
+    HostOutput,
     Restart,
     RestartState,
     Verdict,
@@ -151,7 +152,8 @@ class FakeVerifier:
 class FakeCollector:
     """Implements `Collector` (fake): a log bundle is ready after `duration`.
 
-    If `failure_reason` is set, every log bundle fails with this reason.
+    If `failure_reason` is set, every log bundle fails with this reason. `outputs` returns what can be read on an
+    instance now, or None if it does not answer.
     """
 
     def __init__(
@@ -161,6 +163,9 @@ class FakeCollector:
         self.seam = seam or Seam()
         self.duration = duration
         self.failure_reason = ""
+        self.outputs: Callable[[str], HostOutput | None] = lambda _instance: None
+        self.read_duration = timedelta(seconds=10)
+        self.read_at: dict[tuple[str, str], HostOutput | None] = {}
         self.started: dict[tuple[str, str], datetime] = {}
 
     def collect(self, instance_id: str, token: str) -> Bundle:
@@ -175,3 +180,17 @@ class FakeCollector:
             started = self.started.setdefault((instance_id, token), self.clock.now())
             finished = self.clock.now() >= started + self.duration
             return Bundle(BundleState.KEPT if finished else BundleState.RUNNING, location)
+
+    def read(self, instance_id: str, token: str) -> HostOutput | None:
+        """Start to read an instance; after `read_duration`, return what `outputs` contained for it at the start.
+
+        By default, no instance answers, so that the result is empty.
+        """
+        with self.seam.around("collector", "read", (instance_id, token)):
+            if (instance_id, token) not in self.read_at:
+                found = self.outputs(instance_id)
+                self.read_at[instance_id, token] = found and replace(found, at=self.clock.now())
+            found = self.read_at[instance_id, token]
+            if found is None or found.at is None:
+                return HostOutput()
+            return found if self.clock.now() >= found.at + self.read_duration else None

@@ -1,4 +1,6 @@
-"""Collect the logs of an instance through SSM; the instance uploads them to a presigned S3 URL.
+"""Collect the logs of an instance through SSM, or read a few lines of them.
+
+For a bundle, the instance uploads its logs to a presigned S3 URL.
 
 The Lambda function signs the URL with its own permission, so the instance needs no permission. The URL is valid for one
 key and 15 minutes. Nodes have no permission on the key prefix, so no node can read or overwrite the logs of another
@@ -8,6 +10,10 @@ node.
 from __future__ import annotations
 
 import shlex
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -15,8 +21,10 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
+from faultbridge.model.errors import Rejected
 from faultbridge.model.retry import Retry
-from faultbridge.record.ports import Bundle, BundleState
+from faultbridge.model.storage.wire.message import UNPACK
+from faultbridge.record.ports import Bundle, BundleState, HostOutput
 
 SECONDS = 300
 SIGNED_SECONDS = 900
@@ -25,6 +33,18 @@ URL = "FAULTBRIDGE_BUNDLE_URL="
 KERNEL_LINES = 20_000
 REASON_CHARACTERS = 300
 MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+
+READ_SECONDS, READ_DELIVERY_SECONDS = 20, 30
+READ_SCRIPT = (
+    "export LC_ALL=C TZ=UTC",
+    "pack() { gzip -9c | base64 -w0; echo; }",
+    "printf 'kernel-log '",
+    # The first line of the buffer shows since when it is complete, unless `tail` removes it with older lines.
+    "timeout 5 dmesg --time-format iso | sed -n -e 1p -e '/NVRM/p' -e '/nvidia-nvswitch/p' | tail -n 200 | pack",
+    "printf 'nvidia-smi '",
+    "timeout 12 nvidia-smi -q -x | pack",
+)
+"""The shell script of `read`. Packed, its output for eight GPUs is half as long as SSM's answer may be."""
 
 
 class SsmLogCollector:
@@ -58,6 +78,31 @@ class SsmLogCollector:
         reason = f"the command ended as {commands.details_of(found) or found['Status']}: {stderr}".rstrip(": ")
         return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
 
+    def read(self, instance_id: str, token: str) -> HostOutput | None:
+        """Send `READ_SCRIPT` once per token, and return its output; None while it runs."""
+        with translated(f"reading the kernel log of {instance_id}"):
+            try:
+                sent = commands.find(self._ssm, instance_id, token) or commands.send(
+                    self._ssm,
+                    instance_id,
+                    token,
+                    READ_SCRIPT,
+                    seconds=READ_SECONDS,
+                    delivery_seconds=READ_DELIVERY_SECONDS,
+                    retry=Retry(1),
+                )
+            except ClientError as error:
+                if code_of(error) == "InvalidInstanceId":
+                    return HostOutput()
+                raise
+            found = commands.invocation(self._ssm, instance_id, sent)
+            if found is None or (found["Status"] in RUNNING and commands.details_of(found) not in UNFINISHED):
+                return None
+            if found["Status"] != "Success":
+                return HostOutput()
+            (command,) = self._ssm.list_commands(CommandId=sent)["Commands"]
+        return _host_output(command["RequestedDateTime"].astimezone(UTC), found)
+
     def _stored(self, key: str, place: str) -> Bundle:
         """Return KEPT if the object exists and is not empty: a command can succeed without an upload."""
         try:
@@ -81,6 +126,24 @@ class SsmLogCollector:
             "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=SIGNED_SECONDS
         )
         return url
+
+
+def _host_output(at: datetime, found: Mapping[str, Any]) -> HostOutput:
+    lines = str(found.get("StandardOutputContent", "")).splitlines()
+    parts = {name: _unpacked(packed) for name, _, packed in (line.partition(" ") for line in lines)}
+    kernel_log = parts.get("kernel-log", b"")
+    try:
+        log_from = datetime.fromisoformat(kernel_log.partition(b" ")[0].decode())
+    except ValueError:
+        return HostOutput(at, nvidia_smi=parts.get("nvidia-smi", b""))
+    return HostOutput(at, kernel_log, log_from, parts.get("nvidia-smi", b""))
+
+
+def _unpacked(packed: str) -> bytes:
+    try:
+        return UNPACK["gzip+base64"](packed.strip())
+    except (ValueError, zlib.error, Rejected):  # SSM truncated the output, or the tool is not installed
+        return b""
 
 
 def script(url: str) -> tuple[str, ...]:

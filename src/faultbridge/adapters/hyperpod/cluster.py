@@ -21,7 +21,7 @@ from faultbridge.adapters.ec2.instances import failure_of
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.log import log_cause
-from faultbridge.record.ports import Bundle, BundleState, CallResult
+from faultbridge.record.ports import Bundle, BundleState, CallResult, HostOutput
 
 # Faultbridge's Lambda layer contains no boto3 of its own, so each function uses the version of its runtime.
 
@@ -255,3 +255,7 @@ class HyperPodLogs:
     def collect(self, instance_id: str, token: str) -> Bundle:  # noqa: ARG002 - no instance is reached
         """Return a failed bundle, whose reason names where HyperPod keeps the logs; the repair continues."""
         return Bundle(BundleState.FAILED, reason=REASON)
+
+    def read(self, instance_id: str, token: str) -> HostOutput:  # noqa: ARG002 - no instance is reached
+        """Return an empty result: SSM Run Command does not reach the nodes."""
+        return HostOutput()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Capacity,
         CapacityEvidence,
         Collector,
+        HostOutput,
         LaunchedInstance,
         Launcher,
         LaunchRequest,
@@ -82,7 +83,7 @@ _NAMES = {
     "callbacks": "JobCallback JobNotice",
     "compute": (
         "Bundle BundleState CallResult Capacity CapacityEvidence Collector LaunchRequest LaunchedInstance "
-        "Launcher Provider Restart RestartState Restarter Verdict Verification Verifier"
+        "Launcher Provider HostOutput Restart RestartState Restarter Verdict Verification Verifier"
     ),
     "installation": "ComputeAccess ComputePorts Ports",
     "inventory": "OPT_OUT_TAG GroupMember Inventory NodeListing",
@@ -120,6 +121,7 @@ __all__ = [
     "FailedEvent",
     "FormattedPage",
     "GroupMember",
+    "HostOutput",
     "InstanceChecks",
     "Inventory",
     "JobCallback",

@@ -261,11 +261,32 @@ class Bundle:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class HostOutput:
+    """The newest part of an instance's kernel log, and the output of `nvidia-smi -q -x`; empty if not read.
+
+    `at` is the time of the request, by the clock of the provider; None if nothing was read. The lines of NVIDIA's
+    drivers since `log_from` are complete; it is None if the kernel log was not read.
+    """
+
+    at: datetime | None = None
+    kernel_log: bytes = b""
+    log_from: datetime | None = None
+    nvidia_smi: bytes = b""
+
+
 class Collector(Protocol):
-    """Collects the logs of an instance and stores them as one bundle."""
+    """Collects the logs of an instance and stores them as one bundle, or reads a few of them."""
 
     def collect(self, instance_id: str, token: str) -> Bundle:
         """Start to collect a log bundle, or return the state of the bundle with this token.
 
         A token starts at most one bundle.
+        """
+
+    def read(self, instance_id: str, token: str) -> HostOutput | None:
+        """Start a command that reads an instance, or return its output; None while it runs, at most 90 seconds.
+
+        A token starts at most one command, which changes nothing on the instance. An instance that does not answer has
+        an empty output.
         """

@@ -16,6 +16,7 @@ from faultbridge.model.log import Failures
 from faultbridge.repair.findings.compare_peers import ComparePeers
 from faultbridge.serve.entrypoints.publish import wire_publish
 from faultbridge.serve.ingest.canary import ReceiveCanary, SendCanary
+from faultbridge.serve.ops.claim_checks import ClaimChecks
 from faultbridge.serve.ops.metrics import node_gauges
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
 from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
@@ -110,4 +111,5 @@ def _wire_cluster_steps(app: Installation, tick_node: TickNode) -> ClusterSteps:
         tools=wire_step_runner(app).tools,
         has_callbacks=wire_job_callbacks(app).has_waiting,
         compare_peers=ComparePeers(app.append, app.rulebook, detectors()).compare,
+        check_claims=ClaimChecks(wire_step_runner(app).tools).check,
     )

@@ -10,6 +10,7 @@ Read in this order:
   because their exclusion from repairs ended early.
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all. Probes whether the instance of a
   node without heartbeats still exists and works.
+- `claim_checks`: checks claims about nodes with running work, by what their instances show.
 - `backlog`: counts the waiting work, and states since when it waits and whether that is too long.
 - `required_orders`: lists the nodes that wait for an operator's command, and faulty nodes that get no case.
 - `metrics`: computes counts and durations from published entries, and gauges from the number of nodes by status.

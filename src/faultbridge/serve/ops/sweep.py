@@ -253,6 +253,7 @@ class ClusterSteps:
     tools: StepTools
     has_callbacks: Callable[[str], bool]
     compare_peers: Callable[[str], object] = lambda _cluster: None
+    check_claims: Callable[[str], object] = lambda _cluster: None
 
     def run(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
@@ -291,6 +292,8 @@ class ClusterSteps:
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch.admit_cases(cluster)
+        with failures.collect(f"checking claims about nodes of {cluster}"):
+            self.check_claims(cluster)
         with failures.collect(f"comparing the nodes of {cluster}"):
             self.compare_peers(cluster)
 
