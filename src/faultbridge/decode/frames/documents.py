@@ -94,17 +94,22 @@ def embedded(text: str) -> dict[str, Any] | None:
 def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each JSON object of a text, together with the text before it on its line.
 
-    The text is one JSON document or lines with at most one object each. A document is an object, or a list of objects;
-    the text before such an object is empty.
+    The text is one JSON document, or lines with objects. A document is an object, or a list of objects; the text before
+    such an object is empty. A line is read up to the first brace that starts no object.
     """
     whole = _single_document(text)
     if whole is not None:
         yield from (("", item) for item in whole if isinstance(item, dict))
         return
-    for line in text.splitlines():
-        found = embedded(line)
-        if found is not None:
-            yield line[: line.index("{")].strip(), found
+    for line in _encodable(text).splitlines() if "{" in text else ():
+        position = 0
+        while (start := line.find("{", position)) >= 0:
+            try:
+                found, end = _DECODER.raw_decode(line, start)
+            except (ValueError, RecursionError):
+                break
+            yield line[position:start].strip(), found
+            position = end
 
 
 def _encodable(text: str) -> str:
