@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from faultbridge.decide.fold.fold import fold
 from faultbridge.decode import registry
+from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.conditions import component_key
 from faultbridge.model.errors import Rejected
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import CounterSample, Fault
+from faultbridge.model.policy import Limits
+from tests.builders import arrival, node
 from tests.decoders.captures import faults_and_clears
 from tests.loops import for_each
 
@@ -65,6 +71,26 @@ def test_each_public_input_is_read_as_its_index_expects(shared: Path) -> None:
     assert wrong == []
 
 
+FABRIC = """index, pci.bus_id, fabric.state, fabric.status
+0, 00000000:53:00.0, {0}, N/A
+1, 00000000:64:00.0, Completed, Success
+"""
+
+
+def test_a_gpu_that_stays_outside_the_fabric_becomes_an_error() -> None:
+    noon = datetime(2026, 2, 3, 12, tzinfo=UTC)
+    state, severities = node(), []
+    for minute, joined in ((0, "Not Started"), (10, "In Progress"), (20, "In Progress"), (30, "Completed")):
+        (one,) = registry.decode("nvidia-smi-query-csv", FABRIC.format(joined).encode())
+        arrivals = [arrival(one, noon + timedelta(minutes=minute), f"r-{minute}")]
+        state = fold(state, arrivals, now=arrivals[0].at, catalog=load_catalog(), limits=Limits()).state
+        severities.append(
+            [(one.code, one.as_reported.severity, one.as_reported.action) for one in state.conditions.values()]
+        )
+    young = ("smi.fabric_not_ready", Severity.WARNING, Action.NONE)
+    assert severities == [[young], [young], [("smi.fabric_not_ready", Severity.ERROR, Action.REBOOT_NODE)], []]
+
+
 def outcome(source: str, body: bytes) -> list[str]:
     try:
         return described(registry.recognize(body) if source == "auto" else source, body, Hints())
@@ -84,4 +110,5 @@ ACCEPTED = {
     "10": ["host.gpu_count_mismatch node gpu-7"],
     "11": ["xid.71 gpu/any", "xid.79 gpu/any"],
     "15": [],
+    "16": ["smi.fabric_not_ready gpu/pci=0008:01:00 warning none"],
 }

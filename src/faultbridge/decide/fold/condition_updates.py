@@ -134,9 +134,12 @@ def add_report(
       severity, action, message and count of a claimed condition.
     - Any other fault is added with its severity, action and count.
 
-    In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
+    A fault that lasts longer than its mode permits (`max_age`) is rated as its row, however its source rates it. In
+    each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
     """
     row, reporter = catalog.row(condition.code), reporter_of(fault, catalog)
+    if fault.severity is not None and _is_overdue(condition, catalog, arrival):
+        fault = replace(fault, severity=row.severity, action=row.action)
     if arrival.claimed and (not condition.claimed or condition.confirmed_at is not None):
         fault = replace(fault, severity=None, action=None, count=0)
     elif condition.claimed and not arrival.claimed and unspecific_key is None:
@@ -151,6 +154,12 @@ def add_report(
             hours={},
         )
     return repeat_condition(condition, reporter, fault, arrival, unspecific_key)
+
+
+def _is_overdue(condition: Condition, catalog: Catalog, arrival: Arrival) -> bool:
+    mode = catalog.modes.get(catalog.row(condition.code).mode)
+    lasted = (arrival.at - condition.since).total_seconds()
+    return mode is not None and mode.max_age is not None and lasted >= mode.max_age
 
 
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:

@@ -183,15 +183,21 @@ _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
 def _fabric_state(gpu: Fields) -> GpuCheckResult | None:
-    """Check the registration of the GPU with the NVLink fabric.
-
-    Returns None until the registration is complete, which takes minutes after a boot.
-    """
+    """Check the result of the registration with the NVLink fabric. Returns None until the registration is complete."""
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None
     message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
     return GpuCheckResult("smi.fabric_failed", message, {"status": status[:128]} if message else {})
+
+
+def _fabric_joining(gpu: Fields) -> GpuCheckResult | None:
+    """Check that the GPU has registered with the NVLink fabric; for minutes after a boot, this is only a warning."""
+    state = gpu.get("fabric/state")
+    if state not in {"In Progress", "Not Started"}:
+        return GpuCheckResult("smi.fabric_not_ready") if state == "Completed" else None
+    text = f"The GPU has not joined the NVLink fabric: {state}."
+    return GpuCheckResult("smi.fabric_not_ready", text, {"state": state}, Severity.WARNING, Action.NONE)
 
 
 def _sensors(gpu: Fields) -> GpuCheckResult | None:
@@ -247,6 +253,7 @@ CHECKS: tuple[Check, ...] = (
     _flags("smi.tpc_repair_pending", "Processing cluster repair is pending.", "ecc_errors/tpc_repair_pending"),
     _fabric_health,
     _fabric_state,
+    _fabric_joining,
     _THERMAL,
     _BRAKE,
     _clocks("smi.sw_thermal_slowdown", "The driver reduced the clocks because of heat.", "sw_thermal_slowdown"),
