@@ -13,9 +13,8 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.counters import counters_of, thresholds, thresholds_with
 from faultbridge.decode.data.mapping import NAMES, mapping, packaged, parse_extensions
-from faultbridge.decode.data.patterns import bounded_pattern
+from faultbridge.decode.data.patterns import bounded_pattern, patterns_of
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.decode.training.training_log import patterns_of
 from faultbridge.model.errors import Misconfigured
 from tests.decoders.captures import faults_and_clears
 

@@ -1,16 +1,24 @@
-"""Compiles regular expressions from data, and rejects those whose matching time has no bound."""
+"""Rows of patterns: what a line of a log means, the line from which each was made, and a line that it must not match.
+
+`packaged_texts` loads the rows of kernel, service and device texts. The rows are their own tests: each row matches its
+`line`, and not the text `near`. `bounded_pattern` rejects patterns whose matching time has no bound.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from faultbridge.decode.frames.decoder import VIRTUAL_NAMES, lazy_pattern
+from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component, normalize_pci
 
 MAX_PATTERN = 512
 # A repetition of a repetition makes the matching time exponential.
@@ -69,6 +77,90 @@ def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
         return True
     parts = node if isinstance(node, (tuple, list)) else getattr(node, "data", ())
     return any(_is_ambiguous(one, repeated=repeated) for one in parts)
+
+
+WINDOW = 1536
+MAX_PLACES = 8
+_FRAGMENT = re.compile(r"\{([a-z]{2,16})\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One row of patterns: the fixed text that a line must contain, the regular expression, and the row itself."""
+
+    contains: str
+    regex: re.Pattern[str]
+    row: Mapping[str, Any]
+
+    @property
+    def code(self) -> str:
+        """Return the fault code of the row."""
+        return str(self.row["code"])
+
+    def find(self, line: str) -> re.Match[str] | None:
+        """Return the first match of the pattern that starts with its fixed text, or None.
+
+        Only the first `MAX_PLACES` places of the fixed text are tried, with `WINDOW` characters each. The result is
+        also None if the line lacks a phrase that the row `needs`, or has a phrase that it `lacks`.
+        """
+        position = -1
+        for _ in range(MAX_PLACES):
+            position = line.find(self.contains, position + 1)
+            if position < 0:
+                return None
+            found = self.regex.match(line, position, position + WINDOW)
+            if found and self._fits(line):
+                return found
+        return None
+
+    def _fits(self, line: str) -> bool:
+        row = self.row
+        return not any(phrase in line for phrase in row.get("lacks", ())) and all(
+            phrase in line for phrase in row.get("needs", ())
+        )
+
+    def component(self, details: dict[str, str]) -> Component:
+        """Return the component of the row, and remove its PCI address, UUID and name from `details`."""
+        pci, uuid, name = details.pop("pci", None), details.pop("uuid", None), details.pop("name", None)
+        return Component(
+            ComponentType(self.row["component"]), pci=normalize_pci(pci) if pci else None, uuid=uuid, name=name
+        )
+
+
+def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
+    """Return the compiled patterns of rows that a customer may have written.
+
+    Raises `Misconfigured` for a pattern that is invalid, has no fixed text (`contains`), or has an unlimited running
+    time.
+    """
+    if any(not row["contains"] for row in rows):
+        raise Misconfigured("pattern without fixed text; set `contains`")
+    return tuple(Pattern(str(row["contains"]), bounded_pattern(str(row["pattern"])), row) for row in rows)
+
+
+@cache
+def packaged_texts(name: str) -> tuple[Pattern, ...]:
+    """Return the packaged rows of one log, such as `kernel`; each is compiled when it is first used."""
+    document = json.loads((Path(__file__).parent / "texts" / f"{name}.json").read_bytes())
+    fragments = {"virtual": VIRTUAL_NAMES}
+    for fragment, text in document.get("fragments", {}).items():
+        fragments[fragment] = _FRAGMENT.sub(lambda found: fragments[found[1]], text)
+    return tuple(
+        Pattern(
+            row["contains"],
+            lazy_pattern(_FRAGMENT.sub(lambda found: fragments[found[1]], row["pattern"]), re.DOTALL),
+            row,
+        )
+        for row in document["rows"]
+    )
+
+
+def first_match(rows: Iterable[Pattern], text: str) -> tuple[Pattern, dict[str, str]] | None:
+    """Return the first row that matches at the start of a text, with the values of its groups; None without a match."""
+    for row in rows:
+        if row.contains in text and (found := row.regex.match(text)) is not None:
+            return row, {name: value.strip() for name, value in found.groupdict().items() if value is not None}
+    return None
 
 
 # Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.

@@ -1,7 +1,6 @@
-"""Reads kernel messages about NICs, disks, memory and CPUs, by the rules of `host_rules`.
+"""Reads kernel messages about NICs, disks, memory, CPUs and the GPU driver, by the rows of `data/texts/kernel.json`.
 
-The groups `pci` and `name` in the pattern of a rule identify the component, and its other groups become attributes. The
-patterns avoid similar lines of other drivers, of containers and of a normal boot. Source: Linux 4 to 6.
+The rows avoid similar lines of other drivers, of containers and of a normal boot. Source: Linux 4 to 6.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
+from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.decoder import to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
-from faultbridge.decode.kernel.host_rules import CONTAINED, DEVICE_HANG, DPC_REASON, OOPS, PANIC, RESETS, RULES, Rule
+from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.xid import device_fault
 from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
@@ -70,7 +70,7 @@ def _component(fields: Mapping[str, str]) -> Component | None:
 
 
 CARRIER_CODE = "net.carrier_lost"
-_CRASHES = frozenset({OOPS, PANIC})
+_OOPS, _PANIC = "host.kernel_oops", "host.kernel_panic"
 # An operator or a test crashed the kernel; what follows in the same boot is no fault.
 _REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
 # The firmware's report of an error (CPER) continues on lines that start with the same number in braces.
@@ -82,15 +82,14 @@ _REPORT_FIELD = re.compile(
 _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
 _SAME_CRASH_SECONDS = 2.0
 _SAME_RESET_SECONDS = 10.0
-# The phrase of the message that follows another one about the same event.
-_STATED = {DEVICE_HANG: RESETS, CONTAINED: DPC_REASON}
 _UNCORRECTED_BIT = 61
 
 
 @dataclass(slots=True)
 class HostReader:
-    """Reads messages about the host, and appends their faults to `found`, the observations of the input."""
+    """Reads messages by the rows of kernel texts, and appends their faults to the observations of `driver`."""
 
+    driver: DriverMessageReader
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
     _last_crash: float | None = None
@@ -99,7 +98,7 @@ class HostReader:
     _report: tuple[str | None, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Append the fault or clear of the first rule that matches a message.
+        """Append the fault or clear of the first row that matches a message.
 
         Returns False if the message was not understood. A message that is understood may append nothing, such as one
         that only adds detail to an earlier fault, or one that belongs to a requested crash.
@@ -107,10 +106,10 @@ class HostReader:
         if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
             self._crash_requested = True
             return True
-        for rule in RULES:
-            if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
-                self._append(rule, message, details)
-                return True
+        matched = first_match(packaged_texts("kernel"), message.text)
+        if matched is not None:
+            self._append(*matched, message)
+            return True
         return "[Hardware Error]" in message.text and self._complete_report(message.text)
 
     def _complete_report(self, text: str) -> bool:
@@ -124,26 +123,28 @@ class HostReader:
         self.found[position] = with_report_field(fault, {_REPORT_NAMES.get(name, name): value.strip()})
         return True
 
-    def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
-        component = _component_of_host(rule, details)
+    def _append(self, row: Pattern, details: dict[str, str], message: KernelMessage) -> None:
+        component, ends, unless = row.component(details), row.row.get("ends", False), row.row.get("unless")
+        text = details.pop("message", message.text)
         if "node" in details:
             message.node = message.node or details.pop("node")
+        fault = device_fault(message, _code(row, details), component, text, details)
         if message.facility == USER:
             # What a program wrote neither ends a fault nor hides one of the kernel.
-            fault = device_fault(message, _code(rule, details), component, message.text, details)
-            self.found.extend([] if rule.ends else [fault])
+            self.found.extend([] if ends else [fault])
+        elif (
+            row.code in {_OOPS, _PANIC}
+            and (self._crash_requested or (row.code == _OOPS and self._is_same_crash(message)))
+        ) or self._is_stated(row, component, message):
             return
-        if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
-            return
-        if rule.code in _STATED and self._is_stated(rule, component, message):
-            return
-        fault = device_fault(message, _code(rule, details), component, message.text, details)
-        if rule.code == CARRIER_CODE:
-            self._flap(fault, component.name or "", is_up=rule.ends)
+        elif row.code == CARRIER_CODE:
+            self._flap(fault, component.name or "", is_up=ends)
+        elif unless:
+            self.driver.add_weak(fault, unless)
         else:
-            self.found.append(to_clear(fault) if rule.ends else fault)
-        if rule.phrase == "event severity" and (head := _REPORT.match(message.text)):
-            self._report = head[1], len(self.found) - 1
+            self.found.append(to_clear(fault) if ends else fault)
+            if "severity" in details and (head := _REPORT.match(message.text)):
+                self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
         """Return whether a message is at most two seconds after the last message about a kernel crash.
@@ -154,16 +155,16 @@ class HostReader:
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
-    def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
+    def _is_stated(self, row: Pattern, component: Component, message: KernelMessage) -> bool:
         """Return whether `message` only adds detail to a fault that an earlier message has already reported.
 
-        Only a message with the phrase that `_STATED` lists for the fault code can add detail. The result is True for
-        such a message if the last message with the same fault code and PCI address came at most ten seconds before. The
-        time of `message` is stored for the next call.
+        Only a message of a row with `follows` can add detail. The result is True for such a message if the last message
+        with the same fault code and PCI address came at most ten seconds before. The time of `message` is stored for
+        the next call.
         """
-        key, at = (rule.code, component.pci), _seconds(message)
+        key, at = (row.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
-        return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
+        return "follows" in row.row and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
         """Append a fault if an interface lost its carrier, or a clear if it gained a lost carrier.
@@ -187,25 +188,11 @@ def _seconds(message: KernelMessage) -> float:
     return message.observed_at.timestamp() if message.observed_at else 0.0
 
 
-def _details(rule: Rule, text: str) -> dict[str, str] | None:
-    found = rule.pattern.match(text)
-    if found is None:
-        return None
-    return {name: value.strip() for name, value in found.groupdict().items() if value is not None}
-
-
-def _component_of_host(rule: Rule, details: dict[str, str]) -> Component:
-    """Return the component that a message names, and remove its PCI address and name from `details`."""
-    pci, name = details.pop("pci", None), details.pop("name", None)
-    if rule.type is ComponentType.CPU:
-        return Component(ComponentType.CPU, name=name)
-    return Component(rule.type, pci=normalize_pci(pci) if pci else None, name=name)
-
-
-def _code(rule: Rule, details: dict[str, str]) -> str:
-    if rule.corrected is None:
-        return rule.code
+def _code(row: Pattern, details: dict[str, str]) -> str:
+    if "corrected" not in row.row:
+        return row.code
     status = details.get("status")
+    is_corrected = details.get("severity") in {"corrected", "info", "CE"}
     if status is not None:
-        return rule.code if int(status, 16) >> _UNCORRECTED_BIT & 1 else rule.corrected
-    return rule.corrected if details.get("severity") in {"corrected", "info", "CE"} else rule.code
+        is_corrected = not int(status, 16) >> _UNCORRECTED_BIT & 1
+    return str(row.row["corrected"]) if is_corrected else row.code

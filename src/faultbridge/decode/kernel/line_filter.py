@@ -13,122 +13,50 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import compress, count, islice, repeat
 from operator import contains, itemgetter
 
-# A rare letter of the phrase, and the phrase; if the text lacks the letter, it is not searched for the phrase.
-PHRASES: tuple[tuple[str, str], ...] = (
-    ("V", "NVRM: GPU"),
-    ("V", "NVRM: The"),
-    ("V", "NVRM: (PCI"),
-    ("f", "fallen off the bus"),
-    ("R", "RmInitAdapter failed"),
-    ("v", "NVRM: knvlink"),
-    ("O", "nvGpuOpsReport"),
-    ("B", "PCIe Bus Error: severity="),
-    (":", ":    ["),
-    ("H", "[Hardware Error]: "),
-    ("D", "EDAC MC"),
-    ("K", "Out of memory: Kill"),
-    ("K", "anic - not syncing"),
-    ("b", " in libnccl.so"),
-    ("#", "soft lockup - CPU#"),
-    ("K", "hard LOCKUP on cpu"),
-    ("k", "blocked for more than "),
-    ("p", "critical temperature reached"),
-    ("/", "I/O error"),
-    ("I", " failing I/O"),
-    ("Q", " QID "),
-    ("g", "Disabling device after reset failure"),
-    ("D", "Disk failure on "),
-    ("X", "EXT4-fs error"),
-    ("X", "XFS ("),
-    ("R", "Remounting filesystem read-only"),
-    ("W", "Wait for completion (polling) timeout"),
-    ("'", "send any completion for admin cmd"),
-    ("q", "Admin queue is closed"),
-    ("'", "Reset indication didn't turn o"),
-    ("'", "Device isn't ready, "),
-    ("F", "Failed to process command"),
-    ("F", "Failed to submit command"),
-    ("D", "Detected insufficient power"),
-    ("P", "Port module event[error]"),
-    ("H", "High Temperature"),
-    ("x", "mlx5_cmd_out_err"),
-    ("W", "Will cause a leak of a command resource"),
-    ("w", "unrecoverable hardware error"),
-    ("X", "X timeout "),
-    ("'", "device's health compromised"),
-    ("W", "NETDEV WATCHDOG: "),
-    ("a", "ena 0"),
-    ("d", "ost carrier"),
-    ("G", "Gained carrier"),
-    ("L", "Link is Down"),
-    ("L", "Link is Up"),
-    ("L", "Link is up"),
-    ("#", "[#"),
-    ("B", "BUG: "),
-    ("B", "kernel BUG at "),
-    ("U", "Unable to handle kernel"),
-    ("d", "d stall"),
-    ("y", "ardware memory"),
-    ("p", " not responding"),
-    ("O", " OK"),
-    ("C", ": Connection "),
-    ("m", "file-max limit"),
-    ("k", "conntrack: table full"),
-    ("g", "unregister_netdevice: waiting"),
-    ("P", "NVIDIA probe routine failed"),
-    ("v", "with driver nvidia failed"),
-    ("v", "nvidia: probe of "),
-    ("L", "): Link Down"),
-    ("D", "DPC"),
-    ("F", "Fatal error "),
-    ("h", "handling bad device"),
-    ("h", "health recovery f"),
-    ("c", "controller is down"),
-    ("R", "Removing after probe failure"),
-    ("F", "Failed status: "),
-    ("y", "Device not ready; aborting"),
-    ("z", "frozen state error detected"),
-    ("f", "failure state error detected"),
-    ("q", "IO queues lost"),
-    ("v", "nvme: probe of "),
-    ("v", "with driver nvme failed"),
-    ("x", "mlx5_core: probe of "),
-    ("x", "with driver mlx5_core failed"),
-    ("x", "(sct 0x2 / sc 0x8"),
-    ("K", "Sense Key : "),
-    ("S", "Add. Sense: "),
-    ("y", " synd 0x"),
-    ("H", "Health issue observed"),
-    ("P", "PCI slot is unavailable"),
-    ("H", "High temp"),
-    ("v", " was evicted by "),
-    ("N", " failed on NFSv4 server "),
-    ("b", "beyond end of device"),
-    ("v", " error, dev "),
-    ("E", "EXT4-fs warning"),
-    ("T", "rigger a crash"),
-    ("L", ": Link down"),
-    ("L", ": Link up"),
-    ("N", "NEURON_HW_ERR="),
+from faultbridge.decode.data.patterns import packaged_texts
+
+# Texts of lines that no row of `data/texts/kernel.json` describes.
+_OTHER = (
+    "NVRM: GPU",
+    "NVRM: The",
+    "NVRM: (PCI",
+    "fallen off the bus",
+    "PCIe Bus Error: severity=",
+    ":    [",
+    "rigger a crash",
     # Lines of the fabric manager, which writes to the same journal.
-    ("S", "detected NVSwitch "),
-    ("f", "nv-fabricmanager"),
-    ("f", "nvidia-fabricmanager"),
-    ("I", "NVIDIA fabric manager"),
-    ("I", "NVIDIA Fabric Manager"),
-    ("[", "[tid "),
+    "detected NVSwitch ",
+    "nv-fabricmanager",
+    "nvidia-fabricmanager",
+    "NVIDIA fabric manager",
+    "NVIDIA Fabric Manager",
+    "[tid ",
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase. A collector that
     # wraps the line escapes the quotation marks around the name, so the phrases start at the second mark.
-    ('"', '":['),
-    ('"', '": ['),
-    ('"', '" : ['),
+    '":[',
+    '": [',
+    '" : [',
     # A JSON encoder may escape any character of a phrase.
-    ("\\", "\\u00"),
-    ("\\", "\\/"),
+    "\\u00",
+    "\\/",
 )
+# The frequent characters of kernel logs, the rarest of them first; others are rarer.
+_FREQUENT = "jzqxRGVUFDKLHBNXOWQPTMISECAkwybvhgfpmu_()/cdlsnirtoae-.=:,9876543210[] "
+
+
+@cache
+def _phrases() -> Sequence[tuple[str, str]]:
+    """Return the texts that a relevant line contains, each after its rarest character.
+
+    A text without this character is not searched for the phrase.
+    """
+    phrases = {*_OTHER, *(row.contains for row in packaged_texts("kernel"))}
+    shortest = (one for one in sorted(phrases) if not any(other in one for other in phrases if other != one))
+    return [(min(phrase, key=_FREQUENT.find), phrase) for phrase in shortest]
 
 
 PIECE = 64 * 1024
@@ -160,7 +88,7 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def matching_lines(text: str) -> list[str]:
-    """Return the lines of a text that contain an Xid or one of the phrases in `phrases`, in order."""
+    """Return the lines of a text that contain an Xid or a phrase of `_phrases`, in order."""
     if _XID in text and text.find("\n", 0, -1) < 0:  # one line, as in most records of an agent
         return [text.removesuffix("\n")]
     lines: list[str] = []
@@ -170,7 +98,7 @@ def matching_lines(text: str) -> list[str]:
         lines = text.split("\n")
         positions.update(_positions(lines, _XID))
         text = "\n".join(line for position, line in enumerate(lines) if position not in positions)
-    for letter, phrase in PHRASES if text else ():
+    for letter, phrase in _phrases() if text else ():
         if letter in text and phrase in text:
             lines = lines or text.split("\n")
             positions.update(_positions(lines, phrase))

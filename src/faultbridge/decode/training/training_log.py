@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import field
-from functools import lru_cache
-from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
-from faultbridge.decode.data.patterns import bounded_pattern
+from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.model.dataclass import dataclass
-from faultbridge.model.errors import Misconfigured, Rejected
+from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation
 
@@ -145,61 +143,6 @@ def _behind(groups: Iterable[_LineGroup]) -> str | None:
 
 
 MAX_LINE = 8192
-WINDOW = 1536
-MAX_PLACES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One compiled pattern of the mapping `training`. Each match starts with the fixed text `contains`."""
-
-    contains: str
-    regex: re.Pattern[str]
-    row: Mapping[str, Any]
-
-    def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match of the pattern in a line, or None.
-
-        Only the first `MAX_PLACES` places of the fixed text are tried, with `WINDOW` characters each.
-
-        The result is also None if the line lacks a phrase that the pattern needs, or has a phrase that excludes the
-        pattern.
-        """
-        position = -1
-        for _ in range(MAX_PLACES):
-            position = line.find(self.contains, position + 1)
-            if position < 0:
-                return None
-            found = self.regex.match(line, position, position + WINDOW)
-            if found and self._fits(line):
-                return found
-        return None
-
-    def _fits(self, line: str) -> bool:
-        row = self.row
-        return not any(phrase in line for phrase in row.get("lacks", ())) and all(
-            phrase in line for phrase in row.get("needs", ())
-        )
-
-
-def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
-    """Return the compiled patterns of a mapping.
-
-    Raises `Misconfigured` for a pattern that is invalid, has no fixed text (`contains`), or has an unlimited running
-    time.
-    """
-    return tuple(_pattern(row) for row in rows)
-
-
-def _pattern(row: Mapping[str, Any]) -> Pattern:
-    return Pattern(str(row["contains"]), _compiled(str(row["contains"]), str(row["pattern"])), row)
-
-
-@lru_cache(maxsize=256)
-def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
-    if not contains:
-        raise Misconfigured(f"pattern without fixed text: {pattern[:64]!r}; set `contains`")
-    return bounded_pattern(pattern)
 
 
 def _lines_of(text: str) -> Iterator[str]:

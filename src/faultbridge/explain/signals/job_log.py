@@ -13,9 +13,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from faultbridge.decode.data.patterns import handled_rows
+from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
 from faultbridge.decode.kernel.line_filter import whole_lines
-from faultbridge.decode.training.training_log import Pattern, patterns_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import (
     MAX_SIGNALS,

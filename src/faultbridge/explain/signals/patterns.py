@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from faultbridge.decode.training.training_log import Pattern, patterns_of
+from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.explain.signals.signal import Role
 
 FRAGMENTS = (
