@@ -12,6 +12,7 @@ import pytest
 from faultbridge.model.events.json_schema import EVENT_MODELS, validator
 from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
+from tests.events.validate import compiled
 from tests.loops import for_each
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def some_mutants(path: Path) -> list[tuple[str, dict[str, Any]]]:
 @for_each("path", FILES, ids=label)
 def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
     name = name_of(path)
-    schema = validator(name, closed=False)
+    schema = compiled(name, closed=False)
     differing = [
         f"{what}: model {model}, schema {not model}"
         for what, detail in some_mutants(path)
@@ -56,9 +57,18 @@ def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
 @for_each("path", FILES, ids=label)
 def test_the_closed_form_accepts_nothing_that_the_open_form_refuses(path: Path) -> None:
     name = name_of(path)
-    closed, opened = validator(name, closed=True), validator(name, closed=False)
+    closed, opened = compiled(name, closed=True), compiled(name, closed=False)
     taken = [(what, detail) for what, detail in some_mutants(path)[:100] if closed.is_valid(detail)]
     assert [what for what, detail in taken if not opened.is_valid(detail)] == []
+
+
+@for_each("path", FILES, ids=label)
+def test_the_compiled_validator_of_the_tests_accepts_what_the_validator_of_the_product_accepts(path: Path) -> None:
+    name = name_of(path)
+    for closed in (True, False):
+        ours, tests = validator(name, closed=closed), compiled(name, closed=closed)
+        taken = some_mutants(path)[:30]
+        assert [what for what, detail in taken if ours.is_valid(detail) is not tests.is_valid(detail)] == []
 
 
 def test_there_are_many_valid_and_many_invalid_mutants() -> None:
