@@ -40,7 +40,7 @@ class SimulatedPorts(Ports):
 
     def __init__(self, clock: fakes.ManualClock, seam: fakes.Seam, schedule: Schedule, profile: FaultProfile) -> None:
         self.clock = clock
-        self.table = fakes.FakeTable(clock, seam=seam, index_lag=timedelta(seconds=profile.index_lag), shared=True)
+        self.table = fakes.FakeTable(clock, seam=seam, index_lag=timedelta(seconds=profile.index_lag))
         self.bus = fakes.FakeBus(seam=seam)
         self.queue = fakes.FakeQueue(clock, seam=seam, visibility=timedelta(seconds=profile.visibility))
         self.objects = fakes.FakeObjects(seam=seam)

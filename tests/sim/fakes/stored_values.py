@@ -91,17 +91,3 @@ def _plain(value: Any) -> Value:
         f"invalid attribute value: {value!r};"
         " allowed are text, packed values, integers, booleans, None, lists and mappings"
     )
-
-
-def copied_item(item: Item) -> Item:
-    """Return a copy of a stored item; the caller can change every part of the copy."""
-    return {name: one if type(one) in _PLAIN else copied(one) for name, one in item.items()}
-
-
-def copied(value: Value) -> Value:
-    """Return a copy of a stored value; the caller can change every part of the copy."""
-    if isinstance(value, dict):
-        return {name: one if type(one) in _PLAIN else copied(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [one if type(one) in _PLAIN else copied(one) for one in value]
-    return value

@@ -65,11 +65,11 @@ def test_a_page_size_limits_every_query() -> None:
 
 
 class TestSharedValues:
-    """With `shared`, readers get the stored values themselves."""
+    """Readers get the stored values themselves."""
 
     @pytest.fixture
     def table(self) -> FakeTable:
-        table = FakeTable(shared=True)
+        table = FakeTable()
         table.write(Put({"pk": "P", "sk": "S", "mapping": {"a": {"b": 1}}, "list": [1]}))
         return table
 
