@@ -18,7 +18,7 @@ from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.deliver import MAX_EVENT_AGE, Paging
 from faultbridge.serve.pager.open_pages import OpenPages
 from faultbridge.serve.pager.page import PagerSettings
-from faultbridge.serve.pager.page_deduplication import PageOutcome
+from faultbridge.serve.pager.page_deduplication import MAX_TRIES, PageOutcome
 from tests.pager.sending import new_paging, outcomes, sent, states
 from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, QUEUED, case_event, event, incident
 from tests.races import run_after_read
@@ -249,6 +249,35 @@ def test_two_processes_with_one_event_send_a_page_twice_rather_than_never() -> N
     table.seam.after = other_process
     paging.deliver(ESCALATED)
     assert set(pager.keys) == {URGENT_KEY}
+
+
+def overtake_each_record(table: FakeTable, paging: Paging, *rivals: dict[str, Any]) -> None:
+    """Deliver one rival event before each of the next writes of the record of the urgent page."""
+    left = list(rivals)
+
+    def hook(call: Call) -> None:
+        if call.name == "table.write" and call.argument.key == keys.page_notification(CASE, "escalated") and left:
+            table.seam.before = lambda _: None
+            paging.deliver(left.pop(0))
+            table.seam.before = hook
+
+    table.seam.before = hook
+
+
+def test_a_page_that_cannot_be_recorded_because_of_other_writers_is_sent() -> None:
+    paging, pager, table = new_paging()
+    overtake_each_record(table, paging, *(case_event("escalated", number) for number in range(1, MAX_TRIES + 1)))
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+    assert pager.keys.count(URGENT_KEY) == 2
+
+
+def test_the_resolve_of_a_page_that_another_delivery_may_have_sent_is_sent() -> None:
+    paging, pager, table = new_paging(PagerSettings(max_per_hour=1))
+    earlier = (case_event("escalated", number) for number in range(1, MAX_TRIES))
+    overtake_each_record(table, paging, *earlier, ESCALATED)
+    assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
+    assert outcomes(paging, CLOSED) == [PageOutcome.SENT]
+    assert states(pager.sent) == ["triggered", "resolved"]
 
 
 def test_a_case_that_closes_before_its_page_is_recorded_sends_no_page() -> None:

@@ -362,17 +362,13 @@ class Paging:
             self._notifications.finish(event, rule, message_id, [write])
             if rule.repeated and rule.state is PageState.TRIGGERED:
                 pages.refresh(opened.page)
-        except Conflict as conflict:
-            # A withheld page that is not recorded is in no summary, so the event must be delivered again.
-            if not opened.individual:
-                raise Transient(f"the page was not sent, and this was not recorded: {conflict}") from conflict
-            _log("page not recorded", event, rule, "a later event was recorded in the meantime")
-            return False
         except (Transient, Misconfigured) as error:
-            # A retry would send the page a second time.
+            # A withheld page that is not recorded is in no summary, so the event must be delivered again. A retry would
+            # send any other page a second time.
             if not opened.individual:
                 raise
-            _log("page not recorded", event, rule, str(error), level=logging.WARNING)
+            level = logging.INFO if isinstance(error, Conflict) else logging.WARNING  # a later event was recorded
+            _log("page not recorded", event, rule, str(error), level=level)
             return False
         return True
 

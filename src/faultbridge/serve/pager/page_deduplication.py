@@ -83,7 +83,7 @@ class NotificationLog:
                 return SendStart(PageOutcome.OVERTAKEN)
             if record is not None and recorded == position and record["state"] == SENT:
                 return SendStart(PageOutcome.REPEATED)
-            is_new, possibly_sent = _is_new(record, rule), _possibly_sent(record, rule.state)
+            is_new, possibly_sent = _is_new(record, rule), record is not None and record["state"] == SENDING
             new_record = self._new_record(key, event, rule, SENDING if is_new else SENT)
             try:
                 self.table.write(Put(new_record | {"possibly_sent": possibly_sent}, when=_unchanged(record)))
@@ -155,17 +155,6 @@ def _is_new(record: Item | None, rule: PageRule) -> bool:
         return triggers
     # An interrupted send is repeated.
     return record["state"] == SENDING or record["page_state"] != rule.state.value
-
-
-def _possibly_sent(record: Item | None, state: PageState) -> bool:
-    """Return whether recipients may have the page, because the last send for its key was interrupted.
-
-    A trigger and its resolve have the same key. For a resolve, the result is also True if the send of its trigger was
-    interrupted.
-    """
-    if record is None:
-        return False
-    return record["state"] == SENDING or (state is PageState.RESOLVED and bool(record.get("possibly_sent")))
 
 
 def _position(source: Mapping[str, Any]) -> tuple[int, int]:
