@@ -9,10 +9,11 @@ from functools import partial
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.nodes import NodeState
+from faultbridge.repair.isolate import IsolationResult
 from tests.races import run_before_call
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.provider.growth import Growth
-from tests.scenarios.world import World, limits
+from tests.scenarios.world import CLUSTER, World, limits
 
 
 def test_a_new_instance_is_cordoned_while_repairs_are_paused() -> None:
@@ -142,12 +143,18 @@ def test_the_next_cordon_of_a_node_out_of_service_is_scheduled_while_the_orchest
     assert state.isolation_again_at > world.clock.now()
 
 
-def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_its_successor() -> None:
+def reachable_again() -> World:
+    """Return a world whose dead node waits out of service, and whose orchestrator has just become reachable."""
     world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
     world.pause_repairs(paused=True)
     world.advance_minutes(15)
     world.orchestrator.unreachable_until = None
     world.clock.advance(timedelta(minutes=5))
+    return world
+
+
+def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_its_successor() -> None:
+    world = reachable_again()
 
     def succeed(state: NodeState, _now: datetime) -> Transition:
         assert state.incarnation is not None
@@ -158,3 +165,27 @@ def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_it
     world.isolate.isolate(world.key())
     assert world.node().incarnation.instance_id == "i-2"
     assert world.node().isolation is Isolation.REQUESTED
+
+
+def test_a_cordon_that_a_repair_has_overtaken_is_left_to_the_repair() -> None:
+    """The repair may have uncordoned the node before this answer arrives."""
+    world = reachable_again()
+    world.collector.duration = timedelta(hours=1)  # the repair waits for the logs
+
+    def admit() -> None:
+        world.pause_repairs(paused=False)
+        world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 9)
+        world.dispatch.admit_cases(CLUSTER)
+        world.orchestrator.failures.clear()
+
+    run_before_call(world.seam, "orchestrator.cordon", admit)
+    world.isolate.isolate(world.key())
+    assert (world.case().status, world.node().isolation) == (CaseStatus.IN_PROGRESS, Isolation.REQUESTED)
+
+
+def test_a_node_out_of_service_is_not_cordoned_again_before_the_delay_of_a_failed_call_ends() -> None:
+    world = reachable_again()
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    results = [world.isolate.isolate(world.key()) for _ in range(2)]
+    assert results == [IsolationResult.FAILED, IsolationResult.POSTPONED]
+    assert world.orchestrator.cordoned == set()

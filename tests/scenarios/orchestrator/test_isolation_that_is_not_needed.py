@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure
+from faultbridge.model.enums import Actor, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
@@ -14,6 +14,7 @@ from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import Isolate, IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations
+from faultbridge.repair.isolation import quarantine
 from faultbridge.repair.node_orders import NodeOrders
 from tests.races import run_before_write, writes_to
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
@@ -63,6 +64,21 @@ def test_a_node_whose_instance_is_no_longer_proven_dead_is_not_quarantined_witho
     world.advance_minutes(15)
     assert cleared
     assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
+
+
+def test_a_dead_node_that_another_writer_has_just_quarantined_is_not_quarantined_again() -> None:
+    world = unreachable_world(PROCEED)
+    world.fault(code=DEAD[0], source=DEAD[1])
+
+    def quarantined() -> None:
+        world.clock.advance(1)
+        world.append(world.key(), lambda state, now: quarantine(state, now, "another call"), actor=Actor.ISOLATE)
+
+    world.advance_minutes(14)
+    world.clock.advance(timedelta(minutes=1))
+    run_before_write(world.seam, lambda write: "isolation not confirmed" in repr(write), quarantined)
+    assert world.isolate.isolate(world.key()) is IsolationResult.DONE
+    assert world.record_history()[-1] == "node degraded -> quarantined"
 
 
 def test_an_operator_is_paged_if_a_node_that_recovered_cannot_be_uncordoned() -> None:
