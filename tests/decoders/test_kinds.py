@@ -109,6 +109,16 @@ ACCEPTED = {
     "08": [f"host.unreachable node gpu-02{number}" for number in range(3)],
     "10": ["host.gpu_count_mismatch node gpu-7"],
     "11": ["xid.71 gpu/any", "xid.79 gpu/any"],
+    "12": ["xid.79 gpu/index=2"],
+    "13": ["agent.notice node n-7"],
+    "14": ["xid.79 gpu/pci=0000:b3:00 n-9"],
     "15": [],
     "16": ["smi.fabric_not_ready gpu/pci=0008:01:00 warning none"],
+    "18": ["dcgm.nvlink_down gpu/index=2"],
+    "19": [
+        "nic/name=rdmap79s0 impaired_remote_conn_events=0 retrans_timeout_events=3 rx_drops=7"
+        " unresponsive_remote_events=2"
+    ],
+    "20": ["dcgm.nvlink_error_critical gpu/any"],
+    "24": ["agent.gpu_unhealthy gpu/name=GPU_SXM_1 warning run_diagnostics"],
 }

@@ -109,9 +109,10 @@ def offender_odds() -> Odds:
 
 
 @cache
-def dcgm_texts() -> Mapping[str, str]:
-    """Return the fault code for each phrase in DCGM messages; the most specific phrases come first."""
-    return {row["contains"]: row["code"] for row in _read_beside("dcgm_texts.json")["texts"]}
+def dcgm_texts() -> Mapping[str, Any]:
+    """Return the phrases and patterns of DCGM messages with their fault codes; the most specific ones come first."""
+    found: dict[str, Any] = _read_beside("dcgm_texts.json")
+    return found
 
 
 class _LazyRows(Mapping[str, Row]):

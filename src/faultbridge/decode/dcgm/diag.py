@@ -18,7 +18,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.decode.dcgm.texts import code_of_text
+from faultbridge.decode.dcgm.texts import code_of_diagnostic, xid_named_in
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.decode.frames.fault_codes import CODES, SETTINGS, code_of_number
@@ -180,14 +180,16 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
 
 def _code_of(number: int, text: str) -> str:
     code = code_of_number(number)
+    if code in {"dcgm.xid_error", "dcgm.sxid_error"}:
+        return xid_named_in(text) or code
     has_meaning = code in CODES and code not in {"dcgm.unknown", "dcgm.unrecognized"}
-    return code if has_meaning else code_of_text(text) or code
+    return code if has_meaning else code_of_diagnostic(text) or code
 
 
 def _code(default_code: str, text: str) -> str:
     if default_code not in {_FAILED, _WARNED}:
         return default_code
-    return "dcgm.persistence_mode" if "Persistence mode for GPU" in text else code_of_text(text) or default_code
+    return code_of_diagnostic(text) or default_code
 
 
 def _serials(groups: object) -> dict[int, str]:
@@ -324,7 +326,7 @@ def _faults(result: TestResult) -> Iterator[Fault]:
     for error in result.errors:
         for component in _affected(result, error):
             fault = _fault(result, error, component)
-            warned = result.outcome is Outcome.WARN and error.code not in SETTINGS
+            warned = result.outcome is Outcome.WARN and error.code not in SETTINGS and not error.code.startswith("xid.")
             yield fault.classified(Severity.WARNING, Action.NONE) if warned else fault
 
 

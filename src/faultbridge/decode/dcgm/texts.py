@@ -7,14 +7,32 @@ import re
 from faultbridge.decode.data import dcgm_texts
 
 _SPACE = re.compile(r"\s{1,64}")
+_XID = re.compile(r"\bDetected (?:fatal NvSwitch )?(S?XID) (\d{1,5})\b")
 
 
 def code_of_text(text: str) -> str | None:
-    """Return the fault code of a DCGM message, or None if its text contains no known phrase."""
+    """Return the fault code of a message of a health watch, or None if its text contains no known phrase."""
     words = _SPACE.sub(" ", text)
-    return next((code for phrase, code in dcgm_texts().items() if phrase in words), None)
+    return next((row["code"] for row in dcgm_texts()["texts"] if row["contains"] in words), None)
+
+
+def code_of_diagnostic(text: str) -> str | None:
+    """Return the fault code of a message of a diagnostic: an Xid that it names, or the error that it words."""
+    words = _SPACE.sub(" ", text[:4096])
+    of_diagnostics = dcgm_texts()["of_diagnostics"]
+    return (
+        xid_named_in(words)
+        or code_of_text(words)
+        or next((row["code"] for row in of_diagnostics if re.search(row["pattern"], words)), None)
+    )
+
+
+def xid_named_in(text: str) -> str | None:
+    """Return the fault code of the Xid or SXid that a message of DCGM reports, or None."""
+    found = _XID.search(text)
+    return f"{found[1].lower()}.{int(found[2])}" if found else None
 
 
 def codes_of_texts() -> frozenset[str]:
     """Return every fault code that `code_of_text` can return."""
-    return frozenset(dcgm_texts().values())
+    return frozenset(row["code"] for row in dcgm_texts()["texts"])

@@ -138,8 +138,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
 )
 # The Xid that NVIDIA's baseboard controller names in an event of a GPU.
 _XID = re.compile(r"\bXID {0,2}:? ?(\d{1,4})\b", re.IGNORECASE)
-_GPU = re.compile(r"\bGPU_(?:SXM_)?\d{1,3}\b")
-_UNNAMED_GPU = Component(ComponentType.GPU)
+_GPU = re.compile(r"(?<![A-Za-z0-9])GPU_(?:SXM_)?\d{1,3}\b")
+_UNNAMED = "agent.gpu_unhealthy"
 # The severity that the controller states determines the code of an event of an unknown kind.
 _UNKNOWN = {"Critical": "host.bmc_critical", "Warning": "host.bmc_warning"}
 # The log keeps events for years, so a fault with one of these codes needs diagnostics, not a repair.
@@ -203,9 +203,14 @@ def _of_entry(entry: Mapping[str, Any]) -> Fault | Clear | None:
     if severity == "OK" or entry.get("Resolved") is True:
         return None
     raw = f"{severity} {message}"
+    gpu = _GPU.search(f"{message} {_origin(entry)}")
+    component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
     if (xid := _XID.search(message)) is not None:
-        return _of_xid(xid, f"{message} {_origin(entry)}", Fault(SOURCE, "", _UNNAMED_GPU, truncate(message), at, raw))
-    return _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, raw, severity)
+        return _of_gpu(Fault(SOURCE, f"xid.{int(xid[1])}", component, truncate(message), at, evidence(raw)))
+    fault = _fault(f"{sensor}: {message}" if sensor else message, sensor or None, at, raw, severity)
+    if gpu is None or fault is None or fault.code not in _UNKNOWN.values():
+        return fault
+    return _of_gpu(replace(fault, code=_UNNAMED, component=component))
 
 
 def _origin(entry: Mapping[str, Any]) -> str:
@@ -213,19 +218,15 @@ def _origin(entry: Mapping[str, Any]) -> str:
     return next(filter(None, (text(members(one.get("OriginOfCondition")).get("@odata.id")) for one in holders)), "")
 
 
-def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
-    """Return the fault of an Xid in the log of a management controller.
+def _of_gpu(fault: Fault) -> Fault:
+    """Rate a fault of a GPU in the log of a management controller.
 
-    `fault` is the fault without its code and its GPU. `named` is the text that may name the GPU; without a name, the
-    GPU is not identified. The event may be years old. A critical Xid therefore only needs diagnostics, and any other
-    Xid needs no action.
+    The event may be years old. A critical fault therefore only needs diagnostics, and any other one needs no action.
     """
-    gpu = _GPU.search(named)
-    component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)
-    found = replace(fault, code=f"xid.{int(xid[1])}", component=component, evidence=evidence(fault.evidence))
-    if fault.evidence.startswith("Critical"):
-        return found.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS)
-    return found.classified(Severity.WARNING, Action.NONE)
+    if not fault.evidence.startswith("Critical"):
+        return fault.classified(Severity.WARNING, Action.NONE)
+    severity = Severity.WARNING if fault.code == _UNNAMED else Severity.ERROR
+    return fault.classified(severity, Action.RUN_DIAGNOSTICS)
 
 
 def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severity: str = "") -> Fault | None:

@@ -146,7 +146,7 @@ def _by_reason(reason: str | None, mapped: Mapping[str, Any]) -> str | None:
     for row in mapped["reason_patterns"]:
         found = re.fullmatch(row["pattern"], reason)
         if found:
-            return code_in_family(row["family"], int(found[1]))
+            return str(row["code"]) if "code" in row else code_in_family(row["family"], int(found[1]))
     return None
 
 

@@ -64,7 +64,7 @@ def links_of(text: str) -> list[dict[str, Any]]:
 
 
 def _links(text: str) -> Iterator[dict[str, Any]]:
-    for found, details in _blocks(_LINK, text):
+    for found, details in blocks(_LINK, text):
         state, master, kind = _STATE.search(found[3]), _MASTER.search(found[3]), _TYPE.search(details)
         if state is not None:
             link = {"ifname": found[1], "flags": found[2].split(","), "operstate": state[1]}
@@ -83,7 +83,7 @@ def settings_of(text: str) -> list[tuple[str, dict[str, int | str]]]:
 
 
 def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
-    for found, details in _blocks(_SETTINGS, text):
+    for found, details in blocks(_SETTINGS, text):
         link, speed = _DETECTED.search(details), _SPEED.search(details)
         if link is not None:
             is_up = link[1] == "yes"
@@ -97,7 +97,7 @@ def kinds_of(text: str) -> dict[str, Hashable]:
     The kind consists of the medium and the supported link modes. An interface without supported link modes is left out.
     """
     found: dict[str, Hashable] = {}
-    for name, details in _blocks(_SETTINGS, text):
+    for name, details in blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)
         supported = frozenset(_MODE.findall(modes[1])) if modes else frozenset()
         if supported:
@@ -105,7 +105,8 @@ def kinds_of(text: str) -> dict[str, Hashable]:
     return found
 
 
-def _blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+def blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each heading of a text, with the text up to the next heading."""
     last: re.Match[str] | None = None
     for found in heading.finditer(text):
         if last is not None:
