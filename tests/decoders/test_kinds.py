@@ -120,5 +120,6 @@ ACCEPTED = {
         " unresponsive_remote_events=2"
     ],
     "20": ["dcgm.nvlink_error_critical gpu/any"],
+    "23": ["xid.79 gpu/any n-7"],
     "24": ["agent.gpu_unhealthy gpu/name=GPU_SXM_1 warning run_diagnostics"],
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -20,8 +20,16 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evi
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.fault_codes import code_in_family, expand_families
 from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
-from faultbridge.decode.kubernetes.node_objects import Condition, NodeConditions, NodeEvent, is_node, node_reports
+from faultbridge.decode.kubernetes.node_objects import (
+    Condition,
+    NodeConditions,
+    NodeEvent,
+    is_kubectl_table,
+    is_node,
+    node_reports,
+)
 from faultbridge.decode.nvsentinel.health_events import joined, node_observations
+from faultbridge.model.copies import replace
 from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -33,6 +41,8 @@ DETECTOR_SOURCE = "node-problem-detector"
 EKS_SOURCE = "eks-node-condition"
 _DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monitor")
 _GPU = Component(ComponentType.GPU)
+_ON_DEVICES = ("gpu.nvidia.com/", "DeviceUnhealthy")
+_OF_NODE = re.compile(r"UnexpectedAdmissionError|nvidia|nvml|cuda|\bcdi\b|/dev/|device", re.IGNORECASE)
 _ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
 
 
@@ -60,7 +70,7 @@ class ConditionReader:
             raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
         listed = [node for node in nodes if isinstance(node, NodeConditions)]
         of_nvsentinel = node_observations(document, listed, self.source, hints) if self.source == NODE_SOURCE else ()
-        events = (self._events(node, mapped) for node in nodes if isinstance(node, NodeEvent))
+        events = (self._events(node, mapped) for node in _without_app_failures(nodes))
         current = chain.from_iterable(self._snapshot(node, mapped) for node in listed)
         of_checks = tuple(of_nvsentinel)
         return (*(joined((*current, *of_checks)) if of_checks else current), *chain.from_iterable(events))
@@ -111,7 +121,33 @@ class ConditionReader:
         if code is None and not (event.warning and self.accepts_unmapped):
             return
         condition = Condition("event", "True", event.reason, event.message, event.at)
-        yield _fault(self.source, code or "agent.notice", condition, NodeConditions(event.name))
+        fault = _fault(self.source, code or "agent.notice", condition, NodeConditions(event.name))
+        gpu = Component(ComponentType.GPU, uuid=event.gpu)
+        yield replace(fault, component=gpu) if event.gpu or event.reason.startswith(_ON_DEVICES) else fault
+
+
+def _without_app_failures(reports: Iterable[NodeConditions | NodeEvent]) -> Iterator[NodeEvent]:
+    """Yield the events, but of failed pods only one for each node, and only if the node can be the cause.
+
+    A container that cannot start can be the fault of its image or command. The node can be the cause if it rejected
+    the pod, if the message names a device or a driver, or if several pods fail.
+    """
+    pods: defaultdict[str | None, dict[str, NodeEvent]] = defaultdict(dict)
+    for event in reports:
+        if not isinstance(event, NodeEvent):
+            continue
+        if event.pod is None:
+            yield event
+        else:
+            failed = pods[event.name].setdefault(event.pod, event)
+            if _OF_NODE.search(f"{event.reason} {event.message}") and not _OF_NODE.search(str(failed.message)):
+                pods[event.name][event.pod] = event
+    for failures in pods.values():
+        certain = [one for one in failures.values() if _OF_NODE.search(f"{one.reason} {one.message}")]
+        if certain or len(failures) > 1:
+            first = (certain or list(failures.values()))[0]
+            others = f"{len(failures)} pods cannot start: {', '.join(list(failures)[:8])}. {first.message or ''}"
+            yield replace(first, message=others.strip())
 
 
 def names_condition_type(body: bytes, source: str) -> bool:
@@ -190,8 +226,15 @@ def _component(code: str) -> Component:
     return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 
+_OF_DEVICES = re.compile(
+    rb'"taints"|"allocatedResourcesStatus"|UnexpectedAdmissionError|(?:Run|Create)ContainerError|StartError'
+)
+
+
 def _recognize_node(body: bytes) -> bool:
-    if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
+    if is_node(body) or b"LastTransitionTime" in body or is_kubectl_table(text_of(body)):
+        return True
+    if re.search(rb'"kind": ?"(?:ResourceSlice|Pod)"', body) and _OF_DEVICES.search(body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)
     return names_condition_type(body, NODE_SOURCE) and not any(names_condition_type(body, other) for other in others)
@@ -207,6 +250,7 @@ def _recognize_detector(body: bytes) -> bool:
 
 def _recognize_eks(body: bytes) -> bool:
     is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
+    is_event = is_event or b"sending condition to exporter" in body
     return is_event or names_condition_type(body, EKS_SOURCE)
 
 

@@ -18,6 +18,20 @@ _YAML_FIELD = re.compile(r"[- ] {1,8}(\w{1,64}): {0,4}(.{0,4096})$")
 _COLUMNS = re.compile(r" {2,64}")
 _STATUSES = frozenset({"True", "False", "Unknown"})
 _LABELS = "node-health-status"
+_TABLE = re.compile(
+    r"^(?:NAMESPACE +)?(?:NAME +STATUS +ROLES|LAST SEEN +TYPE +REASON +OBJECT"
+    r"|NAME +READY +STATUS +RESTARTS.{1,64} NODE)\b",
+    re.MULTILINE,
+)
+_UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{1,12}){0,4}")
+# What the EKS node monitoring agent logs when it reports a condition, and when it ends one.
+_SENT = "sending condition to exporter"
+_LOGGED = frozenset({_SENT, "resolved condition"})
+# A pod with one of these reasons was rejected by its node, or its container could not start there.
+_POD_REASONS = frozenset({"UnexpectedAdmissionError", "RunContainerError", "CreateContainerError", "StartError"})
+_CONTAINER_STATES = (("state", "waiting"), ("state", "terminated"), ("lastState", "terminated"))
+# The taints of NVIDIA's DRA driver, apart from the one that names an Xid.
+_TAINTS = frozenset({"gpu.nvidia.com/gpu-lost", "gpu.nvidia.com/unmonitored"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +56,18 @@ class NodeConditions:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """One Kubernetes event about one node. `warning` is True unless the type of the event is `Normal`."""
+    """One Kubernetes event about one node, its pods or its devices. `warning` is True unless its type is `Normal`.
+
+    `gpu` is the UUID of the GPU that the event is about, or None. `pod` is the name of the pod that could not start.
+    """
 
     name: str | None
     reason: str
     message: str | None
     at: datetime | None
     warning: bool
+    gpu: str | None = None
+    pod: str | None = None
 
 
 def node_name(name: str | None) -> str | None:
@@ -61,7 +80,7 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
     """Yield the nodes and events of an input, or nothing if its format is not known."""
     if body.lstrip()[:1] in {"{", "["}:
         yield from _of_json(body)
-    elif re.search(r"^NAME +STATUS +ROLES", body, re.MULTILINE):
+    elif is_kubectl_table(body):
         yield from _of_table(body)
     elif "LastTransitionTime" in body:
         yield from _of_description(body)
@@ -84,19 +103,85 @@ def items_of(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(objects_in(document.get("items"))) if "items" in document else (document,)
 
 
+def is_kubectl_table(body: str) -> bool:
+    """Return whether a text has the heading of kubectl's table of nodes, events or pods."""
+    return _TABLE.search(body) is not None
+
+
 def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
-    bare: list[Condition] = []
+    bare: dict[tuple[str, str | None], Condition] = {}
     for _, document in objects(body):
         for item in items_of(document):
-            found = _condition(item)
+            found = _condition(item) or _logged_condition(item)
             if found is not None:
-                bare.append(found)
-            elif (event := _event(item)) is not None:
+                if found.status == "True":  # the agent found that the hardware has recovered
+                    bare = {key: one for key, one in bare.items() if found.reason or key[0] != found.type}
+                bare[found.type, found.reason] = found
+            elif (event := _event(item) or _logged_event(item)) is not None:
                 yield event
+            elif item.get("kind") in {"Pod", "ResourceSlice"}:
+                yield from _of_pod(item) if item["kind"] == "Pod" else _of_slice(item)
             elif (node := _node(item)) is not None:
                 yield node
     if bare:
-        yield NodeConditions(None, tuple(bare))
+        yield NodeConditions(None, tuple(bare.values()))
+
+
+def _logged_condition(item: Mapping[str, Any]) -> Condition | None:
+    """Return a condition that the EKS node monitoring agent logs when it sets or resolves it."""
+    condition, kind = members(item.get("condition")), text(item.get("conditionType"), 128)
+    if kind is None or item.get("msg") not in _LOGGED or condition.get("Severity") != "Fatal":
+        return None
+    if item["msg"] != _SENT:
+        return Condition(kind, "True", changed_at=instant(item.get("ts"))) if item.get("recovered") is True else None
+    reason, message = text(condition.get("Reason"), 512), text(condition.get("Message"))
+    return Condition(kind, "False", reason, message, instant(item.get("ts")))
+
+
+def _logged_event(item: Mapping[str, Any]) -> NodeEvent | None:
+    condition = members(item.get("condition"))
+    reason = text(condition.get("Reason"), 128)
+    if item.get("msg") != _SENT or reason is None:
+        return None
+    is_warning = condition.get("Severity") == "Warning"
+    return NodeEvent(None, reason, text(condition.get("Message")), instant(item.get("ts")), is_warning)
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Iterator[NodeEvent]:
+    """Yield the reasons for which a pod cannot start on its node, and the unhealthy devices that it has."""
+    status, metadata = members(pod.get("status")), members(pod.get("metadata"))
+    node, name = text(members(pod.get("spec")).get("nodeName"), 253), text(metadata.get("name"), 253) or "?"
+    containers = [one for key in ("initContainerStatuses", "containerStatuses") for one in objects_in(status.get(key))]
+    states = [members(members(one.get(key)).get(state)) for one in containers for key, state in _CONTAINER_STATES]
+    for stated in (status, *states):
+        reason = text(stated.get("reason"), 128)
+        if node and reason in _POD_REASONS:
+            yield NodeEvent(node, reason, text(stated.get("message")), instant(status.get("startTime")), True, pod=name)
+    for resource in (found for one in containers for found in objects_in(one.get("allocatedResourcesStatus"))):
+        for device in objects_in(resource.get("resources")):
+            if node and device.get("health") == "Unhealthy":
+                told = f"{text(resource.get('name'), 253)} {text(device.get('resourceID'), 253)} is unhealthy"
+                yield NodeEvent(node, "DeviceUnhealthy", told, None, True, _uuid_in(told))
+
+
+def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
+    """Yield the taints of the devices in a ResourceSlice, each with its key and value as its reason."""
+    spec = members(document.get("spec"))
+    for device in objects_in(spec.get("devices")):
+        basic = members(device.get("basic")) or device
+        uuid = text(members(members(basic.get("attributes")).get("uuid")).get("string"), 64)
+        for taint in objects_in(basic.get("taints")):
+            key, value = text(taint.get("key"), 128) or "", text(taint.get("value"), 64) or ""
+            told = f"{text(device.get('name'), 128)} has the taint {key}={value}:{text(taint.get('effect'), 32)}"
+            reason = f"{key}={value}" if key.endswith("/xid") else key if key in _TAINTS else "DeviceUnhealthy"
+            if taint.get("effect") != "None" or reason != "DeviceUnhealthy":
+                node, at = node_name(text(spec.get("nodeName"), 253)), instant(taint.get("timeAdded"))
+                yield NodeEvent(node, reason, told, at, True, uuid if uuid and uuid.startswith("GPU-") else None)
+
+
+def _uuid_in(told: str) -> str | None:
+    found = _UUID.search(told)
+    return found[0] if found else None
 
 
 def _node(item: Mapping[str, Any]) -> NodeConditions | None:
@@ -120,8 +205,10 @@ def _condition(item: Mapping[str, Any]) -> Condition | None:
 
 def _event(item: Mapping[str, Any]) -> NodeEvent | None:
     about = members(item.get("involvedObject") or item.get("regarding"))
-    reason = text(item.get("reason"), 128)
-    if about.get("kind") != "Node" or reason is None:
+    reason, kind = text(item.get("reason"), 128), about.get("kind")
+    host = text(members(item.get("source")).get("host") or item.get("reportingInstance"), 253)
+    of_pod = kind == "Pod" and reason in _POD_REASONS and host is not None
+    if reason is None or (kind != "Node" and not of_pod):
         return None
     series = members(item.get("series"))
     times = (
@@ -132,7 +219,9 @@ def _event(item: Mapping[str, Any]) -> NodeEvent | None:
     )
     at = next((found for item in times if (found := instant(item)) is not None), None)
     message = text(item.get("message")) or text(item.get("note"))
-    return NodeEvent(node_name(text(about.get("name"), 253)), reason, message, at, item.get("type") != "Normal")
+    name = text(about.get("name"), 253)
+    is_warning = item.get("type") != "Normal"
+    return NodeEvent(node_name(host if of_pod else name), reason, message, at, is_warning, pod=name if of_pod else None)
 
 
 def _of_yaml(body: str) -> Iterator[NodeConditions]:
@@ -165,15 +254,32 @@ def _of_description(body: str) -> Iterator[NodeConditions]:
         yield NodeConditions(node_name(name), tuple(found))
 
 
-def _of_table(body: str) -> Iterator[NodeConditions]:
+def _of_table(body: str) -> Iterator[NodeConditions | NodeEvent]:
     heading: list[str] = []
     for line in body.splitlines():
-        cells = line[:4096].split()
-        if cells[:2] == ["NAME", "STATUS"]:
-            heading = cells
-        elif heading and len(cells) == len(heading):
-            row = dict(zip(heading, cells, strict=True))
-            ready = {"Ready": "True", "NotReady": "False"}.get(row["STATUS"].split(",")[0])
-            health = row.get("NODE-HEALTH-STATUS")
-            labels = {f"sagemaker.amazonaws.com/{_LABELS}": health} if health else EMPTY
-            yield NodeConditions(node_name(row["NAME"]), (Condition("Ready", ready),) if ready else (), labels)
+        if _TABLE.match(line):
+            heading = _COLUMNS.split(line.strip())
+        elif heading and line.strip():
+            # Only the message of an event, the last column, can have runs of spaces.
+            cells = _COLUMNS.split(line[:8192].strip(), len(heading) - 1)
+            yield from _of_row(dict(zip(heading, cells, strict=False)))
+        else:
+            heading = []
+
+
+def _of_row(row: Mapping[str, str]) -> Iterator[NodeConditions | NodeEvent]:
+    kind, _, name = row.get("OBJECT", "").partition("/")
+    host = row.get("SOURCE", "").rpartition(", ")[2] if ", " in row.get("SOURCE", "") else None
+    if kind in {"node", "pod"} and "REASON" in row:
+        of_pod = kind == "pod"
+        if not of_pod or (host and row["REASON"] in _POD_REASONS):
+            node = node_name(host if of_pod else name)
+            warning, pod = row.get("TYPE") != "Normal", name if of_pod else None
+            yield NodeEvent(node, row["REASON"], row.get("MESSAGE"), None, warning, pod=pod)
+    elif "ROLES" in row:
+        ready = {"Ready": "True", "NotReady": "False"}.get(row["STATUS"].split(",")[0])
+        health = row.get("NODE-HEALTH-STATUS")
+        labels = {f"sagemaker.amazonaws.com/{_LABELS}": health} if health else EMPTY
+        yield NodeConditions(node_name(row["NAME"]), (Condition("Ready", ready),) if ready else (), labels)
+    elif row.get("STATUS") in _POD_REASONS and row.get("NODE", "<none>") != "<none>":
+        yield NodeEvent(node_name(row["NODE"]), row["STATUS"], None, None, warning=True, pod=row.get("NAME"))
