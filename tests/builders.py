@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from faultbridge.model.policy import Limits, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Update
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -111,7 +111,7 @@ def change_stored_head(table: Table, node: NodeKey, **changes: Any) -> None:
     """Change the head of a node's stored state, as an operator with access to the table can."""
     stored = table.get(keys.node_state(node))
     assert stored is not None
-    state = unpack(stored["state"])
+    state = unpack(dict[str, Any], stored["state"])
     changed = {**state, "head": {**state["head"], **changes}}
     table.write(Update(keys.node_state(node), set={("state",): pack(changed)}))
 

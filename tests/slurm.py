@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.decode.slurm.node_listing import SlurmNode
+from faultbridge.model.values import replace
 
 REST = "https://slurm.example.internal:6820"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from random import Random
@@ -15,6 +14,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.wire.message import Message, encode_message
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Ports
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.ingest import wire_ingest

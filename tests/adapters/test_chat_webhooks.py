@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from faultbridge.adapters.paging import (
     pager_from_settings,
 )
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import FailedEvent, FormattedPage, PageFormat, PageUrgency
 from faultbridge.serve.entrypoints.pager import CHAT_PAGE, pager
 from tests.adapters.builders import PAGE, FakePagerDuty, settings

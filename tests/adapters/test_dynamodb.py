@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from faultbridge.adapters.aws.dynamodb import (
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.retry import Retry
 from faultbridge.model.storage.writes import TIMELINE, Key, Packed, Put, Value
+from faultbridge.model.values import replace
 from faultbridge.record.ports import UnprocessedKeys
 from tests.adapters.stubs import answering, stubbed
 

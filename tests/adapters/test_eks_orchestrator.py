@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, eks_cluster, on_eks

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.extensions import Parts
@@ -20,6 +20,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Orchestrator, Presence, Surroundings
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.inventory_sync import SyncInventory
@@ -80,7 +81,7 @@ class RackWorld(World):
         super().__init__(**others)
         changed = {"provider": NAME, "orchestrator": NAME}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, changed)
-        object.__setattr__(self.isolate, "orchestrators", self.ports.orchestrators)
+        force_setattr(self.isolate, "orchestrators", self.ports.orchestrators)
         self.verifier.alive = lambda _: True
         launched = self.clock.now().isoformat()
         instance = {"group": GROUP, "running": True, "takes_work": True, "launched_at": launched}

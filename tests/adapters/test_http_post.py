@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from faultbridge.adapters import http_post
 from faultbridge.adapters.http_post import LIMITS, post_json
 from faultbridge.model.errors import Transient
+from faultbridge.model.values import replace
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.ec2.request_log import Progress, RequestLog
 from faultbridge.adapters.hyperpod.cluster import FAILURES, HyperPodCluster, result_for
@@ -70,7 +71,7 @@ def desk() -> Iterator[Desk]:
 
 def with_plan(desk: Desk) -> Capacity:
     """Return what the training plan of the group has, once its group has one."""
-    object.__setattr__(desk.fake.groups[GROUP], "training_plan", PLAN_ARN)
+    force_setattr(desk.fake.groups[GROUP], "training_plan", PLAN_ARN)
     return desk.provider.capacity(PLAN, desk.instance, GROUP)
 
 
@@ -239,7 +240,7 @@ class TestReboot:
     def test_a_node_that_does_not_come_back_has_failed(self, desk: Desk) -> None:
         desk.restarter.restart(REBOOT, desk.instance, "c-1")
         (slot,) = [one.slot for one in desk.fake.current() if one.instance_id == desk.instance]
-        object.__setattr__(desk.fake.nodes[slot], "then", "Failure")
+        force_setattr(desk.fake.nodes[slot], "then", "Failure")
         desk.advance(3)
         assert desk.restart() is RestartState.FAILED
 

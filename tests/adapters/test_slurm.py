@@ -6,7 +6,7 @@ import logging
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from faultbridge.adapters.slurm.rest import SlurmJob
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode
 from tests.adapters.stubs import failing, stubbed
 from tests.sim.fakes import START, ManualClock

@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from faultbridge.cli.errors import failure_of
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode
 from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply

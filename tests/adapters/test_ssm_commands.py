@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import COMMENT_CHARACTERS, THROTTLE_RETRY
 from faultbridge.model.enums import RepairAction
+from faultbridge.model.values import replace
 from tests.adapters.stubs import client_error, served
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from faultbridge.model.storage.wire.decode_message import decode_message
+from faultbridge.model.values import replace
 from faultbridge.node.agent.cursors import HALF_BYTES, Cursor, CursorFile
 from faultbridge.node.agent.delivery.outbox import BLOCK_BYTES, MAX_IN_MEMORY, Outbox, Spool, SpoolFull
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from faultbridge.decode import registry
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
+from faultbridge.model.values import replace
 from faultbridge.node.agent.delivery.outbox import BLOCK_BYTES, Outbox, QuarantineNotice, Spool
 from faultbridge.node.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
 from faultbridge.node.agent.delivery.sender import (

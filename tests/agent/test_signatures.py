@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from faultbridge.model.values import replace
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.node.agent.delivery.sender import SendFailed, ServiceClock
 from faultbridge.node.agent.delivery.transport import (

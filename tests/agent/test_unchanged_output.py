@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import CounterSample, Observation, Snapshot
+from faultbridge.model.values import replace
 from faultbridge.node.agent.child_processes import Outcome, ProbeResult
 from faultbridge.node.agent.delivery.records import Wait
 from faultbridge.node.agent.probes import Probe, ProbeScheduler

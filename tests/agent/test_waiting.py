@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from faultbridge.model.storage.wire.message import (
     encode_message,
     raw_key,
 )
+from faultbridge.model.values import replace
 from faultbridge.node.agent.delivery.outbox import Outbox, Spool
 from faultbridge.node.agent.delivery.records import OutgoingRecord, Wait, new_record_id
 from faultbridge.node.agent.delivery.sender import SHARE_SECONDS, Sender

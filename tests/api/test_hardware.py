@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.findings import Finding
 from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
@@ -107,7 +107,7 @@ def test_ended_findings_are_listed_only_on_request(gateway: Gateway) -> None:
     row = world.ports.table.get(stored.finding_key("train-a", listed["finding_id"]))
     assert row is not None
     one = stored.read_finding(row)
-    ended = Finding(**{name: getattr(one, name) for name in one.__slots__} | {"ended_at": world.now})
+    ended = replace(one, ended_at=world.now)
     world.ports.table.write(Put(stored.finding_item(ended, world.now)))
     assert items(gateway, f"{C}/findings", "Findings") == []
     assert [one["finding_id"] for one in items(gateway, f"{C}/findings", "Findings", ended="true")] == [ended.id]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -14,6 +13,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine
 from faultbridge.model.storage.writes import Delete, Key, Update
+from faultbridge.model.values import replace
 from faultbridge.record.archive.anchor import read_anchor
 from faultbridge.record.archive.seal import Manifest, Seal
 from faultbridge.record.archive.verification import ReadArchive, VerifyArchive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.writes import Delete, Put, Update
+from faultbridge.model.values import replace
 from faultbridge.record.verify import BreakKind, Verified
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import change_stored_head

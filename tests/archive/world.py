@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine
 from faultbridge.model.storage.writes import Delete, Key, Put
+from faultbridge.model.values import replace
 from faultbridge.record.archive.anchor import Anchor, RecordAnchor
 from faultbridge.record.archive.seal import ArchiveSchedule, Seal, SealResult
 from faultbridge.record.archive.verification import VerifyArchive, anchored_hashes

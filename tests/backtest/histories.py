@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from tests.lab.traces import scenario

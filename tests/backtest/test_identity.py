@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.model.enums import WaitingFor
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from tests.backtest.histories import demo, recorded, replayed, simulated, simulated_fleet
 from tests.scenarios.world import CLUSTER, World
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from tests.backtest.histories import Event, demo, replayed
 
 

@@ -17,12 +17,12 @@ import base64
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from faultbridge.model.values import replace
 from tests.bench.report import Row, report
 from tests.console import browser
 from tests.console.all_views import EveryView

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from random import Random
 from faultbridge.model.storage.heartbeats import batch_put
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import encode_message, join_records
+from faultbridge.model.values import replace
 from faultbridge.node.agent.delivery.records import OutgoingRecord
 from faultbridge.record.rulebook import rules_of
 from faultbridge.serve.ingest.record_reader import Delivery

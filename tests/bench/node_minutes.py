@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
 
 from faultbridge.decode.data.counters import counters_of
+from faultbridge.model.values import replace
 from faultbridge.node.agent.agent import build_agent
 from faultbridge.node.agent.child_processes import Outcome, ProbeResult
 from faultbridge.node.agent.delivery.records import OutgoingRecord

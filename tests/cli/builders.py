@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from faultbridge.cli.stack import locate
 from faultbridge.local import StackInfo
 from faultbridge.model.enums import CaseStatus, Resolution
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from faultbridge.record.verify import Verified
 from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.entrypoints.ingest import wire_ingest

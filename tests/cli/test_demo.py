@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.cli.render.output import OutputFormat
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from faultbridge.record.verify import Break, BreakKind, Verified
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.send import DeliveryAudit

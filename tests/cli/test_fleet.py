@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from faultbridge.cli.commands.embedded.fleet import NO_PROVIDER, add_fleet
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.instances import Instance
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.wiring.services import wire_registration

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.ingest.rejects import Rejects
@@ -437,7 +437,7 @@ def test_a_published_policy_is_shown_in_its_file_format(desk: Desk, tmp_path: Pa
     version = desk.json("policy", "put", str(file), "--yes")["version"]
     shown = desk("policy", "show")
     assert shown.out == f"# policy {version}\n{file.read_text(encoding='utf-8')}"
-    assert desk.json("policy", "show", version)["limits"] == {"drain_deadline": 600_000}
+    assert desk.json("policy", "show", version)["limits"] == {"drain_deadline": 600}
 
 
 def test_an_invalid_policy_is_rejected_and_the_current_one_stays(desk: Desk) -> None:

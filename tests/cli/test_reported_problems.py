@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.cli.stack.locate import Target
 from faultbridge.decode.data.policies import default_document
 from faultbridge.model.enums import Resolution
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 from tests.builders import KEY
 from tests.cli.builders import Embedded, Terminal, successful_result
 from tests.cli.desk import OPERATOR, Desk

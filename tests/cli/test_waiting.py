@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.enums import Actor
+from faultbridge.model.values import replace
 from faultbridge.repair.controls import ControlChange, breaker_draft
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.wiring.repairing import wire_controls

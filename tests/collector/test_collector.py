@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from faultbridge.decode.registry import decode
 from faultbridge.local.kubernetes.cluster import RunningInstance
 from faultbridge.model import names
 from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.values import replace
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector import handlers
 from faultbridge.node.collector.handlers import record_of_event, records_of_node, unmapped_types

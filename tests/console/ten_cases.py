@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.fault_enums import Action, ComponentType
 from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.case_orders import OperatorOrder

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.model.enums import CaseStatus
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.console.facts import MAX_ENTRIES, Facts

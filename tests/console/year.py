@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,7 @@ from faultbridge.model.storage import incidents, items, jobs, keys
 from faultbridge.model.storage.projections import derived_rows, index_rows
 from faultbridge.model.storage.writes import Item, Put
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline
 from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.roster import new_row

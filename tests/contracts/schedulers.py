@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from socketserver import ThreadingMixIn
 from typing import Any, Protocol
@@ -22,6 +21,7 @@ from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode, Orchestrator
 from tests.contracts.aws import REGION, fresh
 from tests.contracts.real_slurm import RealSlurm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.adapters.aws.firehose import RETRY, FirehoseArchiveSink
 from faultbridge.adapters.aws.objects import LockedObjects, S3Objects
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine, unpack
+from faultbridge.model.values import replace
 from faultbridge.record.archive.write import ObjectSink
 from faultbridge.record.ports.objects import Archive, ArchiveSink, Vault
 from tests.adapters.stubs import served

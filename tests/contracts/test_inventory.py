@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +17,7 @@ from faultbridge.local.gaps import auto_scaling, ec2_listings, patching
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus
 from faultbridge.model.errors import Rejected
+from faultbridge.model.values import replace
 from faultbridge.record.ports.inventory import OPT_OUT_TAG, Inventory
 from tests.contracts.aws import ON_MOTO, REGION
 from tests.contracts.provider import group_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -14,6 +14,7 @@ from faultbridge.local.gaps import fleets, launches, patching
 from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Launcher, LaunchRequest, Provider
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.sim.fakes import FakeFleet, FakeLauncher, FakeProvider

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CheckResult, ClusterNode, Orchestrator
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import InMemory, OnSlurm, Scheduler, on_eks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from unittest import mock
 
@@ -16,6 +16,7 @@ from faultbridge.adapters.hyperpod.volumes import HyperPodVolumes
 from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.nodes import VOLUME_TAG
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ClusterNode, VolumeAttachments, Volumes
 from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO

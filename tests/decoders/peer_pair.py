@@ -6,11 +6,11 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from faultbridge.decode.data.deep_tests import peer_tests
 from faultbridge.decode.verification import DeepResult, PeerChecks, script_of
+from faultbridge.model.values import replace
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
 EFA_PASSED = "efa-peer-pair passed: 4 EFA devices; the slowest has 6102 MB/s"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from faultbridge.decode.verification import (
     script_of,
     split,
 )
+from faultbridge.model.values import replace
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 
 NEEDED = ("sh", "timeout", "sed", "sort", "grep", "head", "tail", "ls", "cat")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.enums import CaseStatus, DomainKind, NodeStatus, RepairAc
 from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.findings import finding_id
 from faultbridge.model.nodes import Incarnation, NodeState, is_faulty, is_former, is_repeated, is_replaced
+from faultbridge.model.values import replace
 from tests.builders import GPU, KEY, NOON, STACK_ID, after, arrival, fault, folded, node
 
 APPROVAL = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

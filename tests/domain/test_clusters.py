@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from faultbridge.model.cluster.state import (
 from faultbridge.model.enums import BreakerScope, DomainKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import MovingVolume, left_behind
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 
 RACK, OTHER_RACK = FailureDomain(DomainKind.RACK, "r-1"), FailureDomain(DomainKind.RACK, "r-2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from faultbridge.model.entries import MAX_REASON, Draft, Entry, Stream, canonica
 from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
+from faultbridge.model.values import replace
 from tests.builders import NOON, STACK_ID, after
 
 STREAM = Stream(STACK_ID, "faultbridge", "train-a", "ip-10-0-0-7")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.instances import Instance
 from faultbridge.model.policy import Limits, Match, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
 
 

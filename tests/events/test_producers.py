@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +18,7 @@ from faultbridge.model.events.wire import body_of, detail_of
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Head, Incarnation
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
 from tests.events.validate import assert_valid_event, watch_entries
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from faultbridge.explain.verdict.doubts import Point
 from faultbridge.explain.verdict.verdict import Verdict
 from faultbridge.model.enums import Outlook
+from faultbridge.model.values import replace
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
 from tests.loops import for_each
 

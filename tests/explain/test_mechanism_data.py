@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from faultbridge.explain.verdict.document import broken_cases, verdict_on
 from faultbridge.explain.verdict.mechanisms import extended_book, packaged_book
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 from tests.explain.builders import OWN
 
 

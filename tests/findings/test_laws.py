@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation
 from faultbridge.model.findings import Mark
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair.findings import compare_peers, judgments
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.entrypoints.ingest import wire_ingest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -20,6 +19,7 @@ from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import NODE_COMPONENT, Component
 from faultbridge.model.findings import Baseline, Detector
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.world import World
 
@@ -33,4 +35,4 @@ def break_decoding(world: World, text: bytes) -> None:
             raise RecursionError("planted")
         return decode(source, body, hints)
 
-    object.__setattr__(reader, "decode", broken)
+    force_setattr(reader, "decode", broken)

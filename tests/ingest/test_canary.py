@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import item
 from faultbridge.model.storage.writes import Put, Work
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
 from faultbridge.serve.entrypoints.ingest import wire_ingest

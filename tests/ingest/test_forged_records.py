@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.model.cluster.config import HYPERPOD, Mode
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.wire.message import join_records
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery

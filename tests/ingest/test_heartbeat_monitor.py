@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -21,6 +20,7 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.storage import heartbeats, items, keys
 from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
@@ -281,10 +281,7 @@ def test_a_heartbeat_is_written_again_after_a_fifth_of_the_timeout() -> None:
 
 def test_the_policy_sets_the_heartbeat_timeout() -> None:
     world = World()
-    half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
-    PolicyStore(world.ports.table, world.ports.clock).put(
-        {"version": "p-1", "limits": {"heartbeat_timeout": half_an_hour}}
-    )
+    PolicyStore(world.ports.table, world.ports.clock).put({"version": "p-1", "limits": {"heartbeat_timeout": 1800}})
     beat(world)
     pass_time(world, 20)
     assert silent(world) == [False]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.decode.frames import wrapped_lines
 from faultbridge.decode.frames.decoder import Decoded, Hints
@@ -21,6 +21,7 @@ from faultbridge.model.storage.wire.message import (
     join_records,
     raw_key,
 )
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.record_reader import Delivery
@@ -43,7 +44,7 @@ def counted(world: World) -> list[int]:
         sizes.append(len(body))
         return decode(source, body, hints)
 
-    object.__setattr__(reader, "decode", counting)
+    force_setattr(reader, "decode", counting)
     return sizes
 
 

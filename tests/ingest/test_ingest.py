@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.decide.fold.capacity import MAX_CHANGES
 from faultbridge.decide.normalize.oversized_records import MAX_FAULTS
@@ -16,6 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import heartbeats, keys
 from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
@@ -317,7 +318,7 @@ def stop_worker_on_poison(world: World) -> None:
             raise WorkerStopped
         return read(source, body, hints)
 
-    object.__setattr__(wire_ingest(world.app).reader, "decode", decode)
+    force_setattr(wire_ingest(world.app).reader, "decode", decode)
 
 
 def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_and_others_are_processed():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured, Transient
@@ -16,6 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Put, Write
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES
 from faultbridge.serve.ingest.outcomes import process_isolated
@@ -79,7 +80,7 @@ def break_state(world: World, node: str) -> None:
     key = keys.node_state(KEY._replace(node=node))
     stored = world.ports.table.get(key)
     assert stored is not None
-    state = unpack(stored["state"]) | {"status": "no-such-status"}
+    state = unpack(dict[str, Any], stored["state"]) | {"status": "no-such-status"}
     world.ports.table.write(Put({**stored, "state": pack(state)}))
 
 
@@ -89,14 +90,12 @@ def break_heartbeats(world: World, node: str) -> None:
     record = type(log).record
 
     class Broken(type(log)):  # type: ignore[misc] # the class of the object
-        __slots__ = ()
-
         def record(self, heartbeats: Any) -> None:
             if key in heartbeats:
                 raise KeyError("planted")
             record(self, heartbeats)
 
-    object.__setattr__(wire_ingest(world.app), "heartbeats", Broken(log.table, log.clock, log.rulebook))
+    force_setattr(wire_ingest(world.app), "heartbeats", Broken(log.table, log.clock, log.rulebook))
 
 
 def status(world: World, node: str) -> NodeStatus | None:
@@ -127,14 +126,12 @@ def test_of_100_records_with_five_that_fail_in_five_ways_95_commit_in_the_first_
     find = type(lookup)._find
 
     class Broken(type(lookup)):  # type: ignore[misc] # the class of the object
-        __slots__ = ()
-
         def _find(self, part: Any, candidates: Any, rows: Any) -> Any:
             if part.record.node == "n-99":
                 raise AttributeError("planted")
             return find(self, part, candidates, rows)
 
-    object.__setattr__(wire_ingest(world.app), "node_lookup", Broken(lookup.item_cache, lookup.rulebook, lookup.trust))
+    force_setattr(wire_ingest(world.app), "node_lookup", Broken(lookup.item_cache, lookup.rulebook, lookup.trust))
     result = wire_ingest(world.app).ingest(batch(world, hostile))
     reasons = dict.fromkeys(hostile, "unexpected_error") | {"n-22": "misconfigured"}
     assert result.failed == {delivery.id: reasons[node] for node, delivery in hostile.items()}

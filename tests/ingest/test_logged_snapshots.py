@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import heartbeats, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest import heartbeat_log
 from faultbridge.serve.ingest.outcomes import GiveBackReason

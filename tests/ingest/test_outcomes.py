@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import ingest, wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.outcomes import GiveBackReason, IngestResult

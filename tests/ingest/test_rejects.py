@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -15,6 +14,7 @@ from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import Message, encode_message, raw_key
 from faultbridge.model.storage.writes import WORK, Key, Work
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.rejects import MAX_PER_HOUR, Rejects
 from tests.races import run_before_write

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.ingest.record_reader import Delivery

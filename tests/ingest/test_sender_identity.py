@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import encode_message
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints import ingest as entrypoint
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep

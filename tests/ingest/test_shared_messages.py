@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import encode_message, join_records, raw_key
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import ingest, wire_ingest
 from faultbridge.serve.ingest.ingest import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.serve.ingest.record_reader import Delivery

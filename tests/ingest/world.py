@@ -6,7 +6,6 @@ Use it to test services that read what the ledger wrote. For a whole installatio
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
 from faultbridge.model.faults import Fault
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Stack
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.repair.cluster_status import ClusterRollup

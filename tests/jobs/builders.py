@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from faultbridge.model.enums import CaseStatus, ProviderFailure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from tests.jobs.resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import FakeJobCallback

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.job_impact import JobImpact

@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import RepairAction
+from faultbridge.model.values import replace
 from tests.lab.fault_process import HostFault
 from tests.lab.scenario import Scenario
 from tests.lab.trace import DAY

@@ -9,11 +9,12 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from faultbridge.model.errors import Rejected
+from faultbridge.model.values import replace
 
 HOUR, DAY = 3_600.0, 86_400.0
 MAX_EVENTS = 200_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import json
 import math
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.decode.data import load_catalog
@@ -16,6 +15,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from tests.builders import NOON, STACK_ID, node
 from tests.sim.fakes.table import projected

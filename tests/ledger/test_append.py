@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -16,6 +15,7 @@ from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import Conflict, IllegalTransition, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Append, Stack, transaction_token
 from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, fault, node, rules
 from tests.races import run_before_write, writes_to

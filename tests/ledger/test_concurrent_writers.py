@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.model.nodes import Alias, AliasRow, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.aliases import AliasChange, alias_writes

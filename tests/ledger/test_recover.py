@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.writes import Delete, Item, Put
+from faultbridge.model.values import replace
 from faultbridge.record.archive.verification import ReadArchive
 from faultbridge.record.recover import RecoverTable
 from faultbridge.record.timeline import Timeline, TimelineQuery
@@ -52,7 +52,7 @@ def restored_from(world: ArchiveWorld, backup_items: list[Item]) -> ArchiveWorld
 def _with_ports_of(world: ArchiveWorld, service: Any) -> Any:
     replacements = {"table": world.table, "archive": world.archive, "vault": world.vault}
     replacements |= {"append": world.append, "anchor": world.anchor, "seal": world.seal}
-    names = {field.name for field in fields(service)}
+    names = set(service.__struct_fields__)
     return replace(service, **{name: value for name, value in replacements.items() if name in names})
 
 

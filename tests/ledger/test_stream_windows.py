@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from faultbridge.record.queries import end_before, last_before, node_head
 from faultbridge.record.timeline import Timeline
 from tests.builders import NOON

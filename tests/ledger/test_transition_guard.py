@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.errors import IllegalTransition
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.append import check_moves
 from tests.builders import GPU, NOON, node
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.model.enums import NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.serve.ops.metrics import NODE_GAUGES, count_entries, node_gauges
 from tests.architecture.builders import entry
 from tests.ingest.world import LedgerFixture

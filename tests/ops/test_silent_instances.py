@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import config_item, item
 from faultbridge.model.storage.writes import Key, Put, Work
+from faultbridge.model.values import replace
 from faultbridge.record.queries import cluster_config
 from faultbridge.serve.ops.sweep import Sweep, list_clusters, narrowed
 from tests.jobs.builders import repaired

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.deliver import MAX_EVENT_AGE, Paging
 from faultbridge.serve.pager.open_pages import OpenPages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.decide.admit import MAX_PICKS, admit
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control
 from faultbridge.model.enums import RepairAction, WaitingFor
 from faultbridge.model.policy import Limits, Policy, Rule, Window
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 from tests.pipeline.builders import ROOM, control, picked, queued
 

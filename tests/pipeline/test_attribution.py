@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from faultbridge.decode.data import load_catalog
 from faultbridge.model.conditions import Condition, Reporter, Tombstone, condition_key
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component
+from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault
 
 CATALOG = load_catalog()

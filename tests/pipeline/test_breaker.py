@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.decide.breaker import BreakerChange, FailingNode, close_manually, evaluate_breakers, failing_node
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerState
 from faultbridge.model.enums import BreakerScope, NodeStatus
+from faultbridge.model.values import replace
 from tests.builders import ESCALATED, NOON, after, node
 
 LIMIT = BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=10))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -36,6 +35,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Stack
 from tests.builders import NOON, STACK_ID, after, arrival, config, folded, node, rules
 from tests.sim.fakes import FakeTable, ManualClock

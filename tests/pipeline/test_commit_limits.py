@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -24,6 +23,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import Fault
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
 NAMED = replace(GPU, uuid="GPU-1", serial="16")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.decide.normalize.compare import compare, differences
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide.fold.changes import ChangeKind
@@ -18,6 +16,7 @@ from faultbridge.model.faults import NODE_COMPONENT, Clear
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
 

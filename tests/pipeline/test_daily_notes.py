@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -25,6 +24,7 @@ from faultbridge.model.enums import EntryType
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, folded, node
 
 STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"

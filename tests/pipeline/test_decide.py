@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide.normalize.resolve import IncarnationMatch
@@ -14,6 +12,7 @@ from faultbridge.model.enums import CaseStatus, EntryType, Isolation, NodeStatus
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear
 from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, after, arrival, config, fault, rules
 from tests.pipeline.builders import observed
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +15,7 @@ from faultbridge.model.faults import Clear, Component, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
 
 IDENTIFIED = Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-1", index=3)

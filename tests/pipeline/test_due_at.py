@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.decide.decide import expire_approval
 from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.values import replace
 from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
 
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))

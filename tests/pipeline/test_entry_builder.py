@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import MAX_REASON, Draft
 from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import Incarnation
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
 
 NOON_TEXT = "2026-02-03T12:00:00.000Z"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide.decide import raise_isolation, raise_repair_action
@@ -11,6 +9,7 @@ from faultbridge.model.cases import Approval
 from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.values import replace
 from tests.builders import ESCALATED, NOON, POLICY, after, arrival, fault, folded, node
 
 WAITING = replace(ESCALATED, status=CaseStatus.QUEUED, repair_action=RepairAction.REBOOT_NODE, relapse_of="c-0")

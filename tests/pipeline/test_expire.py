@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.conditions import Condition, Reporter
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.nodes import Incarnation, NodeState
+from faultbridge.model.values import replace
 from tests.builders import NOON, after, case, node
 from tests.builders import condition as active
 

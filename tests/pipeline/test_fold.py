@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import Clear, Fault, Snapshot
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"

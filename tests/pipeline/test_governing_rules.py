@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import case, condition, node
 from tests.pipeline.builders import FAULTY
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.decide.instance_pairing import FOLLOW_STEP, VacantNode, may_cha
 from faultbridge.model.cases import Attempt, Case, Phase
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.instances import Instance
+from faultbridge.model.values import replace
 from tests.builders import ESCALATED, NOON, node
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.decide.observe import observe
 from faultbridge.decide.required_order import no_repair
 from faultbridge.model.cluster.config import ClusterConfig, Mode, UpdateHold
 from faultbridge.model.nodes import Ignored, NodeState
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, node, rules
 
 NAMED = "--instance i-0aaaaaaaaaaaaaaa1"

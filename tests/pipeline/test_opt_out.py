@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.decide.case_moves import FOREVER, deferred_until, is_absence, opted_out_until, stop_ignoring
 from faultbridge.model.cluster.config import UpdateHold
 from faultbridge.model.nodes import Ignored
+from faultbridge.model.values import replace
 from tests.builders import NOON, after, arrival, config, fault, folded, node
 
 HOUR, DAY = after(hours=1), after(days=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, OrchestratorUnreachable, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, after, arrival, fault, folded, node
 
 LIMIT = timedelta(minutes=10)

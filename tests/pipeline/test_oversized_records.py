@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from faultbridge.decide.normalize.oversized_records import MAX_FAULTS, add_evidence_object, limit_faults
 from faultbridge.model.faults import ELLIPSIS, NODE_COMPONENT, CounterSample, Fault, Observation, Snapshot, faults_of
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, after, fault
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide.entry_builder import durations, gpu_time_lost
 from faultbridge.model.cases import Phase
 from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.values import replace
 from tests.builders import after, case
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,6 +18,7 @@ from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
 from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus
 from faultbridge.model.enums import ConditionKind
 from faultbridge.model.policy import Limits
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 
 LIMITS = Limits(update_deadline=timedelta(hours=6), update_grace=timedelta(minutes=15))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from faultbridge.model.fault_enums import Action, Family
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.nodes import NodeState, Probation
 from faultbridge.model.policy import Limits, Rule
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, case, fault, node
 
 ORDER = list(RepairAction)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import Ignored, NodeState, Placement
+from faultbridge.model.values import replace
 from tests.builders import GPU, KEY, NOON, after, config, node
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.decide.normalize.resolve import INCARNATION_MARGIN, match_incar
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
 from faultbridge.model.records import RawRecord
+from faultbridge.model.values import replace
 from tests.builders import NOON, node
 
 MILLISECOND = timedelta(milliseconds=1)

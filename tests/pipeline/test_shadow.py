@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, NOON, POLICY, after, arrival, fault, node, rules
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, Snapshot
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from tests.builders import NOON, after, arrival, fault, node
 
 CARD = Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-1", serial="16")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,6 +18,7 @@ from faultbridge.model.conditions import Condition, Reporter
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import RawRecord, SentValues
+from faultbridge.model.values import replace
 from tests.builders import NOON, after, condition, fault, node
 
 SLOW = timedelta(hours=2)

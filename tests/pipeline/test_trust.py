@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.decide.normalize.trust import EVENT_BUS, Trust, instance_of
 from faultbridge.model.nodes import AliasRow, NodeKey
 from faultbridge.model.records import RawRecord
+from faultbridge.model.values import replace
 from tests.builders import KEY, NOON, after, config
 
 OWN, OTHER = "i-0aaaaaaaaaaaaaaa1", "i-0bbbbbbbbbbbbbbb2"

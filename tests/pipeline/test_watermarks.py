@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
 
@@ -17,6 +16,7 @@ from faultbridge.model.faults import Clear, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -25,6 +24,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import Clear, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import CATALOG, GPU, NOON, POLICY, after, arrival, fault, node
 
 MILLISECOND = timedelta(milliseconds=1)

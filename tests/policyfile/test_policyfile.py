@@ -101,7 +101,7 @@ def test_an_omitted_field_has_the_default_of_the_domain() -> None:
 
 
 def _fields(limits: Limits) -> list[tuple[str, Any]]:
-    return [(name, getattr(limits, name)) for name in Limits.__slots__]
+    return [(name, getattr(limits, name)) for name in Limits.__struct_fields__]
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.presentation.case_answers import NEXT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -10,6 +9,7 @@ import pytest
 
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.serve.presentation.case_page import CasePage, case_page
 from tests.presentation.histories import case_of, replaced

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Miscon
 from faultbridge.model.instances import Instance
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.record.cluster_stream import streams_of
 from faultbridge.record.ports import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder

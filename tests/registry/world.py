@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from faultbridge.model.values import replace
 from tests.builders import KEY
 from tests.world import GROUP
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolu
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.repair.admission import (
     ReadyCase,
     apply_dry_run,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -11,6 +10,7 @@ from faultbridge.model.cluster.state import ProviderCondition
 from faultbridge.model.enums import ClusterStatus, ConditionKind, NodeStatus
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.races import run_before_write, writes_to

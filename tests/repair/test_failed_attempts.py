@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.enums import NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.progress import escalate_case, retry_time
 from tests.builders import NOON, node
 from tests.repair.builders import CASE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.recovery import release_leaked_slots
 from faultbridge.repair.isolate import IsolationResult

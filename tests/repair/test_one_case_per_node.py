@@ -6,7 +6,6 @@ Every record passes the real ingest with its real sender. The names come from th
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.ingest.record_reader import Delivery

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.model.cases import Phase
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.progress import live_attempt, record_outcome, schedule_probe, start_or_resume_step
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 from tests.builders import NOON, node

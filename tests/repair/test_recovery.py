@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ExecutionStatus
 from faultbridge.repair.attempt.progress import LEASE, escalate_case, live_attempt, update_attempt
 from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import World

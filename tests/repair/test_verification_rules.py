@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Incarnation
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.verification_rules import (
     MAX_FINDINGS_LENGTH,
     faults_since_start,

@@ -11,7 +11,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from faultbridge.model.errors import FaultbridgeError, Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -24,6 +23,7 @@ from faultbridge.model.policy import Limits, Policy, Rule
 from faultbridge.model.records import RawRecord
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Update
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Stack
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Capacity, CapacityEvidence

@@ -8,7 +8,7 @@ Reading order:
   whole run), `instance_health`, `group_owner`, `node_clocks`, `fault_injection`.
 - Time and AWS: `schedule` (simulated time), `sweep_schedule`, `deliveries` (how AWS delivers messages), `workers` (the
   Lambda functions), `scheduled_state_machine` (Step Functions).
-- Ports: `simulated_ports`, `fakes/`, `remembered_values` (caches that make a run faster).
+- Ports: `simulated_ports`, `fakes/`.
 - Checks: `invariants/` (statements that are true in every correct run), `laws/` (what must never happen),
   `exhaustive` (all sequences of a few faults) with `scripted_orders`, `shrink` (finds a smaller failing run).
 """

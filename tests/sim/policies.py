@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from faultbridge.model.storage.codec import dump
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from tests.sim.simulated_system import SimulatedSystem
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.copies import replace
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares

@@ -42,7 +42,6 @@ from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Journal, Kind
 from tests.sim.laws.all_laws import Laws
 from tests.sim.node_clocks import NodeClocks
-from tests.sim.remembered_values import remember_values
 from tests.sim.schedule import Schedule
 from tests.sim.simulated_ports import (
     HEAD_NODE,
@@ -82,7 +81,6 @@ class SimulatedSystem:
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
-        remember_values()
         self.clock = ManualClock(START)
         self.journal = Journal(self.clock, START)
         self.schedule = Schedule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -15,6 +14,7 @@ from faultbridge.model.settings import Settings
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import encode_message
 from faultbridge.model.storage.writes import Item
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.serve.entrypoints.ingest import wire_ingest

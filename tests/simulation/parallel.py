@@ -12,7 +12,6 @@ from typing import TypeVar
 from tests.scheduling import IS_XDIST_PROCESS
 from tests.sim.exhaustive import SCENARIOS, Exploration, explore
 from tests.sim.history import run
-from tests.sim.remembered_values import remember_values
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -44,7 +43,6 @@ def collect_less() -> None:
 def violations_of(seed: int) -> list[str]:
     """Return the violations of a seed's run, with the command that repeats it."""
     found = run(seed)
-    remember_values()  # empty the caches: later collections need not visit the values of this run
     if seed % COLLECT_EVERY == 0:
         gc.collect()
     return [f"{line}\n    replay: {found.replay}" for line in found.broken]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.model.enums import ClusterStatus, NodeStatus
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from tests.sim.history import build_system, draw_growing, play_on
 from tests.sim.invariants.nodes import CLUSTER_INVARIANTS
 from tests.sim.invariants.view import SystemView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Key
+from faultbridge.model.values import replace
 from faultbridge.record.publish import Publish
 from faultbridge.serve.ingest.send import RawInput
 from tests.races import writes_of

@@ -13,17 +13,12 @@ from tests.sim.history import run
 from tests.simulation.histories import digest
 
 PROGRAM = "from tests.simulation.histories import digest; print(digest({seed}, 25))"
-WITHOUT_REMEMBERED_VALUES = f"""
-from tests.sim import simulated_system
-simulated_system.remember_values = lambda: None
-{PROGRAM}
-"""
 
 
-def digest_in_another_process(seed: int, hash_seed: str, program: str = PROGRAM) -> str:
+def digest_in_another_process(seed: int, hash_seed: str) -> str:
     """Return the digest of a run in another process."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", program.format(seed=seed)]
+    command = [sys.executable, "-c", PROGRAM.format(seed=seed)]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
@@ -38,10 +33,6 @@ def test_a_seed_gives_the_same_run_twice(seed: int) -> None:
 
 def test_a_seed_gives_the_same_run_in_another_process() -> None:
     assert {digest_in_another_process(7, "1"), digest_in_another_process(7, "2")} == {digest(7, 25)}
-
-
-def test_a_run_is_the_same_without_remembered_values() -> None:
-    assert digest_in_another_process(8, "1", WITHOUT_REMEMBERED_VALUES) == digest(8, 25)
 
 
 def test_another_seed_gives_another_run() -> None:

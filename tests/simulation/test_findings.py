@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from faultbridge.model.findings import Mark
+from faultbridge.model.values import replace
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.serve.entrypoints import sweep
 from faultbridge.serve.ingest.send import RawInput

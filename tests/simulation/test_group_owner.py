@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide import admit, case_moves
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.values import replace
 from faultbridge.repair.registry import provider_check
 from tests.builders import NOON, after
 from tests.sim.environment.action_plan import ExternalAction, draw_plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import Incarnation, NodeKey, NodeState, Placement
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Key
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageMessage, PageUrgency
 from tests.builders import case, condition, node
 from tests.sim.fakes.seam import Call

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count, islice
 
 import pytest
 
 from faultbridge.decide.correlate import life_cycle
+from faultbridge.model.values import replace
 from tests.sim.fakes import START, ManualClock
 from tests.sim.history import History, build_system, draw_actions, draw_nodes_in_rack, play_on
 from tests.sim.invariants.domain_faults import AT_MOST_ONE, GIVEN_UP, REPEATED, TOO_LONG, DomainFaultChecks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
@@ -11,6 +11,7 @@ import pytest
 
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.enums import NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.serve.ingest.send import RawInput
 from tests.sim.environment.samples import SAMPLES
 from tests.sim.fakes.seam import Call

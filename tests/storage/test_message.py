@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -25,6 +24,7 @@ from faultbridge.model.storage.wire.message import (
     fits,
     raw_key,
 )
+from faultbridge.model.values import replace
 
 SENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=b"NVRM: Xid")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.codec import compress, decompress
+from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Packed
 from tests.bench.calls import WARNING
 from tests.bench.dynamodb_meter import WRITE_UNIT
@@ -34,13 +35,13 @@ def test_the_state_of_a_node_with_two_faults_and_eight_gpus_costs_one_write_unit
 
 
 def test_a_stored_item_is_read() -> None:
-    assert decompress(STORED) == VALUE
+    assert unpack(dict[str, Any], STORED) == VALUE
 
 
 def test_equal_values_are_stored_equally_and_with_the_current_dictionary() -> None:
-    assert compress(VALUE) == STORED
+    assert pack(VALUE) == STORED
 
 
 def test_an_item_that_needs_a_later_dictionary_is_refused() -> None:
     with pytest.raises(ValueError, match="needs dictionary 7 of a later version"):
-        decompress(Packed(b"\x07" + STORED[1:]))
+        unpack(dict[str, Any], Packed(b"\x07" + STORED[1:]))

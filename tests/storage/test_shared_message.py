@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,6 +21,7 @@ from faultbridge.model.storage.wire.message import (
     raw_key,
     unpacked_bytes,
 )
+from faultbridge.model.values import replace
 from tests.builders import NOON
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from faultbridge.model.cases import Case
@@ -25,5 +27,5 @@ def test_a_value_in_another_form_is_refused_and_its_item_is_named(value: object)
 
 def test_the_state_of_a_node_is_stored_packed_and_read_packed_or_not() -> None:
     row = items.state_item(node(), NOON)
-    assert unpack(row["state"]) == dump(node())
+    assert unpack(dict[str, Any], row["state"]) == dump(node())
     assert items.read_state(KEY, row) == items.read_state(KEY, {**row, "state": dump(node())}) == node()

@@ -15,7 +15,8 @@ from http import HTTPStatus
 from types import MappingProxyType
 from urllib.parse import SplitResult, urlsplit
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Misconfigured, Transient
 
 # The limit covers everything from the TLS handshake to the last byte of the response. The TCP connection, which is made
@@ -24,8 +25,7 @@ from faultbridge.model.errors import Misconfigured, Transient
 PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of a request: seconds to connect, seconds for all after it, and bytes of the response."""
 
     connect: float

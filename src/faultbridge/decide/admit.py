@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
+
 from faultbridge.decide.isolation_budget import IsolationUse, eviction_limit
 from faultbridge.model.cluster.config import FailureDomain, UpdateHold, is_placed
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
 from faultbridge.model.cluster.vacancies import owed_successor, used_up_slots
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.policy import Policy, Rule, Window
 from faultbridge.model.times import to_text
@@ -51,8 +52,7 @@ WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, Waiting
 """The kinds of wait whose reason can change while a case waits. Each new reason is recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A case that must wait for its repair, the kind of wait, and the reason as a text for operators."""
 
     queued: QueuedCase
@@ -69,16 +69,14 @@ class Refused:
         return same and (self.waiting_for is not WaitingFor.APPROVAL or queued.approval_pending)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """The cases to admit, most urgent first, and the refused cases. Other cases wait for the next call."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(Struct, frozen=True):
     """The input of every check for one case; `picks` are admitted in this call, `started` in the last hour."""
 
     control: Control

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.state import (
     NEEDS_OPERATOR,
@@ -20,10 +22,9 @@ from faultbridge.model.cluster.state import (
     breaker_name,
     domain_of,
 )
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import BreakerScope, ClusterStatus, NodeStatus
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 
 # `repair/cluster_status.py` records the status of a cluster on its timeline.
 
@@ -40,8 +41,7 @@ IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "ac
 """The health of a cluster as its provider reports it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """The percentage and number of nodes out of service which, both reached, make a cluster critical."""
 
     critical_percent: int = 20
@@ -101,8 +101,7 @@ def cluster_status(
 _DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class FailingNode:
+class FailingNode(Struct, frozen=True):
     """A node with a live case; `incident` is the id of the expired incident that explains its failure."""
 
     status: NodeStatus
@@ -112,16 +111,14 @@ class FailingNode:
     incident: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """The nodes with a live case in the cluster or domain of one breaker; `of` is the number of all nodes."""
 
     failing: tuple[FailingNode, ...]
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerChange:
+class BreakerChange(Struct, frozen=True):
     """A breaker whose state changes, and why. `before` is its former state, or None for a new breaker."""
 
     name: str

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.claims import claim_end
 from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Family, Severity
@@ -20,13 +19,13 @@ from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Ignored, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import earliest, to_text
+from faultbridge.model.values import replace
 
 DETECTED = "detected"
 """The key in `Case.marks` for the time since which the fault behind the case is active."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """The input of a decision besides the node; the decisions of the `shadow` policy are only recorded."""
 
     policy: Policy
@@ -37,8 +36,7 @@ class Rules:
     shadow: Policy | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """The fault or event that opens a case. `since` is its first observation, or None if unknown."""
 
     code: str

@@ -30,13 +30,13 @@ from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.values import replace
 
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 

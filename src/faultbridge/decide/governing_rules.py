@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from faultbridge.decide.fold.claims import is_unproven
 from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Scope
 from faultbridge.model.conditions import Condition, condition_key
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeState, Probation
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE, Limits, OrchestratorUnreachable, Policy, Rule
+from faultbridge.model.values import replace
 
 _ORDER = list(RepairAction)
 _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """An active condition that needs a case, its rule, and the rule's repair action, or None if it permits none."""
 
     condition: Condition

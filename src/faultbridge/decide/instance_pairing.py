@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeState
@@ -22,8 +23,7 @@ FOLLOW_STEP = "follow"
 _CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS})
 
 
-@dataclass(frozen=True, slots=True)
-class VacantNode:
+class VacantNode(Struct, frozen=True):
     """A node without a serving instance.
 
     `confirmed_gone` is True if the node has no instance, or if its instance is terminated or unknown to the provider.
@@ -42,8 +42,7 @@ class VacantNode:
         return self.confirmed_gone and not self.under_repair
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """The pairs of node and new instance, instances to add as nodes, and those that may be a repair's successor."""
 
     assigned: tuple[tuple[str, str], ...] = ()

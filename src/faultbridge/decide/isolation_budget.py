@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.dataclass import dataclass
 
 LEAVES_AFTER = timedelta(hours=24)
 """A node whose case is escalated, or that is ignored, for longer than this is not expected to serve."""
@@ -22,8 +23,7 @@ MIN_EVICTIONS = 2
 """At least this many lost nodes of a cluster may be drained for one fault code within an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetNode:
+class BudgetNode(Struct, frozen=True):
     """A node that does not simply serve, as the isolation budget counts it.
 
     - `domains` are its failure domains, including the cluster.
@@ -42,8 +42,7 @@ class BudgetNode:
     expected: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DomainUse:
+class DomainUse(Struct, frozen=True):
     """One domain's use: nodes `out`, nodes not expected (`left`), a held permit, the first waiting node."""
 
     out: int

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.decide import decide, expire_approval
@@ -23,8 +25,6 @@ from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind, Folded
 from faultbridge.decide.fold.expire import end_boot, expire
 from faultbridge.decide.fold.fold import Sightings, fold, record_sightings
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.faults import Snapshot
@@ -32,12 +32,12 @@ from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 
 # Only the decision to open a case is compared, once for a new fault; `faultbridge policy backtest` compares all others.
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowDecision:
+class ShadowDecision(Struct, frozen=True):
     """What a policy decides about a new fault. If `repair_action` is None, the policy opens no case."""
 
     repair_action: RepairAction | None = None

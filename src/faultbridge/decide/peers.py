@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from statistics import median
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.findings import Baseline, Detector
 
 HOUR = timedelta(hours=1)
@@ -21,8 +22,7 @@ NORMAL = 1.4826
 """The factor by which the median absolute deviation estimates the standard deviation of normal values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlier:
+class Outlier(Struct, frozen=True):
     """A node whose counters rise much faster per hour than those of its peers; `score` is in hundredths."""
 
     value: int

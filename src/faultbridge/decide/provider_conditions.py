@@ -16,11 +16,11 @@ from datetime import datetime
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
 from faultbridge.model.cluster.state import LAUNCHES, NEEDS_OPERATOR, ProviderCondition, ProviderStatus
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import ConditionKind
 from faultbridge.model.policy import Limits
 from faultbridge.model.safe_text import visible_line
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 
 MAX_MESSAGE = 300
 MAX_CONDITIONS = 20

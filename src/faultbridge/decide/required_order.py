@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide.case_moves import FOREVER, LABEL, is_absence, opted_out_until
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
 from faultbridge.model.nodes import NodeState
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredOrder:
+class RequiredOrder(Struct, frozen=True):
     """Why a node or case cannot continue by itself, and the exact command that makes it continue."""
 
     reason: str
@@ -108,8 +108,7 @@ def _on_node(verb: str, state: NodeState, reason: str) -> RequiredOrder:
     return RequiredOrder(reason, f"faultbridge node {verb} {state.key.node} --cluster {state.key.cluster}")
 
 
-@dataclass(frozen=True, slots=True)
-class NoRepair:
+class NoRepair(Struct, frozen=True):
     """Why no repair of a node starts, and what would change that."""
 
     reason: str

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from msgspec import Struct
+
 from faultbridge.decode import registry
 from faultbridge.decode.frames.decoder import LINE_SOURCES, NO_HINTS, Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Component, CounterSample, Observation
+from faultbridge.model.values import replace
 
 # Splits a capture of several commands into their outputs, so that each can have its own decoder.
 #
@@ -40,8 +41,7 @@ _PORT = re.compile(r" (?:-P|-p|--Port|--port) ?(\d{1,3})\b")
 _DISK_TOOL = re.compile(r"\b(?:smartctl|nvme)\b[^\n]{0,200}?(/dev/\w{1,32})")
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True):
     """The output of one command in a capture, and the command line or heading before it.
 
     `title` is the command or the text of the heading, and `heading` is the whole line. Both are empty for the text
@@ -119,8 +119,7 @@ _MAX_OUTPUTS = 256
 _MAX_TITLE = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The output of one command in a capture, with the name of its source format.
 
     If the format is not recognized, `source` is None and `reason` states why.

@@ -13,8 +13,8 @@ from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.decode.frames.wrapped_lines import LogEvent, wrapped_lines
-from faultbridge.model.copies import replace
 from faultbridge.model.faults import Fault, Observation, faults_of
+from faultbridge.model.values import replace
 
 # The service writes to the same journal as the kernel, and no job writes to its log.
 _READ = frozenset({"fabric-manager-log"})

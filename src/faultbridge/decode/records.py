@@ -18,9 +18,9 @@ from faultbridge.decode.frames.decoder import LINE_SOURCES, Decoded, Decoder, Hi
 from faultbridge.decode.frames.journal import text_fields, text_of_fields
 from faultbridge.decode.frames.partial_lines import PART_MARKS, is_of_container, joined_parts, joined_text
 from faultbridge.decode.frames.wrapped_lines import LogEvent, log_events, wrapped_events
-from faultbridge.model.copies import replace
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import ELLIPSIS, Clear, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 # Decodes several log events. An observation without a time or node gets that of its log event.
 #

@@ -14,9 +14,9 @@ from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.decode.frames.log_answers import is_table
 from faultbridge.decode.frames.wrapped_lines import unpacked
 from faultbridge.decode.records import TextCleaner
-from faultbridge.model.copies import replace
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
+from faultbridge.model.values import replace
 
 _DECODERS: Mapping[str, str] = {
     "nvidia-smi-xml": "nvidia_smi.xml_output:DECODER",

@@ -6,11 +6,12 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec import Struct
+
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.data.deep_tests import DeepTest, Expected, deep_tests, expected_by_instance_type, peer_tests
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
+from faultbridge.model.values import replace
 
 # Reads the output of all-reduce tests: bus bandwidth, number of wrong values, number of GPUs.
 #
@@ -36,8 +37,7 @@ _PAIR = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AllReduce:
+class AllReduce(Struct, frozen=True):
     """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s.
 
     `wrong` is 0 if all computed values were right, else a positive number.
@@ -48,8 +48,7 @@ class AllReduce:
     wrong: int
 
 
-@dataclass(frozen=True, slots=True)
-class PairAllReduce(AllReduce):
+class PairAllReduce(AllReduce, frozen=True):
     """A complete result of the all-reduce test over two instances.
 
     `over_efa` is the number of GPUs that used EFA: the lowest number of all message sizes. `network` is the name of the
@@ -112,8 +111,7 @@ NOT_STARTED = 127
 _BEGIN = re.compile(rb"^#faultbridge begin ([a-z-]{1,40})$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """The output of one test, and its exit status. The status is None if the output ends within the test."""
 
     text: str
@@ -167,8 +165,7 @@ _FABRIC_TESTS_ROW = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Loopback:
+class Loopback(Struct, frozen=True):
     """The result of one EFA device: its bandwidth in MB/s, or None and the reason why it has none.
 
     `complete` is False if the test of the device was stopped because it took too long.
@@ -212,8 +209,7 @@ def _result(domain: str, body: str) -> Loopback:
 # A test that did not complete, or whose output cannot be read, is not verified: it neither passed nor failed.
 
 
-@dataclass(frozen=True, slots=True)
-class DeepResult:
+class DeepResult(Struct, frozen=True):
     """The result of one test: passed (True), failed (False) or not verified (None).
 
     `line` explains the result to operators in one line.
@@ -223,8 +219,7 @@ class DeepResult:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """The tested instance: its type without the prefix `ml.`, and the expected results of that type.
 
     `efa_interfaces` is the number of attached EFA interfaces, or None if it is unknown.
@@ -386,8 +381,7 @@ UNKNOWN = "the processes that use the GPUs cannot be listed"
 _PROCESS = re.compile(r"(\d{1,10}), *(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuProcesses:
+class GpuProcesses(Struct, frozen=True):
     """Compute processes on the GPUs of an instance; those whose file has a name in `ignored` are no work."""
 
     ignored: Collection[str] = ()
@@ -435,8 +429,7 @@ FAILURES = 2
 """Number of peers with which the tests must fail before the instance counts as faulty."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerDecision:
+class PeerDecision(Struct, frozen=True):
     """The decision from the tests with all peers so far: passed, failed or undecided (None).
 
     `lines` has one line per peer for operators. `failures` is the number of peers with which the tests failed.

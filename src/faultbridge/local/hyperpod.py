@@ -7,10 +7,12 @@ continuous provisioning. The duration of each transition is a setting of the fak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
+
+from faultbridge.model.values import replace
 
 RUNNING, PENDING, FAILURE = "Running", "Pending", "Failure"
 SHUTTING_DOWN, CHECKING = "ShuttingDown", "DeepHealthCheckInProgress"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.local.clients import client
+from faultbridge.model.values import replace
 
 BATCH_SIZE = 10
 WAIT_SECONDS = 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import field
+
 from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component
+from faultbridge.model.stored import Stored
 
 APPROVED, DENIED = "approved", "denied"
 
@@ -50,8 +51,7 @@ class Phase(StrEnum):
     CLOSING = "closing"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Stored, frozen=True):
     """Why a case or a node has its status, as a text for readers; `str` adds what precedes the text.
 
     `failure` is the failure code of the step that failed, such as `CAPACITY`. `lead` is another text before `text`,
@@ -81,8 +81,7 @@ class Reason:
         return Reason(f"{self.text}{more}", self.failure, self.lead)
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Stored, frozen=True):
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
     `token` makes the release or restart idempotent. `generation` is 1 for the node's first instance.
@@ -95,8 +94,7 @@ class Intent:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Stored, frozen=True):
     """One admitted repair attempt of a case and its progress.
 
     `step` is the latest step, which started at `since`. `steps` maps each finished step to its outcome. Outcomes are
@@ -126,8 +124,7 @@ class Attempt:
     steps: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Stored, frozen=True):
     """An approval request for one repair action of one attempt, and the operator's answer.
 
     `granted` is None until an operator answers. The answer is valid only for this repair action and this attempt.
@@ -148,8 +145,7 @@ class Approval:
         return None if self.granted is None else APPROVED if self.granted else DENIED
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Stored, frozen=True):
     """One case: the record of one fault of a node from detection to closure.
 
     `marks` maps statuses and phases to the time when the case first reached them, and has keys such as `EXTERNAL`.

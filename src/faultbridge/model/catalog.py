@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 from faultbridge.model.faults import Fault
 

@@ -19,14 +19,14 @@ The ids that later commits need are stored in the node's state, so a retry and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.entries import FAULT_TYPES, Draft, Stream
 from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.nodes import CaseEvent, NodeState
+from faultbridge.model.values import replace
 
 STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 """Actors whose entries may start a chain: they act on an order, a schedule or a change outside Faultbridge."""
@@ -75,8 +75,7 @@ def name_causes(
     return causes.stored_in(after), tuple(named)
 
 
-@dataclass(slots=True)
-class _Causes:
+class _Causes(Struct):
     """The events that the next entry can name as its cause, from earlier commits and from this commit."""
 
     starts_chains: bool

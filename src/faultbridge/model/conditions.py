@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from msgspec import field
+
 from faultbridge.model.catalog import Scope
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 from faultbridge.model.faults import Component
+from faultbridge.model.stored import Stored
+from faultbridge.model.values import replace
 
 HOURS_KEPT = 24
 REMEMBERED = 512
@@ -22,8 +23,7 @@ _HOUR = len("2026-02-03T12")
 _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Reporter:
+class Reporter(Stored, frozen=True):
     """The latest report of one source about one condition, under one fault code and one catalog row.
 
     A condition stores its reporters by `reporter_key`.
@@ -72,8 +72,7 @@ def without_row(reporter: str) -> str:
     return reporter_key(source_of(reporter), code_of(reporter))
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Stored, frozen=True):
     """One fault that is active on a node.
 
     - `count` is the number of observations. It can be too low, because counts that were not yet stored are lost if a
@@ -176,8 +175,7 @@ def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, 
     return {recent: number for recent, number in hours.items() if recent >= earliest} | {hour: count}
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(Stored, frozen=True):
     """What is kept of an ended condition: its end, and the last observation time of each source and fault code.
 
     It prevents a late report from opening the condition again. The keys of `reporters` are those of `reporter_key`,

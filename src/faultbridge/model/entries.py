@@ -10,18 +10,18 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.enums import SCHEMA_VERSION, Actor, EntryType
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 MAX_REASON = 2000
 """Maximum characters of a reason. A page contains it up to eight times, and SNS accepts 256 KB."""
@@ -33,8 +33,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, EntryType.FAULT_CLEARED})
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A timeline entry that is not committed yet: it has no sequence number and no hash.
 
     - `data` is JSON without floats. `evidence` is raw text of at most 4 KB.
@@ -59,8 +58,7 @@ def _namespace(stack_id: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_URL, stack_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """The entry stream of a node, or of the cluster itself when `node` is None."""
 
     stack_id: str
@@ -83,8 +81,7 @@ class Stream:
         return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line of an entry stream.
 
     `body` is the event's exact JSON text without evidence. `hash` covers `body` and the hash of the previous entry.
@@ -232,8 +229,7 @@ def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
     return component.get("serial") or component.get("uuid")
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """A node's next state, and the draft timeline entries of the change in their order.
 
     - `writes` are further DynamoDB writes (`storage.writes.Write`) that commit in the same transaction.

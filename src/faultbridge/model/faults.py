@@ -8,11 +8,10 @@ port or device; only the difference from the previous sample can be a fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 
 ELLIPSIS = "\u2026"
@@ -22,28 +21,59 @@ GPU_PARTS = frozenset({ComponentType.GPU, ComponentType.NVLINK})
 """Components whose identifiers are those of a GPU."""
 
 
-@dataclass(frozen=True, slots=True)
 class Component:
     """A component of a node, with the identifiers that the source reported.
 
-    `pci` is `dddd:bb:dd` in lower case; the PCI function is appended only when it is not 0.
+    `pci` is `dddd:bb:dd` in lower case; the PCI function is appended only when it is not 0. A component is never
+    changed. `unknown_attributes` holds the attributes of a stored component that a later release wrote.
     """
 
-    type: ComponentType
-    pci: str | None = None
-    uuid: str | None = None
-    index: int | None = None
-    serial: str | None = None
-    link: int | None = None
-    name: str | None = None
+    __slots__ = ("index", "link", "name", "pci", "serial", "type", "unknown_attributes", "uuid")
+
+    def __init__(
+        self,
+        type: ComponentType,  # noqa: A002 - the name in events
+        pci: str | None = None,
+        uuid: str | None = None,
+        index: int | None = None,
+        serial: str | None = None,
+        link: int | None = None,
+        name: str | None = None,
+        unknown_attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.type, self.pci, self.uuid, self.index = type, pci, uuid, index
+        self.serial, self.link, self.name, self.unknown_attributes = serial, link, name, unknown_attributes
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Component:
+        """Return the component that the data of an entry or the attribute of an item describes."""
+        known = {name: data.get(name) for name in IDENTIFIERS}
+        unknown_attributes = {name: value for name, value in data.items() if name not in known and name != "type"}
+        return cls(ComponentType(data["type"]), **known, unknown_attributes=unknown_attributes or None)
+
+    def document(self) -> dict[str, Any]:
+        """Return the type and the identifiers by name; an unknown identifier is None."""
+        return {"type": self.type.value, **{name: getattr(self, name) for name in IDENTIFIERS}}
+
+    def _key(self) -> tuple[object, ...]:
+        return self.type, self.pci, self.uuid, self.index, self.serial, self.link, self.name
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Component) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        known = (f"{name}={value!r}" for name, value in self.document().items() if value is not None)
+        return f"Component({', '.join(known)})"
+
+    def __replace__(self, **changes: Any) -> Component:  # noqa: ANN401 - the values of the attributes
+        return Component(**{name: getattr(self, name) for name in self.__slots__} | changes)
 
 
-def read_component(data: Mapping[str, Any]) -> Component:
-    """Return the component that the data of a timeline entry describes."""
-    return Component(ComponentType(data["type"]), **{name: data.get(name) for name in _IDENTIFIERS})
-
-
-_IDENTIFIERS = tuple(one.name for one in fields(Component) if one.name != "type")
+IDENTIFIERS = ("pci", "uuid", "index", "serial", "link", "name")
+"""The attributes of a component that identify it."""
 NODE_COMPONENT = Component(ComponentType.NODE)
 
 

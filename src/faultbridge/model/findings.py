@@ -5,21 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.faults import Component
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 
 RIGHT_WITHIN = timedelta(days=7)
 """A finding is right if a case about a hard fault of its component opens within this time after the finding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detector:
+class Detector(Struct, frozen=True):
     """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
     - `counters` are the names of the counters, which the source `source` reports. Their values are added up.
@@ -48,8 +48,7 @@ class Detector:
         return any(fnmatchcase(code, pattern) for pattern in self.proved_by)
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Stored, frozen=True):
     """The last counter total of a detector on one node.
 
     `streak` is how often in a row the node was an outlier. `incarnation` is the instance and the boot. Totals of
@@ -71,8 +70,7 @@ class Mark(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Stored, frozen=True):
     """One outlier that a detector found: the rise of the node and the median of its group, per hour.
 
     `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
@@ -96,8 +94,7 @@ class Finding:
     component: Component | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """How many findings a detector had, and how many of these were marked right or wrong."""
 
     detector: str

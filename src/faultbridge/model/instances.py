@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.nodes import narrowest
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One instance, as its provider and its orchestrator describe it; unknown values are None or empty.
 
     - `names` are all names under which records refer to the instance, the provider's preferred name first.

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from faultbridge.model.cases import ESCALATED_AT
 from faultbridge.model.conditions import Condition
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 
 ORDERED = "operator."
 """The start of the codes of conditions that an operator's order opens."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
-
-from faultbridge.model.dataclass import dataclass
+from dataclasses import dataclass, field
 
 LOGGER = logging.getLogger("faultbridge")
 LOGGER.addHandler(logging.NullHandler())  # a process without logging configuration, such as the CLI, prints nothing

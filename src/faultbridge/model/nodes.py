@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec import field
+
 from faultbridge.model.cases import FAILED_STEP, Case, Phase
 from faultbridge.model.conditions import Condition, Tombstone, component_key, worst_severity
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus, DomainKind, Isolation, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import ComponentType, Family, Severity
 from faultbridge.model.faults import Component
+from faultbridge.model.stored import Stored
 
 
-@dataclass(frozen=True, slots=True)
-class Probation:
+class Probation(Stored, frozen=True):
     """One repaired fault of a node that is in service again.
 
     `case_id` is the case that was closed with `repair_action`. `instance` is the number of the node's instance after
@@ -47,8 +47,7 @@ VOLUME_TAG = "faultbridge:volume"
 """The tag of volumes that a repair may detach; a policy names its values."""
 
 
-@dataclass(frozen=True, slots=True)
-class MovingVolume:
+class MovingVolume(Stored, frozen=True):
     """A volume that a repair detaches from `instance_id` and attaches to the node's next instance.
 
     If the old instance returns to service, the volume is attached to that instance again. `device` is None if the
@@ -86,8 +85,7 @@ class NodeKey(NamedTuple):
         return f"{self.cluster}/{self.node}"
 
 
-@dataclass(frozen=True, slots=True)
-class Incarnation:
+class Incarnation(Stored, frozen=True):
     """The instance and the boot that back a node from `since` until `gone_since`, each numbered from 1."""
 
     instance: int
@@ -98,8 +96,7 @@ class Incarnation:
     gone_since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Stored, frozen=True):
     """The end of an entry stream: the last sequence, hash and event id of the current epoch.
 
     `version` is the version of the table item of the node or cluster that owns the stream.
@@ -112,8 +109,7 @@ class Head:
     event_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Stored, frozen=True):
     """Where a node is (its group, instance type and failure domains), and its other names.
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
@@ -131,8 +127,7 @@ class Placement:
     named_after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Stored, frozen=True):
     """An exclusion of a node from repairs (the node is ignored), with the period and the reason.
 
     `by` is an operator's ARN, or `label` for a tag of the instance or a label of the Kubernetes node `kubernetes_node`.
@@ -152,8 +147,7 @@ class CaseEvent(NamedTuple):
     event_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeState(Stored, frozen=True):
     """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (times of ended conditions), `evicted` and
@@ -252,8 +246,7 @@ class Alias(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class AliasRow:
+class AliasRow(Stored, frozen=True):
     """The node that an alias refers to, and the period in which the alias is valid."""
 
     key: NodeKey

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from math import prod
 from typing import NamedTuple
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
 
 DECISIVE = 3
 """The likelihood ratio from which one explanation is favored."""
@@ -55,8 +55,7 @@ class Odds(NamedTuple):
         return prod((fault,) * trials.faulty) * prod((none,) * (trials.number - trials.faulty))
 
 
-@dataclass(frozen=True, slots=True)
-class Offender:
+class Offender(Struct, frozen=True):
     """A card that had faults in a slot, with the evidence against the card and against the slot.
 
     `card` are the tests of the card: the other slots in which it was. `slot` are the tests of the slot: the other cards

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
 
 from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.cluster.config import DEFAULT_SOURCES, CapacitySource
 from faultbridge.model.cluster.incidents import CorrelationLimits
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.conditions import Condition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
+from faultbridge.model.values import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """The conditions (active faults) that a policy rule applies to. An empty field matches any value.
 
     `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of observations
@@ -70,8 +70,7 @@ class OrchestratorUnreachable(StrEnum):
     PROCEED = "proceed"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A recurring maintenance window: a cron expression with five fields and an IANA time zone."""
 
     cron: str
@@ -79,8 +78,7 @@ class Window:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """The response of a policy to the conditions (active faults) that match this rule.
 
     The first rule of the policy that matches a condition applies.
@@ -136,8 +134,7 @@ class Rule:
         return next((permitted for permitted in self.repair_actions if permitted in sufficient), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
 
     - A condition that only claims report ends `claim_ttl` after the first claim was received, unless a failed
@@ -186,8 +183,7 @@ INVENTORY_RULE = "inventory"
 """The rule name that is stored in a case that was opened to verify an instance. No policy has this rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """One immutable version of the rules; `version` is the hash of its document.
 
     A repair moves an EBS volume to the successor if its tag `faultbridge:volume` has one of the values in `volumes`.

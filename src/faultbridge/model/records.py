@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-
-from faultbridge.model.dataclass import dataclass
 
 CANARY = "canary"
 """The source name of the test records that an installation sends to itself."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
-
-from faultbridge.model.dataclass import dataclass
 
 T = TypeVar("T")
 

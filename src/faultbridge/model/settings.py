@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Generic, Self, TypeVar, overload
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.errors import Misconfigured
 
 PREFIX = "FAULTBRIDGE_"
@@ -73,8 +73,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of one deployment; each attribute except `variables` is one setting."""
 
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -15,9 +15,9 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
+
 from faultbridge.model.causation import name_causes
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge, allowed
 from faultbridge.model.entries import Draft, Entry, Stream, Transition, seal
 from faultbridge.model.enums import Actor, EntryType
@@ -29,6 +29,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import index_rows, projection_writes
 from faultbridge.model.storage.writes import Absent, Condition, Equals, Key, Put, Write
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.record.ports import Clock, Table
@@ -45,8 +46,7 @@ FIRST_PAUSE = {Actor.INGEST: 0.1}
 DEFAULT_FIRST_PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """The identity of one installation. Its id is created at the first deployment and is never reused."""
 
     id: str
@@ -57,16 +57,14 @@ class Stack:
         return Stream(self.id, self.name, cluster, node)
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True):
     """The result of a transition: the node's next state, and the entries that record the transition."""
 
     state: NodeState
     entries: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDraft:
+class NodeDraft(Struct, frozen=True):
     """The planned transition of one node, and the table writes that commit it."""
 
     appended: Appended
@@ -79,8 +77,7 @@ Revise = Callable[[NodeState, datetime], Transition]
 """Computes the transition of a node from its stored state and the current time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Struct, frozen=True):
     """Commits transitions of nodes, and retries after conflicts with other writers.
 
     `pause` sleeps between two tries for a number of seconds that `random` chooses.

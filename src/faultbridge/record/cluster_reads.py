@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import WORK_ROWS, WORK_ROWS_END
 from faultbridge.model.storage.writes import Index, Item, Key, Page, Write
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 MAX_AGE = timedelta(seconds=5)
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     """What was read of one cluster; `rows` are those of each shard, by the prefix of their sort keys."""
 
     shared: frozenset[Key]
@@ -46,8 +45,7 @@ class _Held:
         self.rows.clear()
 
 
-@dataclass(slots=True)
-class ClusterReads:
+class ClusterReads(Struct):
     """A `Table` that shares its reads of some items and rows in a context of `once`, for five seconds."""
 
     table: Table

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ClusterState
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Stream, seal
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict
@@ -18,6 +17,7 @@ from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import index_rows
 from faultbridge.model.storage.writes import Absent, Equals, Item, Put, Write
+from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Stack
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import node_names, query_all

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cases import Phase
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import EntryType
 
 Data = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class EntryText:
+class EntryText(Struct, frozen=True):
     """The text of an event: what happened and why. `why` can be empty."""
 
     what: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, to_builtins
+
 from faultbridge.model.entries import Entry, Stream, chain, device_of, evidence_digest
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Misconfigured, Rejected
@@ -30,8 +30,7 @@ _ENTRY_SORT_KEY = re.compile(rf"{keys.ENTRY}(\d{{4}})#(\d{{12}})")
 _UNSEALED = Head(epoch=0)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSeal:
+class StreamSeal(Struct, frozen=True):
     """The last sealed entry of a stream, `head`, and the last position that may expire, `expires_to`.
 
     When a day is sealed, `head` moves to the last entry of the day. If entries expire, `expires_to` is stored before
@@ -111,11 +110,11 @@ def table_form(shard: int) -> StoredForm:
 
 def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the attributes that an entry has in the S3 archive."""
-    return asdict(line_of(items.entry_item(entry, partition(entry.stream), 0)))
+    document: dict[str, Any] = to_builtins(line_of(items.entry_item(entry, partition(entry.stream), 0)))
+    return document
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedEntry:
+class ParsedEntry(Struct, frozen=True):
     """A timeline entry that was recomputed from its stored body, with the metadata and data of the body."""
 
     entry: Entry
@@ -208,8 +207,7 @@ class BreakKind(StrEnum):
     OBJECT = "object"
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Struct, frozen=True):
     """A defect that a verification found, at the first entry that is missing or cannot be trusted."""
 
     stream: str

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import EntryType
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds, Offender, Place, Stay, find_offenders
@@ -28,8 +29,7 @@ _CASE_ENDS = frozenset({"escalated", "resolved", "expired"})
 _REPAIRABLE = ("error", "fatal")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceEvent:
+class DeviceEvent(Struct, frozen=True):
     """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`.
 
     A `verdict` is the result of diagnostics. A `case` line records that a case opened, was escalated or closed. `slot`
@@ -47,8 +47,7 @@ class DeviceEvent:
     event_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceHistory:
+class DeviceHistory(Struct, frozen=True):
     """Reads the history of devices from sightings and timeline entries.
 
     It writes nothing.
@@ -176,8 +175,7 @@ def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | No
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEvent:
+class NodeEvent(Struct, frozen=True):
     """One line of a node's history; `kind` is `instance`, `device`, `fault`, `cleared` or `case`.
 
     `slot` is the PCI address of the device that the line is about. It is None if the line is about no device, or if the
@@ -194,8 +192,7 @@ class NodeEvent:
     event_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHistory:
+class NodeHistory(Struct, frozen=True):
     """Reads the history of nodes from timeline entries.
 
     It writes nothing.

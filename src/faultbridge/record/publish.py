@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.events.hyperpod import StackLocation, mirror
 from faultbridge.model.events.wire import detail_of, stub_of
@@ -26,8 +27,7 @@ MARKS_PER_TRANSACTION = 90
 _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """Sends entries to the event bus and removes their unpublished marks.
 
     The sweep publishes entries whose mark remains. Some entries of the clusters in `mirrored` are also sent as copies

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.storage import items, jobs, keys
@@ -27,8 +28,7 @@ Found = Iterator[tuple[Item, str]]
 """Entry items in the order of a timeline, each with its position."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOrder:
+class ReadOrder(Struct, frozen=True):
     """How entries are read: after which position, how many in one request, and oldest or newest first."""
 
     after: str | None = None

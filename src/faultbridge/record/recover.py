@@ -8,7 +8,7 @@ by an object in the vault (a locked S3 bucket), because a restored backup does n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
@@ -20,6 +20,7 @@ from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Stack
 from faultbridge.record.cluster_stream import cluster_writes, heads_of
 from faultbridge.record.ports import Clock, Table

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.policy import Policy
@@ -27,8 +27,7 @@ class ItemReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rulebook:
+class Rulebook(Struct, frozen=True):
     """Returns the rules of clusters; it parses a changed registration again, and reads a policy version once."""
 
     table: ItemReader

@@ -8,20 +8,21 @@ import heapq
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import jobs, keys
 from faultbridge.model.storage.devices import component_of, is_of_device
 from faultbridge.model.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 from faultbridge.model.times import from_text, to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import (
     SKEW,
@@ -101,8 +102,7 @@ def read_token(token: str) -> str:
         raise Rejected("bad_token", "the text is not a page token; pass the `next` value of a page") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """Signs page tokens and checks their signatures with the key that `secret` returns."""
 
     secret: Callable[[], bytes]
@@ -146,8 +146,7 @@ MAX_BYTES = 4 * 1024 * 1024
 MIN_PAGE_SIZE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineQuery:
+class TimelineQuery(Struct, frozen=True):
     """Selects the timeline of a case, device, job, node or whole cluster, and filters its entries.
 
     - The first of `job`, `case`, `device`, `node` and `cluster` that is set, in this order, selects the timeline. A job
@@ -197,8 +196,7 @@ class TimelineQuery:
         return data.get("code") in self.codes or data.get("reported_code") in self.codes
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One recorded timeline entry: its exact body, its hash, and its position in the timeline."""
 
     body: str
@@ -212,8 +210,7 @@ class Line:
         return event
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """Reads timelines with queries of the table and its indexes, without a scan."""
 
     table: Table

@@ -8,10 +8,10 @@ Comparison with the hashes in anchors (`AnchoredHashes`) therefore also detects 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Stream
 from faultbridge.model.errors import Misconfigured, Rejected, UnknownName
 from faultbridge.model.nodes import Head, NodeKey, NodeState
@@ -30,8 +30,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
 """The errors that can occur when a damaged item is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnchoredHashes:
+class AnchoredHashes(Struct, frozen=True):
     """The hashes of a cluster's entries that are stored in the vault, by stream, epoch and sequence.
 
     The vault is a locked S3 bucket. `known` contains the hashes from anchors (hourly records of where each stream ends)
@@ -57,8 +56,7 @@ def row_break(stream: str, key: Key, detail: str) -> Break:
     return Break(stream, 0, 0, BreakKind.ROW, f"{name}: {detail}", name)
 
 
-@dataclass(slots=True)
-class StreamVerification:
+class StreamVerification(Struct):
     """Verifies one stream of entries; `entries` is the number of entries read.
 
     `anchored` are the hashes in the vault with which the entries are compared. If it is None, only the table is
@@ -162,8 +160,7 @@ def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]
     return [Break(stream.name, start.epoch, start.sequence, BreakKind.ANCHOR, detail)]
 
 
-@dataclass(slots=True)
-class Verified:
+class Verified(Struct):
     """The result of a verification: the number of streams and entries read, and the defects found."""
 
     streams: int = 0
@@ -176,8 +173,7 @@ class Verified:
         return not self.breaks
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Struct, frozen=True):
     """Verifies the entry streams of a cluster in the table."""
 
     table: Table

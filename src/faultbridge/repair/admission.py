@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
 from faultbridge.decide.case_moves import Rules, due_at, move_case
@@ -12,8 +14,6 @@ from faultbridge.decide.governing_rules import choose_repair_action
 from faultbridge.model.cases import Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, Eviction
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
@@ -23,6 +23,7 @@ from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.projections import first_loss
 from faultbridge.model.storage.writes import Equals, Path, Update, Value
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 START_GRACE = timedelta(minutes=2)
 """How long the execution of an admitted case may take to start before the sweep checks it."""
@@ -34,8 +35,7 @@ FORGET_DRY_AFTER = timedelta(hours=2)
 """A group without capacity counts as available again if no repair checked it for this long."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyCase:
+class ReadyCase(Struct, frozen=True):
     """A queued case that may be admitted: its node is out of service and its next repair action is chosen.
 
     `governed_by` names the policy rules that apply to the repair.
@@ -48,8 +48,7 @@ class ReadyCase:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedBatch:
+class AdmittedBatch(Struct, frozen=True):
     """The nodes of one batch that were admitted; `full` if the other cases may not start now."""
 
     admitted: Sequence[NodeState] = ()

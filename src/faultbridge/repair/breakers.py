@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide.admit import HOUR, recent_evictions, recent_starts
 from faultbridge.decide.breaker import BreakerChange, FailingNode, evaluate_breakers
 from faultbridge.decide.case_moves import Rules
@@ -14,8 +16,6 @@ from faultbridge.decide.fold.claims import DAMPED_FOR
 from faultbridge.decide.isolation_budget import MIN_EVICTIONS
 from faultbridge.model.cluster.config import ClusterConfig, DampedSource
 from faultbridge.model.cluster.state import BreakerState, Control, domain_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, BreakerScope, NodeStatus
 from faultbridge.model.fault_enums import Family
@@ -25,6 +25,7 @@ from faultbridge.model.storage.projections import FALSE_CLAIMS, UNHEALTHY
 from faultbridge.model.storage.queue_rows import domains_of
 from faultbridge.model.storage.writes import Equals, Item, Put
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import nodes_in_use, shard_rows
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -35,8 +36,7 @@ EVICTIONS = "evictions"
 """The control that limits how many lost nodes are drained for one fault code within an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Breakers:
+class Breakers(Struct, frozen=True):
     """Updates circuit breakers, the hourly budget of repairs and the damped sources of a cluster."""
 
     table: Table

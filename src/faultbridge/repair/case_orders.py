@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
 from faultbridge.decide.fold.expire import end_orders
 from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, Reason
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -28,8 +29,7 @@ def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Tran
     return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOrder:
+class OperatorOrder(Struct, frozen=True):
     """The operator who gave an order, and the reason that the operator stated."""
 
     operator: str | None = None
@@ -61,8 +61,7 @@ class OperatorOrder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CaseOrders:
+class CaseOrders(Struct, frozen=True):
     """Accepts operator orders about cases; they raise `unknown_case`, or `case_over` after the end."""
 
     table: Table

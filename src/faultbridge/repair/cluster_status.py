@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide.breaker import cluster_status, in_service, nodes_by_status, provider_health, provider_stage
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, EntryType, NodeStatus
 from faultbridge.model.fault_enums import Severity
@@ -24,6 +24,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import UNHEALTHY
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.record.entry_text import condition_text
@@ -35,8 +36,7 @@ Revise = Callable[[ClusterState], ClusterState]
 """A function that returns a cluster's state with the report of its provider added."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRollup:
+class ClusterRollup(Struct, frozen=True):
     """Recomputes the status of a cluster, and records an entry if the status or its details changed."""
 
     table: Table

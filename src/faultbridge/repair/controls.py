@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide.breaker import close_manually
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, domain_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, EntryType
 from faultbridge.model.errors import UnknownName
@@ -18,6 +18,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Equals, Path, Update, Value, Write
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from faultbridge.record.ports import Clock, Table
@@ -25,8 +26,7 @@ from faultbridge.record.ports import Clock, Table
 _TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 
 
-@dataclass(frozen=True, slots=True)
-class ControlChange:
+class ControlChange(Struct, frozen=True):
     """The next controls of a cluster and the entries that record the change.
 
     Without entries, nothing is written. `severity` is stored in each entry; None if the change has no severity. `cause`
@@ -42,8 +42,7 @@ class ControlChange:
     writes: tuple[Write, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Controls:
+class Controls(Struct, frozen=True):
     """Reads and changes the controls of clusters. After a conflict, a change is computed again."""
 
     table: Table

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime, timedelta
 from itertools import islice
 
+from msgspec import Struct
+
 from faultbridge.decide.admit import Refused, admit, closed_window
 from faultbridge.decide.case_moves import Rules, exclusion_reason
 from faultbridge.decide.governing_rules import choose_repair_action, governing_rules, rule_to_ask
@@ -14,8 +16,6 @@ from faultbridge.decide.isolation_budget import IsolationUse
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import Mode, is_placed
 from faultbridge.model.cluster.state import Control, QueuedCase
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
@@ -25,6 +25,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import QUEUE, UNHEALTHY, queue_row
 from faultbridge.model.storage.queue_rows import read_queued, read_vacancies
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, NodeDraft, Revise, group_commits, log_split, transaction_token
 from faultbridge.record.ports import Clock, Table, Workflow
 from faultbridge.record.queries import shard_rows
@@ -196,16 +197,14 @@ MAX_ADMITTING = timedelta(seconds=20)
 """How long one run admits cases: an orchestrator that does not respond costs seconds for each node in service."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchResult:
+class DispatchResult(Struct, frozen=True):
     """The names of the executions of all admitted cases, and of those that the sweep must start later."""
 
     admitted: tuple[str, ...] = ()
     unstarted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Struct, frozen=True):
     """Admits the most urgent queued cases of a cluster to repair; `forget` discards cached table reads."""
 
     table: Table

@@ -15,16 +15,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from faultbridge.decide.case_moves import Rules, opted_out_until
 from faultbridge.decide.governing_rules import proof_of_failure, reason_to_proceed, rests_on_claims
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.isolation import in_service, needs_isolation, needs_permit, takes_work
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.ports import CallResult, ClusterNode, Orchestrator
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -66,8 +67,7 @@ class IsolationResult(StrEnum):
     POSTPONED = "postponed"
 
 
-@dataclass(frozen=True, slots=True)
-class Isolate:
+class Isolate(Struct, frozen=True):
     """Isolates nodes whose case requires it, through the orchestrator of their cluster."""
 
     append: Append

@@ -9,13 +9,13 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.governing_rules import rests_on_claims
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
 from faultbridge.model.isolation import needs_isolation
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
+from faultbridge.model.values import replace
 from faultbridge.record.append import Revise
 from faultbridge.record.ports import CallResult
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse, domain_sizes, is_expected
 from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, is_placed
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, NodeStatus
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
@@ -27,8 +28,7 @@ from faultbridge.record.ports import Table
 from faultbridge.record.queries import nodes_in_use, shard_rows
 
 
-@dataclass(frozen=True, slots=True)
-class IsolationPermits:
+class IsolationPermits(Struct, frozen=True):
     """Measures the isolation budget and gives permits; its `table` must not cache reads."""
 
     table: Table

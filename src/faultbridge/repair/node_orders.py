@@ -6,8 +6,9 @@ An order to replace or quarantine is recorded as a fault of the source `operator
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import (
@@ -22,7 +23,6 @@ from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
 from faultbridge.decide.observe import observe
 from faultbridge.model.cases import Case
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
@@ -31,6 +31,7 @@ from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import Ignored, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.queries import registered
 from faultbridge.record.rulebook import Rulebook, rules_for_order
@@ -41,8 +42,7 @@ REPLACE = f"{ORDERED}replace"
 WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, NodeStatus.RETIRED})
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOrders:
+class NodeOrders(Struct, frozen=True):
     """Accepts operator orders about nodes; they raise `unknown_cluster`, `unknown_node`, `not_acting`."""
 
     append: Append

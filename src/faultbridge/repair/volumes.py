@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import VOLUME_TAG, MovingVolume, NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED, DETACHING
 from faultbridge.repair.attempt.progress import escalate_case, live_attempt, update_attempt

@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from faultbridge.model.values import replace
 from tests.e2e.harness.calls import Call, read_call
 from tests.waiting import BUSY_FACTOR
 

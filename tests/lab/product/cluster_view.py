@@ -10,7 +10,6 @@ from faultbridge.decide.breaker import FailingNode, evaluate_breakers, failing_n
 from faultbridge.decide.case_moves import SETTLE
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import BreakerScope, CaseStatus, EntryType, NodeStatus, WaitingFor
 from faultbridge.model.nodes import NodeKey, NodeState
@@ -19,6 +18,7 @@ from faultbridge.model.storage.projections import queue_row
 from faultbridge.model.storage.queue_rows import read_queued
 from faultbridge.model.storage.writes import Work
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import is_free, isolation_urgency
 from faultbridge.serve.ops.sweep import numbers_to_read

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import field
 
 from faultbridge.decide.admit import HOUR
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.isolation_budget import LEAVES_AFTER, IsolationUse
 from faultbridge.model.cluster.state import Control, QueuedCase
 from faultbridge.model.cluster.vacancies import MAX_OWED
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.queue_rows import read_vacancies
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
@@ -29,8 +30,7 @@ from tests.lab.product.repair_queue import RepairQueue
 MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetControls(Controls):
+class FleetControls(Controls, frozen=True):
     """Reads the repair limits of a cluster: repair slots in use, breakers, holds of incidents, and vacancies.
 
     A stored item is decoded again only after it has changed.
@@ -63,8 +63,7 @@ class FleetControls(Controls):
         return complete
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPermits(IsolationPermits):
+class FleetPermits(IsolationPermits, frozen=True):
     """The product's isolation budget; it is measured again only after the nodes, the controls or the time changed."""
 
     table: ItemTable
@@ -83,13 +82,12 @@ class FleetPermits(IsolationPermits):
         return self.controls.read(cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetDispatch(Dispatch):
+class FleetDispatch(Dispatch, frozen=True, kw_only=True):
     """The product's dispatch of repairs, with the queue in memory instead of in the table."""
 
     table: ItemTable
     queue: RepairQueue = field(default_factory=RepairQueue)
-    controls: FleetControls = field(kw_only=True)
+    controls: FleetControls
 
     @property
     def _permits(self) -> IsolationPermits:

@@ -34,8 +34,7 @@ CLUSTER = "train-a"
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/lab/11111111-2222-3333-4444-555555555555"
 
 
-@dataclass(frozen=True, slots=True)
-class FixedRulebook(Rulebook):
+class FixedRulebook(Rulebook, frozen=True):
     """The registration, policy and catalog (the rules) of one cluster, which do not change during a run."""
 
     fixed: Rules | None = None
@@ -102,6 +101,8 @@ def fleet_services(
     )  # fmt: skip
     runner = StepRunner(tools)
     workflow.handler = runner.run_step
-    dispatch = FleetDispatch(table, clock, store, isolate, workflow, rulebook, controls=controls)
+    dispatch = FleetDispatch(
+        table=table, clock=clock, append=store, isolate=isolate, workflow=workflow, rulebook=rulebook, controls=controls
+    )
     orders = NodeOrders(store, rulebook)
     return FleetServices(rules, catalog, table, store, dispatch, isolate, runner, orders, workflow, controls)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.model.cluster.config import CapacitySource
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import ProviderFailure, RepairAction
+from faultbridge.model.values import replace
 from faultbridge.record.ports import (
     Bundle,
     BundleState,

@@ -8,10 +8,10 @@ outside of the lab read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from faultbridge.model.copies import replace
+from msgspec import field
+
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.isolation import without_spent_permit
@@ -19,6 +19,7 @@ from faultbridge.model.nodes import Head, Incarnation, NodeKey, NodeState, Place
 from faultbridge.model.storage.projections import control_writes
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, Revise, check_moves
 from tests.lab.product.item_table import ItemTable
 
@@ -29,8 +30,7 @@ Committed = Callable[[NodeState, NodeState, tuple[Draft, ...]], None]
 """Receives every commit: the state before, the state after, and the drafts of its entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStore(Append):
+class NodeStore(Append, frozen=True):
     """Implements `Append`, the product's writer of nodes, over states in memory.
 
     `committed` is called after every commit with the state before, the state after, and the drafts of the entries.

@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.faults import Clear, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.recovery import recover_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.lab.events import Event, EventKind, events_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from math import ceil, log2
 from random import Random
@@ -20,6 +19,7 @@ from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import DomainKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 from tests.pipeline.correlate.builders import QUIET, RACK
 from tests.pipeline.correlate.life_cycle import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +23,7 @@ from faultbridge.model.enums import (
 from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.values import replace
 from tests.builders import GPU, NOON, POLICY, after, arrival, fault, folded, node
 
 CASE = Case(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import example, given, settings
@@ -21,6 +20,7 @@ from faultbridge.model.cluster.config import DeclaredDomain, FailureDomain, fail
 from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.enums import DomainKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 from tests.pipeline.correlate.life_cycle import KINDS, LIMITS, RACKS, affected, domains_of, opened, run, snapshot
 

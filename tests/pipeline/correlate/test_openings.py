@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.enums import DomainKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 from tests.builders import NOON, after
 from tests.pipeline.correlate.life_cycle import KINDS, LIMITS, affected, domains_of, opened, run, snapshot
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from faultbridge.model.enums import IncidentStatus
+from faultbridge.model.values import replace
 from tests.builders import after
 from tests.pipeline.correlate.builders import QUIET, RACK
 from tests.pipeline.correlate.life_cycle import KINDS, affected, opened, run

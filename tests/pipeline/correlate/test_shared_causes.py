@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.decide.correlate.shared_causes import (
@@ -16,6 +14,7 @@ from faultbridge.decide.correlate.shared_causes import (
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 from tests.builders import NOON
 from tests.pipeline.correlate.life_cycle import LIMITS, affected
 

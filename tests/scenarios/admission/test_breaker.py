@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.model.enums import Actor, BreakerScope, CaseStatus, NodeStatus,
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
@@ -147,9 +147,8 @@ def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
     for node in range(1, 7):
 
         def gone(state, now):
-            from dataclasses import replace
-
             from faultbridge.decide import entry_builder
+            from faultbridge.model.values import replace
 
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decode.data import load_catalog
@@ -283,7 +284,7 @@ def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:
 
     for number in (1, 2):
         world.fault(number, DIAGNOSED)
-    object.__setattr__(world.isolate, "permits", RacingPermits(world.table, race))
+    force_setattr(world.isolate, "permits", RacingPermits(world.table, race))
     world.isolate.isolate(world.key(1))
     assert raced
     assert out_of_service(world, 4) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, ClusterStatus, Isolation, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.repair import dispatch
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP, prepare_isolations

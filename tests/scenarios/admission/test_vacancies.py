@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, ProviderFailu
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from tests.races import run_before_call, run_before_write, writes_to

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.model.cluster.incidents import CorrelationLimits, Incident
 from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.repair.incidents.changes import incident_drafts
 from tests.builders import KEY, NOON, after
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +18,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import unhealthy_row
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.record.queries import unhealthy_rows
 from faultbridge.record.rulebook import rules_of

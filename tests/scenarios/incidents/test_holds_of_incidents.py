@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import CorrelationLimits, Incident
 from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
 from tests.builders import NOON, after

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.model.enums import CaseStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Action
+from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.incidents.correlate import Correlate
 from tests.scenarios.incidents.builders import before_the_intent_of, before_the_next, begin_incident, commits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.model.enums import CaseStatus, IncidentStatus
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Delete
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageMessage, PageUrgency
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.pager.deliver import Paging

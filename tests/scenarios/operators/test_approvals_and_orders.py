@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.storage.projections import queue_row
 from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Verdict, Verification
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair.isolate import IsolationResult
 from tests.races import run_before_call
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world

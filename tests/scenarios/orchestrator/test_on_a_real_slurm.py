@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
@@ -46,7 +47,7 @@ class SlurmWorld(World):
     def __init__(self, slurm: RealSlurm, *, named_after_host: bool = False) -> None:
         self.slurm, self.named_after_host = slurm, named_after_host
         super().__init__()
-        object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
+        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
 
     def _tools(self) -> StepTools:
         self.scheduler = SlurmOrchestrator(lambda _: operations(self.slurm), self.clock)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from faultbridge.local.kubernetes.cluster import RunningInstance, takes_work
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.cluster.state import Spare, SpareStatus
 from faultbridge.model.enums import CaseStatus
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Orchestrator
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider, HyperPodRestarter, HyperPodVerifier
 from faultbridge.decode.hyperpod.launch_failures import launch_failure
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.inventory_events import InventoryEventHandler
 from faultbridge.repair.registry.inventory_sync import SyncInventory

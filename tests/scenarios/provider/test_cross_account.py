@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World

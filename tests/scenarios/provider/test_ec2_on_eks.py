@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.ops.sweep import SweepResult
@@ -32,7 +33,7 @@ class OnEks(World):
     def __init__(self, clients: Clients, kubernetes: Cluster, provider: str) -> None:
         self.eks_clients, self.kubernetes = clients, kubernetes
         super().__init__()
-        object.__setattr__(self.isolate, "orchestrators", {EKS: self.scheduler})
+        force_setattr(self.isolate, "orchestrators", {EKS: self.scheduler})
         if provider == TEMPLATE:
             self.launch_from_template("p5.48xlarge")
         parts = {"orchestrator": EKS, "eks_cluster": kubernetes.name}

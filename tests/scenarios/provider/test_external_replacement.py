@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from tests.scenarios.provider.external_termination import DIAGNOSE, FIRST, REBOOT, busy_world
 from tests.scenarios.world import World
 from tests.sim.fakes import Call

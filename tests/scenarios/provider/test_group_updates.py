@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from faultbridge.model.enums import CaseStatus, ConditionKind, NodeStatus, Resol
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.pager.page import PageState

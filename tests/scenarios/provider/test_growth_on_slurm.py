@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import SLURM
 from faultbridge.model.enums import Isolation, NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.growth import Growth
@@ -25,7 +26,7 @@ class OnSlurm(World):
     def __init__(self, **others: Any) -> None:
         self.slurm = SlurmInMemory()
         super().__init__(**others)
-        object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
+        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
         changed = {"orchestrator": SLURM, "slurm_rest": REST}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, changed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.local.hyperpod import CHECKING, RUNNING
 from faultbridge.local.kubernetes.cluster import Pod
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
+from faultbridge.model.values import replace
 from tests.contracts.aws import aws
 from tests.scenarios.provider.builders import SYSTEM_UPDATING, OnEks, name
 from tests.scenarios.provider.hyperpod import DEEP, requests

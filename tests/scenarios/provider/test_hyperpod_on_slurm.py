@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.local.hyperpod import RUNNING
 from faultbridge.model.cluster.config import SLURM, RepairOwner
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Orchestrator
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.serve.ops.sweep import SweepResult

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON

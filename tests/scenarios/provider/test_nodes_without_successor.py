@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate, Mode
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.policy import Limits
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.repair.case_orders import OperatorOrder

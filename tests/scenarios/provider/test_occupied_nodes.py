@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld, hyperpod_world
 from tests.scenarios.provider.provider_conditions import statuses
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from faultbridge.adapters.ec2.inventory import repair_setting
@@ -11,6 +9,7 @@ from faultbridge.model.cluster.config import ClusterConfig, Mode, ProviderRole, 
 from faultbridge.model.cluster.state import RepairSetting
 from faultbridge.model.enums import ConditionKind, NodeStatus
 from faultbridge.model.errors import Rejected
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import check_repair_owner, owner_conflict
 from tests.adapters.builders import EKS, node_group
 from tests.hyperpod import NAME

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Resolution
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import drop_taken_spares

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import force_setattr
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
@@ -26,7 +28,7 @@ class OnSlurm(World):
     def __init__(self) -> None:
         self.slurm, self.joins = SlurmInMemory(), True
         super().__init__()
-        object.__setattr__(self.isolate, "orchestrators", {SLURM: self.scheduler})
+        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
         self.launch_from_template("p5.48xlarge")
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
 

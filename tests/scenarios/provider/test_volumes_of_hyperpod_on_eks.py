@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
 from faultbridge.model.cluster.config import HYPERPOD
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_context import StepTools
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.builders import ZONE, launch, move_through_sagemaker, volume_on

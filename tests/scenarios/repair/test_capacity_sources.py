@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Write
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.registry.registration import Registration
 from tests.races import run_before_write

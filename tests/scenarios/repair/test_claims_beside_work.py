@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -22,6 +21,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE

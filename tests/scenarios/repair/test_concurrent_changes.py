@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put, Update, Write
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.step_contract import StepRequest
 from tests.races import run_before_write

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -12,6 +11,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.fault_enums import Action, ComponentType
 from faultbridge.model.faults import Component
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import CATALOG

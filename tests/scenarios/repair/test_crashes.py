@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Put
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus
 from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.registry.registration import NewNode, Registration

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage.writes import Write
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_contract import StepRequest
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, World

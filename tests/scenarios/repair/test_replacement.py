@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, Re
 from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode, Registration

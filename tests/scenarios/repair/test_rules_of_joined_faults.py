@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.repair.builders import ADA, CAREFUL, MILD, REPLACE, with_rules
 from tests.scenarios.world import World

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.incidents.builders import begin_incident
 from tests.scenarios.incidents.incidents import world_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, NodeStatus, WaitingFor
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.repair.builders import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
 from tests.scenarios.world import CLUSTER, World

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Attachment, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED
 from faultbridge.repair.registry.registration import Registration

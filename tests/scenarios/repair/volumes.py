@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.policy import Rule
+from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.world import World
 

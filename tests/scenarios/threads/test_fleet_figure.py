@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.gpus import GpuFigure, gpu_figure
 from faultbridge.repair.registry.views import Views
 from tests.scenarios.world import CLUSTER, World

@@ -7,9 +7,10 @@ plan with fewer actions equals the beginning of a longer plan of the same seed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
+from faultbridge.model.values import replace
 from tests.sim.environment.samples import SAMPLES
 
 

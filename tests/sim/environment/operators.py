@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from faultbridge.model.errors import IllegalTransition, Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode

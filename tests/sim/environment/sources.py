@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.decide.normalize.trust import AWS_SOURCES, EVENT_BUS
 from faultbridge.model.errors import Rejected
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import encode_message
+from faultbridge.model.values import replace
 from faultbridge.serve.ingest.send import RawInput
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import CloudActions, pick

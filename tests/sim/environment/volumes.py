@@ -6,12 +6,12 @@ in a replacement.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.storage.codec import dump
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, CloudActions, pick

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 from faultbridge.record.ports import (
     CallResult,
     Capacity,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.model.enums import ProviderFailure, RepairAction
+from faultbridge.model.values import replace
 from faultbridge.record.ports import (
     Bundle,
     BundleState,

@@ -20,12 +20,11 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class StoredMapping(dict[str, Value]):
     """A read-only mapping in the fake table, so that readers can share it without a copy.
 
-    `length` caches an upper bound of the number of characters in the mapping. `decoded` caches a decoder function and
-    its result for the mapping. Both are None until they are computed.
+    `length` caches an upper bound of the number of characters in the mapping. It is None until it is
+    computed.
     """
 
     length: int | None = None
-    decoded: tuple[object, Any] | None = None
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.model.storage.writes import Item
+from faultbridge.model.values import replace
 from tests.sim.fakes import FakeBus
 from tests.sim.invariants.view import Invariant, SystemView
 from tests.sim.journal import Journal

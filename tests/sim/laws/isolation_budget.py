@@ -10,10 +10,11 @@ of the node.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from faultbridge.model.values import replace
 from tests.sim.laws.facts import instance_of, is_lost, is_ordered, is_out
 from tests.sim.laws.law import Law
 

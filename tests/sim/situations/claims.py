@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from faultbridge.model.values import replace
 from faultbridge.serve.ingest.send import RawInput
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick

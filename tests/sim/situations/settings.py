@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Update
+from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.environment.action_plan import ExternalAction

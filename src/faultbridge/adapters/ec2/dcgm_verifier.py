@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
@@ -15,7 +16,6 @@ from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS, RUNNING, UNFINI
 from faultbridge.adapters.ec2.instances import hardware_of
 from faultbridge.decode.dcgm.diag import TestResult
 from faultbridge.decode.verification import NONE_IGNORED, DeepChecks, DeepResult, GpuProcesses, occupants
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected, Transient, Unverifiable
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.record.ports import ObjectStore, Verdict, Verification
@@ -32,8 +32,7 @@ STATUSES: Mapping[str, Verdict] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OutputBucket:
+class OutputBucket(Struct, frozen=True):
     """The S3 bucket and key prefix under which SSM stores complete outputs, and the store that reads them."""
 
     bucket: str

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, HTTPClientError
 from botocore.parsers import ResponseParserError
+from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
@@ -31,8 +31,7 @@ TOPOLOGIES_AT_ONCE = 100
 NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue"})
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceHardware:
+class InstanceHardware(Struct, frozen=True):
     """Properties of an instance, None where EC2 does not report one."""
 
     instance_type: str | None = None

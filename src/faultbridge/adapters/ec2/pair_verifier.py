@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, is_outage, is_throttle, message_of, translated
@@ -20,12 +20,12 @@ from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.ec2.instances import InstanceHardware, hardware_in, hardware_of, live_instances
 from faultbridge.adapters.ec2.launch import STACK_TAG
 from faultbridge.decode.verification import DeepResult, PeerChecks, occupants
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Put
 from faultbridge.model.times import from_text, to_milliseconds, to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table, Verdict, Verification, Verifier
 from faultbridge.repair.registry.verification import VerificationPeers
 
@@ -33,16 +33,14 @@ PEER_TAG = "faultbridge:peer"
 """The tag of an instance that runs no work and serves as a peer; its value is the name of the cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """An instance for tests with the instance under verification: its id and private address."""
 
     instance_id: str
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ec2Peers:
+class Ec2Peers(Struct, frozen=True):
     """Finds idle peers of the same cluster, instance type, EFA interfaces, zone and VPC.
 
     IAM permits commands only to instances whose tag `faultbridge:stack` has the value `stack`.
@@ -78,8 +76,7 @@ LEASE = timedelta(minutes=30)
 """Duration of a lease. A command to two instances takes at most ten minutes for delivery plus its time limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerLeases:
+class PeerLeases(Struct, frozen=True):
     """Leases of peers, so that one verification at a time uses a peer; a lease expires after 30 minutes."""
 
     table: Table
@@ -119,8 +116,7 @@ MAX_PEERS = 4
 """Maximum number of peers with which one instance is tested."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(Struct, frozen=True):
     """One round of tests: the instance id of the peer, and the id of the SSM command to both instances."""
 
     peer: str

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import uuid4
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Conflict
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Delete, Equals, Present, Put, Update
@@ -36,16 +37,14 @@ class Progress(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request to HyperPod to reboot or check a node: when it was recorded, and its progress."""
 
     recorded_at: datetime
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLog:
+class RequestLog(Struct, frozen=True):
     """Stores requests for HyperPod reboots and health checks in the table, each under its token."""
 
     table: Table

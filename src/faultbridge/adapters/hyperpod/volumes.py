@@ -7,12 +7,12 @@ the zone of a node only after its launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.volumes import Ec2Volumes, result_of
 from faultbridge.adapters.hyperpod.cluster import HyperPodCluster, newest_operation
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Volume
 
 

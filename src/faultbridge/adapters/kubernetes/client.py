@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,11 +23,10 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Node
 from lightkube.resources.storage_v1 import VolumeAttachment
 from lightkube.types import PatchType
-from msgspec import MsgspecError
+from msgspec import MsgspecError, Struct, field
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
 from faultbridge.adapters.aws.errors import translated
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.names import dns_suffix
 from faultbridge.model.retry import Retry
@@ -48,8 +46,7 @@ T = TypeVar("T")
 RETRY_ONCE = Retry(2, first_seconds=0)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAccess:
+class ApiAccess(Struct, frozen=True):
     """Access to a Kubernetes API: endpoint, certificate authority (PEM in base64) and bearer token."""
 
     endpoint: str
@@ -78,8 +75,7 @@ class Unauthorized(Misconfigured):
     """The Kubernetes API did not accept the identity of the token (HTTP 401)."""
 
 
-@dataclass(slots=True)
-class Kubernetes:
+class Kubernetes(Struct):
     """Calls the API of one cluster, with a new token of `access` every ten minutes and after HTTP 401."""
 
     access: Callable[[], ApiAccess]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from http import HTTPStatus
@@ -15,6 +14,7 @@ from lightkube.models.core_v1 import Taint
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
+from msgspec import Struct, field
 
 from faultbridge.adapters.kubernetes.client import (
     BUDGET,
@@ -25,7 +25,6 @@ from faultbridge.adapters.kubernetes.client import (
     ReadTimedOut,
     Unauthorized,
 )
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause
 from faultbridge.model.retry import Retry
@@ -132,8 +131,7 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 """Attempts to read and patch a node that other clients change at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeClient:
+class NodeClient(Struct, frozen=True):
     """Finds and patches the Kubernetes nodes of one cluster.
 
     - If a `ClusterNode` has an instance id, the `spec.providerID` of the Kubernetes node, or on HyperPod its name, must
@@ -234,8 +232,7 @@ DENIAL = ("admission webhook", "denied the request")
 """The texts in each denial by an admission webhook. The webhook chooses the HTTP status of the denial."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingPod:
+class RemainingPod(Struct, frozen=True):
     """A pod that still runs on the node, and the reason why it still runs."""
 
     name: str
@@ -246,8 +243,7 @@ class RemainingPod:
         return f"{self.name} ({self.reason})"
 
 
-@dataclass(slots=True)
-class _Evictions:
+class _Evictions(Struct):
     """Starts the evictions of one call of `evict_all`; of all errors, only Unauthorized stops them.
 
     `until` is the monotonic time, in seconds, after which no further eviction starts. `answered` is True if at least

@@ -8,8 +8,9 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
@@ -18,9 +19,9 @@ from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmRest, checked_address
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
+from faultbridge.model.values import replace
 
 # A command is a list of arguments, never one text for a shell; `HeadNode` must quote each argument. Unexpected output
 # raises Transient, because it shows nothing about the state of the node or job.
@@ -34,8 +35,7 @@ _DENIED = ("access/permission denied", "invalid user", "not permitted")
 _NOT_REQUEUED = ("requested operation is presently disabled", "invalid job id", "job/step already completing")
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """The exit code, standard output and standard error of a command on the head node."""
 
     code: int
@@ -47,8 +47,7 @@ HeadNode = Callable[[Sequence[str]], Output]
 """Runs one command on the head node; raises Transient when the head node gives no result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scontrol:
+class Scontrol(Struct, frozen=True):
     """Runs Slurm's commands on one head node."""
 
     run: HeadNode

@@ -7,20 +7,20 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from msgspec import Struct
+
 from faultbridge.adapters.http_post import Limits, limited_connection
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, Transient
 from faultbridge.model.names import expand_host_list, rest_address
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmJob:
+class SlurmJob(Struct, frozen=True):
     """One job or array task; `reason` is Slurm's reason for the state, empty if it was not read."""
 
     id: str
@@ -43,8 +43,7 @@ class Access:
     authority: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The HTTP status and the body of a response."""
 
     status: int

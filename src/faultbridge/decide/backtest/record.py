@@ -25,7 +25,7 @@ from faultbridge.model.enums import (
     WaitingFor,
 )
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import Component, read_component
+from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Ignored, Incarnation, NodeState, Placement
 from faultbridge.model.policy import Limits, Policy
 from faultbridge.model.times import from_text
@@ -218,7 +218,7 @@ def _new_case(event: Event) -> Case:
         status=CaseStatus.OPEN,
         opened_at=from_text(data["opened_at"]),
         code=data["cause"]["code"],
-        component=read_component(data["cause"]["component"]),
+        component=Component.read(data["cause"]["component"]),
         severity=Severity(data["severity"]),
         action=Action(data["action"]),
         repair_action=RepairAction(data["repair_action"]),
@@ -355,7 +355,7 @@ class FactReader:
             if metadata["event_type"] not in _FAULTS:
                 continue
             kind, at = _KINDS[metadata["event_type"]], from_text(data["observed_at"])
-            component = read_component(data["component"])
+            component = Component.read(data["component"])
             key = condition_key(data["code"], component)
             condition = self._condition(event, component, after.get(key), at)
             if kind is ChangeKind.ENDED:

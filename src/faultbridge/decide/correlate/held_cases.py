@@ -10,12 +10,12 @@ from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
 from faultbridge.decide.governing_rules import rule_of_case
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.cluster.incidents import Incident
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, Isolation, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeState, is_faulty, is_repeated
 from faultbridge.model.policy import Policy
+from faultbridge.model.values import replace
 
 _ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.decide.correlate.shared_causes import (
     AffectedNode,
     ClusterSnapshot,
@@ -14,10 +16,9 @@ from faultbridge.decide.correlate.shared_causes import (
     shared_subject,
 )
 from faultbridge.model.cluster.incidents import MAX_NODES, CorrelationLimits, Hold, Incident, incident_id
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, IncidentChangeKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.values import replace
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
@@ -233,8 +234,7 @@ NOTICE_INTERVAL = timedelta(minutes=15)
 _QUIET = "no node has been affected for the quiet period"
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentChange:
+class IncidentChange(Struct, frozen=True):
     """One change of an incident: the incident before and after it. `before` is None for a new incident."""
 
     kind: IncidentChangeKind

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.model.cluster.config import FailureDomain
 from faultbridge.model.cluster.incidents import CorrelationLimits
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.stored import Stored
+from faultbridge.model.values import replace
 
 # Counts of onsets decay with a half-life, so that recent faults weigh more than old ones. The caller
 # (`repair/incidents/correlate.py`) leaves out faults that an incident explains.
@@ -26,16 +27,14 @@ MAX_DOMAINS = 500
 _SCALE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class OnsetCount:
+class OnsetCount(Stored, frozen=True):
     """How many faults of one family started in one domain, in thousandths, decayed as of `at`."""
 
     thousandths: int
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class OnsetHistory:
+class OnsetHistory(Stored, frozen=True):
     """How many faults started from `since` to `until`, by `family/kind/name` of a domain."""
 
     since: datetime | None = None
@@ -80,8 +79,7 @@ def _key(family: Family, domain: FailureDomain) -> str:
     return f"{family.value}/{domain.kind.value}/{domain.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class AffectedNode:
+class AffectedNode(Struct, frozen=True):
     """A node with active faults of one family.
 
     - `since`, `code` and `subject` describe the latest of these faults: when it started, its fault code, and the remote
@@ -101,8 +99,7 @@ class AffectedNode:
     ended: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSnapshot:
+class ClusterSnapshot(Struct, frozen=True):
     """The state of one cluster from which incidents are derived; `sizes` are those of failure domains.
 
     `knows_intake` is True if it was determined whether records of the cluster arrive at all.
@@ -169,8 +166,7 @@ def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None
 _KINDS = list(DomainKind)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedCause:
+class SharedCause(Struct, frozen=True):
     """A failure domain of `of` nodes, of which the affected may have failed because of one shared cause."""
 
     domain: FailureDomain

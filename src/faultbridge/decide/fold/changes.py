@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct, field
+
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.conditions import Condition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Fault, Observation
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
@@ -31,8 +31,7 @@ class ChangeKind(StrEnum):
     DEVICES = "devices"
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One observation that is ready to be applied to a node.
 
     `at` is its time, corrected for an error of the sender's clock. `incarnation` states whether it is about the node's
@@ -50,8 +49,7 @@ class Arrival:
     claimed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change to record: the condition after it, its fault, what an update changed, and facts of its note."""
 
     kind: ChangeKind
@@ -64,8 +62,7 @@ class Change:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """The node's next state, its changes, each record's outcome, and what exceeds the limits of one commit."""
 
     state: NodeState

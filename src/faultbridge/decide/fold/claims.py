@@ -13,8 +13,9 @@ these ways, further claims of its sources with the same code are only notes for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.decide.fold.condition_updates import absent_conditions
@@ -23,11 +24,10 @@ from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition, Reporter, source_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Fault, Snapshot, faults_of
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 
 DAMPED_FOR = timedelta(hours=24)
 MAX_DAMPED = 16
@@ -92,8 +92,7 @@ def damped_name(source: str, code: str) -> str:
     return f"{source} {code}"
 
 
-@dataclass(slots=True)
-class Claims:
+class Claims(Struct):
     """Applies the rules of claims while the observations of a commit are applied to the conditions of a node.
 
     `state` is the node before the commit. `until` is when a condition ends that is claimed for the first time now.

@@ -25,10 +25,10 @@ from faultbridge.model.conditions import (
     source_of,
     without_row,
 )
-from faultbridge.model.copies import replace
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, Fault, Snapshot
 from faultbridge.model.times import earliest
+from faultbridge.model.values import replace
 
 MAX_DIGESTS = 8
 

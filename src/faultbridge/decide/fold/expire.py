@@ -11,10 +11,10 @@ from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.catalog import Catalog, Scope
 from faultbridge.model.conditions import Condition
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState, is_former
+from faultbridge.model.values import replace
 
 SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
     RepairAction.VERIFY: frozenset({Scope.PROCESS}),

@@ -25,11 +25,11 @@ from faultbridge.decide.fold.daily_notes import LATE, UNREGISTERED
 from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.copies import replace
 from faultbridge.model.faults import Clear, Component, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 
 
 def fold(

@@ -31,11 +31,11 @@ from faultbridge.model.conditions import (
     reporter_key,
     without_row,
 )
-from faultbridge.model.copies import replace
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
+from faultbridge.model.values import replace
 
 MAX_SNAPSHOTS = 64
 

@@ -27,9 +27,9 @@ from datetime import timedelta
 
 from faultbridge.model.catalog import Catalog, Kind
 from faultbridge.model.conditions import Condition, source_of
-from faultbridge.model.copies import replace
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy
+from faultbridge.model.values import replace
 
 SNAPSHOT_PRECISION = timedelta(minutes=10)
 LOGGED_SNAPSHOT_PRECISION = timedelta(hours=2)

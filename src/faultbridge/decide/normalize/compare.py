@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec import Struct
+
 from faultbridge.decode.data.counters import Threshold, Thresholds, thresholds
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 _Rule = Callable[[CounterSample, CounterSample, str], Fault | None]
@@ -88,8 +89,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
     return max(0.0, (sample.observed_at - previous.observed_at).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class _Rise:
+class _Rise(Struct, frozen=True):
     """The rule for a counter without a threshold: every increase is a fault."""
 
     code: str
@@ -102,8 +102,7 @@ class _Rise:
         return _fault(sample, self.code, self.text.format(now - before), before=str(before), value=str(now))
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(Struct, frozen=True):
     code: str
 
     def __call__(self, previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:

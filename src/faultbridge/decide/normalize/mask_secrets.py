@@ -13,8 +13,9 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.data import FOLDER
-from faultbridge.model.dataclass import dataclass
 
 MASKED = b"[masked]"
 _TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
@@ -42,8 +43,7 @@ def _secrets(body: bytes) -> Iterator[tuple[int, int]]:
             yield from pattern.spans(lower if pattern.any_case else body)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretPattern:
+class SecretPattern(Struct, frozen=True):
     """One kind of secret. The group `secret` of the regular expression is the text to mask.
 
     The pattern is compiled and searched only if one of its hints occurs in the lower-case text. A pattern without hints

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot, faults_of
+from faultbridge.model.values import replace
 
 MAX_FAULTS = 64
 """Different faults of one record about one node."""

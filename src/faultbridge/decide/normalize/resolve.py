@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.model.records import RawRecord
+from faultbridge.model.values import replace
 
 INCARNATION_MARGIN = timedelta(minutes=2)
 """The time around a change of instance or boot in which an observation's time decides nothing."""

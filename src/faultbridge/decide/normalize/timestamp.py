@@ -23,12 +23,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from faultbridge.model.copies import replace
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Clear, Fault, Observation, Snapshot
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import RawRecord, SentValues
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 _AnyObservation = TypeVar("_AnyObservation", bound=Observation)
 _NO_SKEW = timedelta(0)

@@ -22,13 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.model import names
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Clear, Fault, Observation
 from faultbridge.model.nodes import AliasRow
 from faultbridge.model.records import OF_SYSLOG, WEBHOOK_SENDER, RawRecord
+from faultbridge.model.values import replace
 
 EVENT_BUS = "events.amazonaws.com"
 """The sender of every message on the queue that only EventBridge can send to."""
@@ -39,8 +40,7 @@ AWS_SOURCES = frozenset({"ec2-event", "ec2-status", "health-event", "hyperpod-ev
 ANY_SESSION = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The sender checks of an installation, if `required`; only EventBridge can send to `events_queue`."""
 
     required: bool = False

@@ -19,8 +19,8 @@ from faultbridge.decide.policyfile.schema import (
     BreakerPart,
     PolicyPart,
     RulePart,
-    convert_durations,
     format_duration,
+    write_durations,
 )
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.errors import Rejected
@@ -176,15 +176,12 @@ def read_policy(text: str) -> dict[str, Any]:
     problems = [*_contradictions(policy.rules, policy.breakers), *_repeated_sources(policy.capacity)]
     if problems:
         raise InvalidPolicy(problems)
-    document: dict[str, Any] = convert_durations(
-        policy.model_dump(mode="json", exclude_unset=True), lambda seconds: seconds * 1000
-    )
-    return document
+    return policy.model_dump(mode="json", exclude_unset=True)
 
 
 def write_policy(document: Mapping[str, Any]) -> str:
     """Convert a stored policy document to YAML without its version; `read_policy` converts the YAML back."""
-    written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
+    written = write_durations(dict(document))
     parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
 

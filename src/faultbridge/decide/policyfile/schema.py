@@ -42,16 +42,16 @@ def format_duration(seconds: int) -> str:
     return "".join(parts) or "0s"
 
 
-def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of a policy document, with `convert` applied to the numbers in `DURATION_FIELDS`."""
+def write_durations(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return a copy of a policy document with its durations as text, such as `1h30m`."""
     if isinstance(value, dict):
         return {
-            name: convert(field)
+            name: format_duration(field)
             if name in DURATION_FIELDS and isinstance(field, int)
-            else convert_durations(field, convert)
+            else write_durations(field)
             for name, field in value.items()
         }
-    return [convert_durations(item, convert) for item in value] if isinstance(value, list) else value
+    return [write_durations(item) for item in value] if isinstance(value, list) else value
 
 
 def _check_cron(value: str) -> str:
@@ -249,4 +249,4 @@ DURATION_FIELDS = frozenset(
         "max_age",
     }
 )
-"""The fields whose durations are stored in milliseconds. The duration `wait_seconds` is stored in seconds."""
+"""The fields with a duration in seconds that a policy file writes with a unit."""

@@ -11,7 +11,6 @@ from faultbridge.decide.policyfile.schema import (
     DURATION_FIELDS,
     PolicyPart,
     RulePart,
-    convert_durations,
     format_duration,
 )
 from faultbridge.model.policy import OrchestratorUnreachable
@@ -62,7 +61,7 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
 def complete_policy(document: Mapping[str, Any]) -> PolicyPart:
     """Return a stored policy document as a policy with all defaults; durations are in seconds."""
     parts = {name: value for name, value in document.items() if name != "version"}
-    return PolicyPart.model_validate(convert_durations(parts, lambda milliseconds: milliseconds // 1000))
+    return PolicyPart.model_validate(parts)
 
 
 def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:

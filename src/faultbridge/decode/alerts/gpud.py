@@ -30,10 +30,10 @@ from faultbridge.decode.frames.decoder import (
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
-from faultbridge.model.copies import replace
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 SOURCE = "gpud"
 _XID_IN_TEXT = re.compile(r"\b(S?XID):? (\d{1,5})\b(?! to \d)", re.IGNORECASE)

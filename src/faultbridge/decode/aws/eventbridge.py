@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import members, text
 from faultbridge.decode.frames.documents import objects, text_of
-from faultbridge.model.dataclass import dataclass
 
 _INSTANCE = re.compile(r"(?:.{0,256}/)?(i-[0-9a-f]{8,17})")
 
 
-@dataclass(frozen=True, slots=True)
-class CloudEvent:
+class CloudEvent(Struct, frozen=True):
     """One EventBridge event: `detail-type` as `kind`, `detail`, `time` as `at`, and `id`."""
 
     kind: str

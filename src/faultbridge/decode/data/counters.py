@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from faultbridge.decode.data import efa_rates_by_instance_type
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 
 THRESHOLDS = "thresholds"
 """The member of a customer's mappings with the customer's own limits, by source and counter."""

@@ -8,13 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
 
 FOLDER = Path(__file__).parent / "verification"
 
 
-@dataclass(frozen=True, slots=True)
-class DeepTest:
+class DeepTest(Struct, frozen=True):
     """One test of a deep verification: its name, lowest level, time limit in seconds, and shell script.
 
     The test runs at its level and at all higher levels. If its tools are not installed on an instance, the test is not
@@ -29,8 +28,7 @@ class DeepTest:
     optional_below: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What a healthy instance of a type reaches: number of EFA devices, minimum NCCL bus bandwidth.
 
     The bandwidth is that of an all-reduce, in GB/s. `nccl_gigabytes_per_second` is measured over the GPUs of one

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from faultbridge.decode.frames.decoder import VIRTUAL_NAMES, lazy_pattern
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, normalize_pci

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from faultbridge.decode.dcgm.texts import code_of_diagnostic, xid_named_in
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.decode.frames.fault_codes import CODES, SETTINGS, code_of_number
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation
@@ -57,8 +57,7 @@ _CODES_BY_TEST: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TestError:
+class TestError(Struct, frozen=True):
     """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error.
 
     The numbers are the kind of the error (`error_id`), its severity and its category. Each is None if the report does
@@ -72,8 +71,7 @@ class TestError:
     error_category: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(Struct, frozen=True):
     """The result of one test on one or more devices. A failed or warned test has at least one error.
 
     `category` is the group of tests in the report of DCGM, such as `Hardware`. `components` are the devices.
@@ -100,8 +98,7 @@ class TestResult:
         return " ".join(f"{self.test} on {devices}: {self.outcome}{': ' if causes else ''}{causes}".split())[:500]
 
 
-@dataclass(frozen=True, slots=True)
-class DiagReport:
+class DiagReport(Struct, frozen=True):
     """The report of one diagnostics run: the results of all tests, in the order of the report."""
 
     results: tuple[TestResult, ...]
@@ -225,8 +222,7 @@ _GPU = re.compile(r"\bGPU ?(\d{1,3})\b")
 _WORST = ("Fail", "Warn", "Skip", "Pass")
 
 
-@dataclass(slots=True)
-class _Test:
+class _Test(Struct):
     """One test of the table.
 
     `outcomes` maps each outcome to the GPUs that have it; an empty set means that the table names none. `texts` are the

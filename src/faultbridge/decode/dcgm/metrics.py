@@ -17,6 +17,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from faultbridge.decode.data.counters import (
     COUNTERS,
     HEALTH,
@@ -30,7 +32,6 @@ from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence,
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.fault_codes import CODES
 from faultbridge.decode.frames.prometheus import Sample, samples
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -41,8 +42,7 @@ _FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)
 _HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     code: str
     message: str
 

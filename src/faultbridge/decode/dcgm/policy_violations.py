@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, Fault, Observation
@@ -28,8 +29,7 @@ _VALUE = re.compile(r"([A-Za-z/ ]{3,40}): (\d{1,20})\s*$")
 _UNKNOWN_GPU = Component(ComponentType.GPU)
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
+class _Policy(Struct, frozen=True):
     phrase: re.Pattern[str]
     code: str
 
@@ -44,8 +44,7 @@ _POLICIES: tuple[_Policy, ...] = (
 )
 
 
-@dataclass(slots=True)
-class _Violation:
+class _Violation(Struct):
     at: datetime | None
     code: str
     lines: list[str]

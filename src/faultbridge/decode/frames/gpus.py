@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from faultbridge.decode.data import gpus_by_instance_type
-from faultbridge.model.copies import replace
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot, normalize_pci
+from faultbridge.model.values import replace
 
 CODE = "host.gpu_count_mismatch"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultbridge.decode.frames.gpus import add_gpu_count_check
-from faultbridge.model.copies import replace
 from faultbridge.model.faults import Component, EfaRates, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 BELOW = "net.rate_below_expected"
 FIXED_RATE = 100

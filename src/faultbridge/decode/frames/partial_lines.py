@@ -10,10 +10,10 @@ copier.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
-from faultbridge.model.dataclass import dataclass
 
 _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
 _CRI = lazy_pattern(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
@@ -61,8 +61,7 @@ def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield lines.joined(rest) + lines.left()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A log line or a part of a line.
 
     `before` and `after` are what a complete line has before and after `text`. `is_last` is True for the last part of a
@@ -109,8 +108,7 @@ class _Docker:
         return _Part(found[4], text if is_last else found[2], found[1], _LINE_END + found[3] + b"\n", is_last)
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """Joins the parts of split log lines. Incomplete lines are kept by stream (stdout, stderr)."""
 
     form: _Cri | _Docker

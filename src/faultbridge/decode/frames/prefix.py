@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
 from faultbridge.decode.frames.clock import calendar_time, instant, iso_instant, month_name, yearless_time
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.wrapped_lines import BEFORE_KERNEL, unwrap
-from faultbridge.model.dataclass import dataclass
 
 MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_milliseconds
 
 # Runs of spaces are bounded: two unbounded runs side by side would take hours on a long line.
@@ -20,8 +21,7 @@ _ESCAPE = re.compile(r'\\[\\"n]')
 _BLANKS = range(9223372036854775792, 9223372036854775808)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One value of one metric series.
 
     `value` is None if the printed value is not a finite number, or is DCGM's blank value.

@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -29,7 +29,6 @@ from faultbridge.decode.frames.documents import (
     text_of,
 )
 from faultbridge.decode.frames.log_answers import instance_of, is_table, lines_of_answer, lines_of_table
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.times import from_milliseconds
 

@@ -15,14 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import instant, iso_instant
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects, text_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
+from faultbridge.model.values import replace
 
 # Reads the listing of FreeIPMI's `ipmi-sel`: a heading with column names, and one event per line.
 #
@@ -43,8 +44,7 @@ _ROW = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event: the name and type of the sensor, what the event reports (`says`), and its time.
 
     `at` is the time of the controller in ISO 8601, or None if its clock was not set. `ended` is True for a deasserted

@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.captures import outputs_of
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, text
 from faultbridge.decode.frames.documents import objects, text_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, Fault, Observation, Snapshot
@@ -36,8 +37,7 @@ _WORKING = re.compile(r"\[(\d{1,4})/(\d{1,4})\]")
 _FAULTY = re.compile(r"([\w!-]{1,32})\[\d{1,4}\](?:\([A-Z]\)){0,3}\(F\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct, frozen=True):
     """One software RAID array: its component, and its fault or None.
 
     `decides` lists the fault codes that the state of the array proves present or absent.

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import iso_time
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects, text_of
@@ -22,11 +24,10 @@ from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.frames.wrapped_lines import LogEvent, events_of_instances, log_events
 from faultbridge.decode.kernel.sxid import SxidReader
 from faultbridge.decode.kernel.xid import read_xid
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
+from faultbridge.model.values import replace
 
 CODES_BY_CONDITION: Mapping[str, str] = {
     "NvidiaGPUUnhealthy": "agent.gpu_unhealthy",
@@ -38,8 +39,7 @@ CODES_BY_CONDITION: Mapping[str, str] = {
 CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replace": "agent.replace_required"}
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True):
     """The action, and perhaps the severity, that the HyperPod health agent recommends in one event.
 
     `severity` is None if the fault code determines the severity.
@@ -93,8 +93,7 @@ _REQUIRED = re.compile(r"\b(replacement|reboot)Required: {0,2}(true|false)")
 _FAULTY = "Encountered FaultyInstance"
 
 
-@dataclass(frozen=True, slots=True)
-class HealthDetails:
+class HealthDetails(Struct, frozen=True):
     """The details of a health event of the HyperPod agent. `number` is the Xid in its field `errnum`, or None."""
 
     text: str

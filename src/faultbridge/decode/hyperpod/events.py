@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Decoder,
@@ -37,10 +39,9 @@ from faultbridge.decode.hyperpod.agent_log import (
     fault_of,
     recommendation_of,
 )
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 # Reads HyperPod's events about the repairs that it does itself: replacements and reboots.
 #
@@ -106,8 +107,7 @@ _ANY_COMPONENT = (NODE_COMPONENT, *COMPONENTS.values())
 _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node_unhealthy")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHealth:
+class NodeHealth(Struct, frozen=True):
     """The health of one instance, as one HyperPod event reports it.
 
     `repair_action` is the repair that HyperPod names, such as `Replace`. `recommendation` is HyperPod's advice as text.

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.xid import device_fault, gpu_at
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Clear, Fault, normalize_pci
+from faultbridge.model.values import replace
 
 LOST_CODE = "xid.79"
 SAME_LOSS = timedelta(minutes=5)
@@ -33,8 +33,7 @@ _LOST_END = lazy_pattern(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus an
 _LOST_MIDDLE = "NVRM: (PCI ID"
 
 
-@dataclass(slots=True)
-class DriverMessageReader:
+class DriverMessageReader(Struct):
     """Reads messages of the driver about lost GPUs and the names of GPUs.
 
     `weak` has the positions of faults that another fault may explain, with the codes of such faults.

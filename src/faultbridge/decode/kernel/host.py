@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.decoder import to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.xid import device_fault
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
+from faultbridge.model.values import replace
 
 # Determines the fault of a hardware error report of the firmware (CPER, which the kernel prints).
 #
@@ -85,8 +85,7 @@ _SAME_RESET_SECONDS = 10.0
 _UNCORRECTED_BIT = 61
 
 
-@dataclass(slots=True)
-class HostReader:
+class HostReader(Struct):
     """Reads messages by the rows of kernel texts, and appends their faults to the observations of `driver`."""
 
     driver: DriverMessageReader

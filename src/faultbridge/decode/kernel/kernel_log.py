@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -26,11 +27,10 @@ from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_events, s
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decode.kernel.xid import SOURCE, read_xid
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear, Fault, Observation
+from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.decode.kernel.host import HostReader

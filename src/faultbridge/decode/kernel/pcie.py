@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.xid import device_fault
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
+from faultbridge.model.values import replace
 
 CORRECTED, NONFATAL, FATAL = "host.pcie_corrected", "host.pcie_nonfatal", "host.pcie_fatal"
 # From this number of corrected errors of one device in one input, the link is considered faulty.
@@ -41,8 +41,7 @@ _TYPES: Mapping[str, ComponentType] = {
 }
 
 
-@dataclass(slots=True)
-class PcieReader:
+class PcieReader(Struct):
     """Reads PCIe errors, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern, truncate
 from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.xid import device_fault
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
+from faultbridge.model.values import replace
 
 _SXID = lazy_pattern(
     r"(nvidia-nvswitch\d{0,4}): SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "
@@ -23,8 +23,7 @@ _SEVERITY = lazy_pattern(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engi
 _DATA = lazy_pattern(r"Data \{([0-9a-fA-Fx, ]{0,400})")
 
 
-@dataclass(slots=True)
-class SxidReader:
+class SxidReader(Struct):
     """Reads SXid lines, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]

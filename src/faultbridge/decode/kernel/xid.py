@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
 from faultbridge.decode.data import nvlink5_units
 from faultbridge.decode.frames.decoder import evidence, lazy_pattern, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.records import OF_SYSLOG

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -29,12 +30,11 @@ from faultbridge.decode.kubernetes.node_objects import (
     node_reports,
 )
 from faultbridge.decode.nvsentinel.health_events import joined, node_observations
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 NODE_SOURCE = "kubernetes-node"
 DETECTOR_SOURCE = "node-problem-detector"

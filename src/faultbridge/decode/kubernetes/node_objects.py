@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import EMPTY, members, objects_in, text
 from faultbridge.decode.frames.documents import objects
-from faultbridge.model.dataclass import dataclass
 
 _HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")
 _YAML_FIELD = re.compile(r"[- ] {1,8}(\w{1,64}): {0,4}(.{0,4096})$")

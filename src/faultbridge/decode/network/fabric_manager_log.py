@@ -13,17 +13,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
 from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.decode.frames.wrapped_lines import unwrap
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
+from faultbridge.model.values import replace
 
 # Parses log records of NVIDIA's fabric manager and persistence daemon.
 #
@@ -68,8 +69,7 @@ _MAX_HEAD = 256
 UNIT = "unit"
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(Struct, frozen=True):
     """One log record, including its continuation lines.
 
     A line of systemd has no level of its own, and gets the level `unit`. `claimed` is True if any program can have

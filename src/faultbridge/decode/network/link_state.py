@@ -18,9 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, is_virtual, truncate
 from faultbridge.decode.frames.documents import documents, text_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -125,8 +126,7 @@ def blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str],
 SLOWER = "net.rate_below_peers"
 
 
-@dataclass(frozen=True, slots=True)
-class PortRate:
+class PortRate(Struct, frozen=True):
     """The rate in Gb/s of a port whose link is up. Only ports with an equal `kind` are compared."""
 
     component: Component

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field as dataclass_field
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from faultbridge.decode.frames.decoder import members, number, pci_of
 from faultbridge.decode.frames.decoder import text as field_text
 from faultbridge.decode.frames.documents import loads, objects, text_of
 from faultbridge.decode.frames.prometheus import samples
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component
@@ -33,8 +34,7 @@ _EFA = re.compile(r"rdmap|efa_")
 _AMAZON = "0x1d0f"
 
 
-@dataclass(slots=True)
-class Port:
+class Port(Struct):
     """One RDMA port, and the PCI address, vendor and model of its device.
 
     `fields` has the states and the rate by name, as text, and faults that mlxlink reports. `counters` has the counters
@@ -43,9 +43,9 @@ class Port:
 
     device: str
     number: int
-    fields: dict[str, str] = dataclass_field(default_factory=dict)
-    counters: dict[str, int] = dataclass_field(default_factory=dict)
-    netdev: dict[str, str] = dataclass_field(default_factory=dict)
+    fields: dict[str, str] = struct_field(default_factory=dict)
+    counters: dict[str, int] = struct_field(default_factory=dict)
+    netdev: dict[str, str] = struct_field(default_factory=dict)
     pci: str | None = None
     vendor: str | None = None
     model: str | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from faultbridge.decode.frames.clock import MONTHS, calendar_time
 from faultbridge.decode.frames.decoder import bounded, evidence, pci_of, truncate
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
@@ -25,8 +25,7 @@ NEEDS_RESET = "GPU requires reset"
 SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"})
 
 
-@dataclass(frozen=True, slots=True)
-class GpuCheckResult:
+class GpuCheckResult(Struct, frozen=True):
     """The result of one check on one GPU. `message` is empty if the check found no fault."""
 
     code: str
@@ -113,8 +112,7 @@ def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
     return GpuCheckResult("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recovery:
+class _Recovery(Struct, frozen=True):
     number: int
     severity: Severity
     action: Action
@@ -308,8 +306,7 @@ _MAX_SERIAL = 32
 _MAX_INDEX = 3
 
 
-@dataclass(frozen=True, slots=True)
-class GpuOutput:
+class GpuOutput(Struct, frozen=True):
     """The output about one GPU: its fields and its component.
 
     `texts` are all values and other texts in the output. nvidia-smi can replace any value by a message that the GPU is

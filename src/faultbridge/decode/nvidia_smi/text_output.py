@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Decoder, Hints, bounded
@@ -30,7 +31,6 @@ from faultbridge.decode.nvidia_smi.snapshot import (
     local_time,
     stated_fault,
 )
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -64,8 +64,7 @@ _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons/(?:hw_slowdown/)?(\w+)")
 _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 
 
-@dataclass(slots=True)
-class FullQuery:
+class FullQuery(Struct):
     """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node.
 
     `missing` is the number of attached GPUs that the output does not list.
@@ -77,8 +76,7 @@ class FullQuery:
     missing: int = 0
 
 
-@dataclass(slots=True)
-class _Gpu:
+class _Gpu(Struct):
     address: str = ""
     fields: dict[str, str] = field(default_factory=dict)
 
@@ -267,8 +265,7 @@ _COUNTERS: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
-class _LinkedGpu:
+class _LinkedGpu(Struct):
     """One GPU with the state of each of its links, by link number, and with its error counts.
 
     The input can list the errors of a GPU several times. `errors` has one item for each list, the earliest first: the

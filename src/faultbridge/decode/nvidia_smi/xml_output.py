@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
@@ -28,7 +30,6 @@ from faultbridge.decode.nvidia_smi.snapshot import (
     has_failure,
     local_time,
 )
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 
@@ -125,8 +126,7 @@ _IRRELEVANT = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLog:
+class GpuLog(Struct, frozen=True):
     """One GPU of the document: its address and its fields.
 
     `texts` has all texts within the GPU element, or is empty if the caller did not need them.
@@ -137,8 +137,7 @@ class GpuLog:
     texts: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SmiLog:
+class SmiLog(Struct, frozen=True):
     """One parsed document: its local time as printed, the number of attached GPUs, and its GPUs."""
 
     timestamp: str

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -36,11 +37,10 @@ from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.fault_codes import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.gpus import identifiers
 from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_name
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
+from faultbridge.model.values import replace
 
 # Reads NVSentinel's health events, and translates their error codes into fault codes.
 #

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decode.frames.clock import iso_time, yearless_time
 from faultbridge.decode.frames.decoder import elements, objects_in, text
 from faultbridge.decode.frames.documents import objects
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.names import expand_host_list
+from faultbridge.model.values import replace
 
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
 _STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
@@ -58,8 +59,7 @@ _UPDATE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmNode:
+class SlurmNode(Struct, frozen=True):
     """One node in Slurm: its state with flags or suffixes, its reason, and its instance.
 
     `set_by` and `since` state who set the reason and when, as printed. `at` is the time of the log line. `host` is

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation
@@ -36,8 +36,7 @@ _WORDS = (b"ProcessGroupNCCL", b"NCCL WARN", b"lm loss", b"elapsed time per iter
 _XID_OF_KERNEL = re.compile(rb"^[^\n{]{10,128} kernel: (?:\[[ \d.]{1,20}\] )?NVRM: Xid ", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class _LineGroup:
+class _LineGroup(Struct):
     """All lines that report the same fault: their number, their ranks, and the first line."""
 
     code: str

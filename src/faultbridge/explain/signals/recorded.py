@@ -10,7 +10,7 @@ from typing import Any
 from faultbridge.explain.signals.patterns import LogPattern, matches_of
 from faultbridge.explain.signals.signal import EvidenceStore, LogSpan, Role, Signal, Trust
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.faults import GPU_PARTS, Component, read_component
+from faultbridge.model.faults import GPU_PARTS, Component
 from faultbridge.model.times import from_text
 
 AFTER_END = timedelta(minutes=10)
@@ -81,7 +81,7 @@ def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mappin
 
 
 def _gpu(component: Mapping[str, Any]) -> Component | None:
-    return read_component(component) if component["type"] in GPU_PARTS else None
+    return Component.read(component) if component["type"] in GPU_PARTS else None
 
 
 def _device(data: Mapping[str, Any]) -> str:

@@ -10,9 +10,11 @@ import json
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
+
+from faultbridge.model.values import replace
 
 DIAGNOSTICS_FAILED = 226
 """The exit code of `dcgmi diag` when a test fails."""

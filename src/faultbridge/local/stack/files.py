@@ -16,12 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
 from faultbridge.local.environment import Ports, endpoint
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.values import replace
 
 # A process is identified by its id and its start time. The operating system reuses ids, so an id alone may belong to an
 # unrelated process.

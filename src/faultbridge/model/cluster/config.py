@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list
+from faultbridge.model.stored import Stored
+from faultbridge.model.values import replace
 
 _KINDS = tuple(DomainKind)
 DECLARABLE = tuple(kind for kind in DomainKind if kind not in {DomainKind.CLUSTER, DomainKind.INTAKE})
@@ -32,8 +34,7 @@ class FailureDomain(NamedTuple):
         return f"{self.kind.value} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredDomain:
+class DeclaredDomain(Stored, frozen=True):
     """A failure domain that an operator declared for a cluster; `nodes` is a Slurm host list."""
 
     kind: DomainKind
@@ -115,8 +116,7 @@ DEFAULT_SOURCES = (
 """The order if the policy states none. Open reservations are left out, because other workloads may use them."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUpdate:
+class GroupUpdate(Stored, frozen=True):
     """A running update of one group of instances, as the provider reports it.
 
     `text` describes the update. `since` is when the update started, or None if that time is unknown.
@@ -126,8 +126,7 @@ class GroupUpdate:
     since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateHold:
+class UpdateHold(Struct, frozen=True):
     """A pause of the repairs of a group while its owner updates it, until `until` at the latest.
 
     `since` is when the update started. After the update ends, `running` is False and `until` is the end of the grace
@@ -178,8 +177,7 @@ class RepairOwner(StrEnum):
     OBSERVE = "observe"
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRole:
+class ProviderRole(Stored, frozen=True):
     """The IAM role through which Faultbridge accesses a cluster in another AWS account.
 
     The external id is set if the trust policy of the role requires one.
@@ -189,8 +187,7 @@ class ProviderRole:
     external_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DampedSource:
+class DampedSource(Struct, frozen=True):
     """A source whose claims are ignored until `until`; `over` is True once this end was recorded.
 
     A claim is a report whose sender did not prove to be the node. If `cluster` is False, claims of the source are
@@ -204,8 +201,7 @@ class DampedSource:
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
+class ClusterConfig(Stored, frozen=True):
     """The registration of a cluster: its size, senders, systems and spare instances.
 
     Size: `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 
+from msgspec import Struct, field
+
 from faultbridge.model.cluster.config import FailureDomain, is_placed
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, IncidentStatus
 from faultbridge.model.fault_enums import Family
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 
 MAX_NODES = 2_000
@@ -21,8 +22,7 @@ MAX_DOUBLINGS = 10
 """Maximum doublings of an incident's quiet period, so that it stays a valid `timedelta` whatever the policy says."""
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationLimits:
+class CorrelationLimits(Struct, frozen=True):
     """The limits by which faults of many nodes become one incident, and how long it delays repairs.
 
     - An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
@@ -43,8 +43,7 @@ class CorrelationLimits:
     max_age: timedelta = timedelta(hours=2)
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Stored, frozen=True):
     """The part of an incident that decides which repairs wait for the incident; `covers` states the rules.
 
     - `holding` is True while repairs wait for the incident. It becomes False when the incident reaches its maximum age
@@ -86,8 +85,7 @@ class Hold:
         return self.holding and (every_node or (inside and self.family in families))
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(Stored, frozen=True):
     """One cluster incident: a shared cause of the faults of many nodes.
 
     - `affected` is the number of affected nodes. `nodes` are their names, at most `MAX_NODES`. `of` is the number of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.enums import JobOutcome, Outlook
+from faultbridge.model.values import replace
 
 STALL_AFTER = timedelta(minutes=30)
 """A job whose heartbeats stop advancing is stalled after this time, unless its start report states another time."""
@@ -20,8 +21,7 @@ SPIKE = 2.0
 NOT_FINITE, LOSS_SPIKE = "not_finite", "spike"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The training progress that the heartbeats of one run of a job reported.
 
     `run` is the start time of the run. `losses` holds only finite numbers.
@@ -112,8 +112,7 @@ STOP = Outlook.STOP.value
 """The verdict that a restart would fail in the same way."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobVerdict:
+class JobVerdict(Struct, frozen=True):
     """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
     `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
@@ -127,8 +126,7 @@ class JobVerdict:
     hardware: str
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
     - `hits` identifies the latest faults of the job's nodes that were already published for the job.

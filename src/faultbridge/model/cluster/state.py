@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from faultbridge.model.cluster.config import FailureDomain, GroupUpdate
 from faultbridge.model.cluster.incidents import Hold
 from faultbridge.model.cluster.vacancies import Vacancy
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import BreakerScope, ClusterStatus, ConditionKind, DomainKind, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.stored import Stored
 
 CLUSTER_BREAKER = "cluster"
 _DOMAIN = "domain:"
@@ -28,8 +29,7 @@ class BreakerState(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerLimit:
+class BreakerLimit(Struct, frozen=True):
     """The settings of a circuit breaker that stops repairs when many nodes fail.
 
     - The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
@@ -49,8 +49,7 @@ class BreakerLimit:
     openings: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
+class Breaker(Stored, frozen=True):
     """The state of one circuit breaker, when it entered the state, and node counts.
 
     - `failing` is the number of failing nodes, and `of` the number of all nodes that the breaker counts. An order of an
@@ -106,8 +105,7 @@ NEEDS_OPERATOR = frozenset(
 An update that takes too long needs an operator as well, because repairs no longer wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairSetting:
+class RepairSetting(Stored, frozen=True):
     """The setting that decides whether a provider's own automation repairs nodes.
 
     `repairs` is True if the automation repairs nodes. `name` names the automation in texts for operators. `change` is
@@ -119,8 +117,7 @@ class RepairSetting:
     change: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderCondition:
+class ProviderCondition(Stored, frozen=True):
     """One condition that the provider reports about a cluster, or about a group of it.
 
     `message` is the provider's text. `since` is when Faultbridge first recorded the condition.
@@ -132,8 +129,7 @@ class ProviderCondition:
     since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(Stored, frozen=True):
     """What the provider reports about one group of instances.
 
     `desired` is the desired number of instances. `complete` is True if at least this number is in service. `update` is
@@ -147,8 +143,7 @@ class GroupStatus:
     occupied: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderStatus:
+class ProviderStatus(Stored, frozen=True):
     """What the provider reports about a cluster: conditions, existing groups, and its repair automation.
 
     `repair` is the setting of the provider's own repair automation, or None if the provider reports none.
@@ -168,8 +163,7 @@ class ProviderStatus:
         return all(status.complete for status in named)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(Stored, frozen=True):
     """The last recorded status of a cluster, the number of nodes in each status, and open incidents.
 
     - `provider` are the open conditions that the cluster's provider reports.
@@ -197,8 +191,7 @@ class Eviction(NamedTuple):
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Stored, frozen=True):
     """The repair slots of a cluster, and everything that blocks new repairs.
 
     - `version` rises with each change. An admission is written only if `version` has not changed since it was read.
@@ -297,8 +290,7 @@ class Control:
         return min((name for name in expired if self.holds[name].domain in domains), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedCase:
+class QueuedCase(Struct, frozen=True):
     """One case in the repair queue, with the values that decide its admission.
 
     - `case` is the id of the case. `priority` 0 is the most urgent.
@@ -359,8 +351,7 @@ class SpareStatus(StrEnum):
     ENDING = "ending"
 
 
-@dataclass(frozen=True, slots=True)
-class Spare:
+class Spare(Stored, frozen=True):
     """One numbered position of a cluster's spare pool, which is empty or has an instance.
 
     `round` counts the launches for this spare. `verifications` is part of the token of a verification, and differs

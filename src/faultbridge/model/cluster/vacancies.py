@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from faultbridge.model.copies import replace
 from faultbridge.model.enums import NodeStatus, RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 MAX_OWED = timedelta(minutes=15)
 """After a group has owed a successor for this long, no further instance of the group is released."""

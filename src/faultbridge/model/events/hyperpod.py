@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text, to_milliseconds
 
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
@@ -36,8 +37,7 @@ _STEP_RESULTS: Mapping[tuple[str, str], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StackLocation:
+class StackLocation(Struct, frozen=True):
     """The AWS partition, region and account of a stack."""
 
     partition: str
@@ -57,8 +57,7 @@ class StackLocation:
         return f"arn:{self.partition}:sagemaker:{self.region}:{self.account}:cluster/{cluster_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class MirroredEvent:
+class MirroredEvent(Struct, frozen=True):
     """A copy of an event in HyperPod's format: detail-type, resources, and detail as JSON text."""
 
     detail_type: str
@@ -112,8 +111,7 @@ _CONVERTERS: Mapping[str, Callable[[Body, Body, str], Iterator[tuple[str, dict[s
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Description:
+class _Description(Struct, frozen=True):
     instance: str | None
     level: str
     text: str

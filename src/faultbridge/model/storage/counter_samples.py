@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.faults import Component
 from faultbridge.model.storage import items
-from faultbridge.model.storage.codec import dump, load, pack, unpack
+from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Item, Key, Put
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 
 STORED_AGAIN_AFTER = timedelta(hours=2)
 """Samples with a digest are stored again after this time at the latest, while the agent reports equal ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastSample:
+class LastSample(Stored, frozen=True):
     """The last counter sample of one component, such as a port."""
 
     at: datetime
@@ -29,8 +28,7 @@ class LastSample:
     values: Mapping[str, int | str]
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSet:
+class SampleSet(Stored, frozen=True):
     """The last samples of one source on one node, by component.
 
     `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If all samples
@@ -49,10 +47,10 @@ class SampleSet:
 def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
     """Return the table write of samples; it fails if samples of the same or a later time are stored."""
     at = to_text(samples.at)
-    row = items.item(key, now, {"at": at, "samples": pack(dump(samples))})
+    row = items.item(key, now, {"at": at, "samples": pack(samples)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
 
 
 def read_samples(row: Item) -> SampleSet:
     """Return the samples that a table item stores."""
-    return load(SampleSet, unpack(row["samples"]))
+    return unpack(SampleSet, row["samples"])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import field
+
 from faultbridge.model.findings import Baseline, Finding
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Item, Key, Put
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import from_text, to_milliseconds, to_text
 
 FINDING, BASELINES = "FINDING#", "PEERS#"
@@ -23,8 +24,7 @@ FINDING_TTL = timedelta(days=365)
 """How long an ended finding counts for the precision of its detector. Its entries stay on the timeline."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baselines:
+class Baselines(Stored, frozen=True):
     """The part of a cluster's counter baselines that one table item stores, by node and detector.
 
     A baseline is the last counter total with which the next total is compared.

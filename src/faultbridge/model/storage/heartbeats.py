@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Absent, Equals, Key, Put
@@ -30,8 +31,7 @@ SnapshotTimes = Mapping[str, datetime]
 NONE: Mapping[str, SnapshotTimes] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class LastHeartbeats:
+class LastHeartbeats(Struct, frozen=True):
     """The last heartbeats of the nodes of one shard, from all batches written before `read_to`.
 
     `silent` are the nodes whose missing heartbeats were reported or need no report. `version` is 0 before the first
@@ -82,7 +82,7 @@ def batch_put(
 
 def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
     """Return the heartbeat times of one batch by node."""
-    return {str(node): from_milliseconds(at) for node, at in unpack(row["heartbeats"]).items()}
+    return {str(node): from_milliseconds(at) for node, at in unpack(dict[str, int], row["heartbeats"]).items()}
 
 
 def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
@@ -91,7 +91,7 @@ def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
     The result is empty if the batch contains no such times.
     """
     received = read_batch(row)
-    stored = unpack(row["snapshots"]) if "snapshots" in row else {}
+    stored = unpack(dict[str, dict[str, int]], row["snapshots"]) if "snapshots" in row else {}
     return {
         str(node): {str(key): received[node] - timedelta(milliseconds=before) for key, before in times.items()}
         for node, times in stored.items()
@@ -120,7 +120,7 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
 
 def read_last(row: Mapping[str, Any]) -> LastHeartbeats:
     """Return the last heartbeats of one shard that a table item stores."""
-    content = unpack(row["last"])
+    content = unpack(dict[str, Any], row["last"])
     last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
     shard = int(str(row["sk"]).removeprefix(LAST))
     return LastHeartbeats(shard, from_text(row["read_to"]), last, frozenset(content["silent"]), int(row["version"]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump, load, pack, unpack
 from faultbridge.model.storage.writes import Item, Key, Packed, Work
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 T = TypeVar("T")
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -34,6 +34,9 @@ LATEST = 1
 STEPS: Mapping[int, Step] = {}
 """The function that converts each version to the next one; empty in the first release."""
 
+
+OF_ITEMS = frozenset({"pk", "sk", "schema", "updated_at"})
+"""The attributes of every item."""
 
 CLOSED_ALIAS_RETENTION = timedelta(days=30)
 """How long a closed alias is stored; every late record about its instance arrives earlier."""
@@ -73,9 +76,9 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
     """
     current = upcast(row)
     try:
-        found = current if attribute is None else current[attribute]
-        return load(kind, unpack(found) if isinstance(found, Packed | str) else found)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OSError, EOFError, zlib.error) as error:
+        found = {k: v for k, v in current.items() if k not in OF_ITEMS} if attribute is None else current[attribute]
+        return unpack(kind, found) if isinstance(found, Packed | str) else load(kind, found)
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
         place = f"{row.get('pk')} {row.get('sk')}"
         raise Misconfigured(
             f"item of another release: {kind.__name__} in {place} cannot be read ({type(error).__name__}: {error});"
@@ -85,7 +88,7 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
 
 def state_item(state: NodeState, now: datetime) -> Item:
     """Return the compressed item of a node's state, indexed by the node's timer if the node has one."""
-    row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(dump(state))})
+    row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(state)})
     if state.due_at is not None:
         row |= Work.TIMER.row(state.key.cluster, state.shard, state.key.stream, to_text(state.due_at))
     return row
@@ -219,9 +222,8 @@ def control_item(control: Control, now: datetime) -> Item:
 
     `holders` (the repair slots in use) is stored even if it is empty, so that an update can add or remove one slot.
     """
-    dumped = dump(control)
-    attributes = dumped if isinstance(dumped, dict) else {}
-    return item(keys.cluster_control(control.cluster), now, {"holders": {}, **attributes})
+    attributes = {"version": control.version, "holders": {}, **dump(control)}
+    return item(keys.cluster_control(control.cluster), now, attributes)
 
 
 def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:

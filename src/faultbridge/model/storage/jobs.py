@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from faultbridge.model.cluster.jobs import STALL_AFTER, Job, JobVerdict, Progress
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.storage import items
 from faultbridge.model.storage.keys import shard_partition
 from faultbridge.model.storage.writes import Absent, Delete, Equals, Key, Put, Update, Work, Write
@@ -20,8 +20,7 @@ FOLLOWED = "FOLLOWED#"
 """The prefix of the rows of followed jobs; `FollowedJob` states which jobs Faultbridge follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedJob:
+class FollowedJob(Struct, frozen=True):
     """The row of a followed job.
 
     Faultbridge follows a job while it runs, may become resumable, has callbacks to deliver, or has nodes whose stored
@@ -198,7 +197,7 @@ def _attributes(job: Job) -> dict[str, Any]:
         "hits": list(job.hits),
         "affected": dict(job.affected),
         "resumable_at": _text(job.resumable_at),
-        "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
+        "verdict": to_builtins(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
         "callbacks": list(job.callbacks),
         "to_mark": list(job.to_mark),
         "ranks": dict(job.ranks),

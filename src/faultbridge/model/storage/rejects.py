@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.records import CANARY
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.wire.message import Message
 from faultbridge.model.storage.writes import Item, Key, Path, Value, Work
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_milliseconds, to_text, truncate
 
 RETENTION = timedelta(days=30)
@@ -23,8 +23,7 @@ OF_REGISTERED = frozenset({"untrusted", "unknown_node"})
 """Reasons with which only records of a registered cluster are rejected, apart from canaries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Stored, frozen=True):
     """One rejected record: its message without the body, and the reason of the rejection.
 
     The body is stored in S3 at `message.pointer`.

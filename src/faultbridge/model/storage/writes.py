@@ -7,12 +7,12 @@ excluded, because DynamoDB does not return them unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct, field
+
 from faultbridge.model.cluster.config import shard_of
-from faultbridge.model.dataclass import dataclass
 
 
 class Packed(bytes):
@@ -36,34 +36,29 @@ class Key(NamedTuple):
     sk: str
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """Condition: no item exists at the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct, frozen=True):
     """Condition: an item exists at the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(Struct, frozen=True):
     """Condition: the item's attribute has exactly this value; false if the item or attribute is missing."""
 
     attribute: str
     value: str | int
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(Struct, frozen=True):
     """Condition: the item's attribute is less than this value; false if the item or attribute is missing."""
 
     attribute: str
     value: str | int
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """Condition: at least one of these conditions is true."""
 
     conditions: tuple[Condition, ...]
@@ -72,8 +67,7 @@ class AnyOf:
 Condition: TypeAlias = Absent | Present | Equals | Below | AnyOf
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(Struct, frozen=True):
     """Write: store the complete item, and replace an item with the same key."""
 
     item: Item
@@ -85,8 +79,7 @@ class Put:
         return Key(str(self.item["pk"]), str(self.item["sk"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Write: delete the item; deleting an item that does not exist is no error."""
 
     key: Key
@@ -96,8 +89,7 @@ class Delete:
 Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """Write: set or remove the attributes at these paths (`("holders", "c-1")`), and add to numbers.
 
     `add` treats a missing top-level number as 0. To set or remove a key of a mapping, the mapping must exist.
@@ -110,8 +102,7 @@ class Update:
     when: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """Write nothing, but fail the transaction unless the condition is true."""
 
     key: Key
@@ -121,8 +112,7 @@ class Check:
 Write: TypeAlias = Put | Delete | Update | Check
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """One page of a query: its items in the order of the query, and the token of the next page.
 
     The token is None on the last page.

@@ -8,9 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import canonical_json
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Rejected
@@ -26,8 +27,7 @@ from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorDocument:
+class AnchorDocument(Struct, frozen=True):
     """One hour's anchor: epoch, sequence and hash of each stream's last entry, and their Merkle root."""
 
     key: str
@@ -38,8 +38,7 @@ class AnchorDocument:
     heads: Mapping[str, tuple[int, int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """Writes one anchor for each cluster and hour to the vault; an existing anchor is never replaced."""
 
     table: Table
@@ -104,8 +103,7 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
     return level[0].hex()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAnchor:
+class RecordAnchor(Struct, frozen=True):
     """Records an anchor as an entry in the stream of its cluster, unless it is the last recorded anchor."""
 
     table: Table

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct, field, to_builtins
+
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Stream, canonical_json
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Rejected, Transient
 from faultbridge.model.log import log_cause
@@ -20,6 +20,7 @@ from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine, line_of
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Present, Put, Update
 from faultbridge.model.times import to_milliseconds, to_text
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.archive.anchor import Anchor, RecordAnchor
 from faultbridge.record.cluster_stream import entries_after, partition, streams_of
@@ -29,8 +30,7 @@ from faultbridge.record.ports.objects import Archive, Vault
 from faultbridge.record.queries import query_all
 
 
-@dataclass(frozen=True, slots=True)
-class SealedObject:
+class SealedObject(Struct, frozen=True):
     """One archive object in a manifest, with its number of lines and its hash at the time of the seal."""
 
     key: str
@@ -38,8 +38,7 @@ class SealedObject:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class SealedRange:
+class SealedRange(Struct, frozen=True):
     """Consecutive entries of one stream and epoch, with the hash of the last one."""
 
     stream: str
@@ -50,8 +49,7 @@ class SealedRange:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """The manifest of a sealed day of one cluster; `after` is the latest earlier day with a manifest."""
 
     stack: str
@@ -66,7 +64,7 @@ class Manifest:
 
     def render(self) -> bytes:
         """Return the manifest as canonical JSON, so that equal manifests give equal bytes."""
-        return canonical_json({"version": 1, **asdict(self)}).encode()
+        return canonical_json({"version": 1, **to_builtins(self)}).encode()
 
     @classmethod
     def read(cls, body: bytes) -> Manifest:
@@ -152,8 +150,7 @@ ArchivedHashes = dict[tuple[str, int, int], str]
 LINES_PER_OBJECT = 20_000
 
 
-@dataclass(slots=True)
-class SealResult:
+class SealResult(Struct):
     """The result of sealing a day; `completed` entries were added to the archive by this seal."""
 
     day: str
@@ -162,15 +159,13 @@ class SealResult:
     breaks: list[Break] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _DayEntries:
+class _DayEntries(Struct, frozen=True):
     lines: list[ArchiveLine]
     ranges: list[SealedRange]
     breaks: list[Break]
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """Seals the days of a cluster, so that the entries of a sealed day may expire from the table.
 
     It adds the entries that the archive lacks, reads back every object in the manifest, and locks the manifest in the
@@ -244,7 +239,7 @@ class Seal:
             start = sealed_head(self.table, partition(stream))
             scan = ChainScan(stream, archive_form, start=start)
             for line in self._sealable(stream, start, end):
-                if breaks := scan.check(asdict(line)):
+                if breaks := scan.check(to_builtins(line)):
                     found.breaks.extend(breaks)
                     _log_break(breaks[0])
                     break
@@ -342,8 +337,7 @@ SEAL_DELAY = timedelta(hours=2)
 """Time between the end of a day and its seal. It lets the delivery to the archive finish."""
 
 
-@dataclass(slots=True)
-class RunResult:
+class RunResult(Struct):
     """The result of one run for all clusters; `late` ones failed temporarily, `failures` in another way."""
 
     roots: dict[str, str] = field(default_factory=dict)
@@ -354,8 +348,7 @@ class RunResult:
     late: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveSchedule:
+class ArchiveSchedule(Struct, frozen=True):
     """Anchors every cluster once an hour, and seals the last day that ended at least two hours ago."""
 
     table: Table

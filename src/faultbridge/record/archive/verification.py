@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import to_builtins
 
 from faultbridge.model.entries import Stream
 from faultbridge.model.errors import Rejected
@@ -111,7 +113,7 @@ class ReadArchive:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")
         found = {line.hash: line for line in table}
         for line in self.lines(self.objects(query.cluster, query)):
-            if line.hash not in found and query.covers(asdict(line)):
+            if line.hash not in found and query.covers(to_builtins(line)):
                 position = f"{line.recorded_at}#{line.node or ''}#{line.epoch:04d}#{line.sequence:012d}"
                 found[line.hash] = Line(line.body, line.hash, position)
         return sorted(found.values(), key=_recording_order)
@@ -212,7 +214,7 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
         verified.entries += 1
         if position == scan.position:
             continue  # the entries before it were deleted on purpose, so this one is trusted
-        verified.breaks += scan.check(asdict(lines[position]))
+        verified.breaks += scan.check(to_builtins(lines[position]))
     end = sealed_ends(content.manifests).get(stream.name)
     missing_end = [] if end is None or end <= scan.position else [_missing_end(stream, scan, end)]
     verified.breaks += missing_end or scan.check_known()

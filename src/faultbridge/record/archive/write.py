@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
 from faultbridge.record.ports.objects import ArchiveSink
 
@@ -14,8 +15,7 @@ class _ObjectWriter(Protocol):
     def put(self, key: str, body: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectSink:
+class ObjectSink(Struct, frozen=True):
     """An `ArchiveSink` for stacks without a Firehose delivery stream: it writes the archive objects itself."""
 
     objects: _ObjectWriter
@@ -30,8 +30,7 @@ class ObjectSink:
             self.objects.put(object_key(cluster, day, body), body)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteArchive:
+class WriteArchive(Struct, frozen=True):
     """Sends published entries to the archive. If an entry is lost on the way, the daily seal adds it."""
 
     sink: ArchiveSink

@@ -6,8 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.names import NODE_NAME, short_name
 from faultbridge.record.ports.presence import InstanceChecks, Presence
@@ -15,8 +16,7 @@ from faultbridge.record.ports.presence import InstanceChecks, Presence
 _INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """The result of one call to a provider or another system: success, or a failure code and its reason.
 
     `operation` is the called system's id of the operation. `no_response` is True if the system did not respond.
@@ -60,8 +60,7 @@ class CapacityEvidence(StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What one capacity source reports about capacity for the successor of one instance.
 
     `free`: a launch can use the capacity, now or after the old instance is released. `count`: how many instances are
@@ -75,8 +74,7 @@ class Capacity:
     ends_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchedInstance:
+class LaunchedInstance(Struct, frozen=True):
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
     A successor has a `launched_at` after the decision to replace. `running` is False while the instance starts. `slot`
@@ -121,8 +119,7 @@ class Provider(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class LaunchRequest(Struct, frozen=True):
     """A request to launch, or to find again, the successor of a case or an instance for the spare pool.
 
     `case` is the id of the case, or `Spare.owner` for the spare pool; the instance is tagged with it. A `token`
@@ -175,8 +172,7 @@ class RestartState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """The status of a restart: state, failure reason, operation id, and the boot id after a reboot."""
 
     state: RestartState
@@ -209,8 +205,7 @@ class Verdict(StrEnum):
     OCCUPIED = "occupied"
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The status of a verification: the verdict, findings as lines of text, and the raw report.
 
     `findings` are about the tests, such as one line per failed test. `gpus` is the number of GPUs in the report, or
@@ -252,8 +247,7 @@ class BundleState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """A log bundle of an instance: its state, its S3 URI, and the reason if it failed."""
 
     state: BundleState
@@ -261,8 +255,7 @@ class Bundle:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostOutput:
+class HostOutput(Struct, frozen=True):
     """The newest part of an instance's kernel log, and the output of `nvidia-smi -q -x`; empty if not read.
 
     `at` is the time of the request, by the clock of the provider; None if nothing was read. The lines of NVIDIA's

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured
 
 if TYPE_CHECKING:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ProviderStatus, RepairSetting
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.instances import Instance
 
 OPT_OUT_TAG = "faultbridge:opt-out"
 """The tag that excludes an instance from repair; it applies only with the value `true`."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True):
     """What a provider's listing of a group contains about one instance.
 
     A listing is cheap and contains no names and no failure domains. `Inventory.describe` returns the complete

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.nodes import NodeState
 from faultbridge.record.ports.compute import CallResult, LaunchedInstance
 from faultbridge.record.ports.presence import CheckResult
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNode:
+class ClusterNode(Struct, frozen=True):
     """Identifies a node for its orchestrator by cluster, node name, instance id and other names.
 
     Another instance may reuse a host name, so an orchestrator that has instance ids matches by instance id.
@@ -108,8 +108,7 @@ class Orchestrator(Protocol):
 ATTACHED, DETACHING = "attached", "detaching"
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """The attachment of an EBS volume to an instance.
 
     `state` is attaching, attached, busy or detaching.
@@ -120,8 +119,7 @@ class Attachment:
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(Struct, frozen=True):
     """An EBS volume, its zone and its attachments.
 
     Only a `shared` volume can be attached to several instances. `tagged` is False if the tag `faultbridge:volume` was

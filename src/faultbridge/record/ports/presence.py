@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
 
 
 class Presence(StrEnum):
@@ -33,8 +33,7 @@ class CheckResult(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceChecks:
+class InstanceChecks(Struct, frozen=True):
     """The checks of an instance: its host (`system`), its OS (`instance`) and its SSM agent (`agent`)."""
 
     system: CheckResult = CheckResult.UNKNOWN

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import exclusion_reason
 from faultbridge.decide.correlate.held_cases import families_of
@@ -23,8 +25,6 @@ from faultbridge.decide.required_order import permission_order
 from faultbridge.model.cases import Intent, Phase, Reason
 from faultbridge.model.cluster.config import FailureDomain, failure_domains
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Transient
@@ -33,6 +33,7 @@ from faultbridge.model.policy import Rule
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.message import raw_key
 from faultbridge.model.storage.writes import Equals, Update
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Bundle, BundleState, ObjectStore
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -180,8 +181,7 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
     return None if held else control
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentsOfFailure:
+class IncidentsOfFailure(Struct, frozen=True):
     """The ids of the incidents that may explain why an attempt failed; None if there is no such incident.
 
     - `open`: repairs of the node wait for this incident.

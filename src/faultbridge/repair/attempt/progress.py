@@ -10,10 +10,10 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import due_at, move_case
 from faultbridge.decide.governing_rules import Requirement, with_requirement
 from faultbridge.model.cases import Attempt, Case, Phase, Reason
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 
 LEASE = timedelta(minutes=3)

@@ -18,7 +18,6 @@ from enum import StrEnum
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Attempt, Case
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Conflict, Transient
@@ -26,6 +25,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Equals, Update
+from faultbridge.model.values import replace
 from faultbridge.record.append import Revise
 from faultbridge.record.ports import ExecutionStatus, Table
 from faultbridge.record.rulebook import rules_of

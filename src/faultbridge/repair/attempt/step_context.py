@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
 from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import (
     Clock,
@@ -71,8 +71,7 @@ def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
     raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
-@dataclass(frozen=True, slots=True)
-class StepTools:
+class StepTools(Struct, frozen=True):
     """The interfaces that steps use; a cluster selects its adapters, such as the provider, by name."""
 
     table: Table
@@ -102,8 +101,7 @@ class StepTools:
 Change = Callable[[NodeState, datetime], Transition]
 
 
-@dataclass(frozen=True, slots=True)
-class StepContext:
+class StepContext(Struct, frozen=True):
     """One call of a step: its tools, request and rules, and the node as last read or written."""
 
     tools: StepTools

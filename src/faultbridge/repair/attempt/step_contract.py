@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cases import Case
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey
 
@@ -23,8 +24,7 @@ def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
     return {"v": VERSION, "cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True):
     """One call of one step for one attempt; `error` is what the state machine or the runner caught."""
 
     step: str
@@ -81,8 +81,7 @@ class StepOutcome(StrEnum):
     SUPERSEDED = "superseded"
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(Struct, frozen=True):
     """The result of one call of one step, with a reason in plain text."""
 
     outcome: StepOutcome

@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cases import Attempt
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
+from faultbridge.model.values import replace
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.progress import schedule_probe, start_or_resume_step
 from faultbridge.repair.attempt.step_context import StepContext, StepTools
@@ -46,8 +47,7 @@ from faultbridge.repair.steps import (
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A step's function, its function after the deadline (None: it never waits), and the deadline."""
 
     run: Callable[[StepContext], StepResult]
@@ -76,8 +76,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StepRunner:
+class StepRunner(Struct, frozen=True):
     """Runs one step per call. Every call may be repeated."""
 
     tools: StepTools

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
@@ -15,7 +16,6 @@ from faultbridge.decide.peers import Outlier, find_outliers, main_part, rise_per
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.conditions import is_another
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.errors import Conflict
@@ -28,6 +28,7 @@ from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.counter_samples import STORED_AGAIN_AFTER, SampleSet, read_samples
 from faultbridge.model.storage.writes import Absent, Equals, Put
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import node_names, query_all
@@ -93,8 +94,7 @@ STALE = timedelta(minutes=30)
 """Counters that no source reported for this time are not compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Struct, frozen=True):
     """The sum of a detector's counters on one node.
 
     - `group` names the node's group and instance type. The other nodes with an equal `group` are the node's peers.
@@ -178,8 +178,7 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 """The comparisons, by the name of the node and the name of the detector."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparePeers:
+class ComparePeers(Struct, frozen=True):
     """Compares a cluster's nodes with their peers, and opens and ends findings."""
 
     append: Append

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, UnknownName
@@ -17,12 +17,12 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Equals, Item, Put
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.queries import query_all
 
 
-@dataclass(frozen=True, slots=True)
-class Judgments:
+class Judgments(Struct, frozen=True):
     """Reads findings, and records whether operators judge them right or wrong."""
 
     append: Append

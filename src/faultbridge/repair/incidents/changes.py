@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, hold_of
 from faultbridge.decide.correlate.shared_causes import AffectedNode
 from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, EntryType, IncidentChangeKind, IncidentStatus
 from faultbridge.model.errors import Rejected
@@ -21,6 +21,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.controls import ControlChange, Controls, control_draft
@@ -99,8 +100,7 @@ Decide = Callable[[Sequence[Incident], Control, datetime], Iterable[IncidentChan
 """Computes changes from the incidents that are not closed, the controls and the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentChanges:
+class IncidentChanges(Struct, frozen=True):
     """Reads and commits the incidents of a cluster.
 
     The hold of an incident prevents repairs of the affected nodes. Holds are stored in the cluster's control item. A
@@ -183,8 +183,7 @@ def _log(changes: Iterable[IncidentChange]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentOrders:
+class IncidentOrders(Struct, frozen=True):
     """Accepts operator orders about incidents, and records each order with the operator's name."""
 
     changes: IncidentChanges

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.correlate.life_cycle import IncidentChange, correlate
 from faultbridge.decide.correlate.shared_causes import (
@@ -19,8 +21,6 @@ from faultbridge.decide.correlate.shared_causes import (
 from faultbridge.model.cluster.config import ClusterConfig, FailureDomain
 from faultbridge.model.cluster.incidents import Hold, Incident
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import DomainKind, NodeStatus
 from faultbridge.model.errors import Conflict
 from faultbridge.model.fault_enums import Family
@@ -32,6 +32,7 @@ from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.queue_rows import domains_of
 from faultbridge.model.storage.writes import Absent, Equals, Item, Put
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import nodes_in_use, unhealthy_rows
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -45,8 +46,7 @@ from faultbridge.repair.incidents.held import HeldCases
 # incident of the intake then delays all repairs.
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
+class Intake(Struct, frozen=True):
     """States whether the path of records from the queue to the table works.
 
     - `failed` is True if no records arrive.
@@ -72,8 +72,7 @@ class Intake:
 # The incident rule for unusual fault rates opens an incident if faults start much more often than usual.
 
 
-@dataclass(frozen=True, slots=True)
-class Onsets:
+class Onsets(Struct, frozen=True):
     """Reads and counts the starts of faults in a cluster, by fault family and failure domain."""
 
     table: Table
@@ -171,8 +170,7 @@ def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, 
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}
 
 
-@dataclass(frozen=True, slots=True)
-class Correlate:
+class Correlate(Struct, frozen=True):
     """Finds faults of a cluster that share a cause, and updates the cluster's incidents and cases."""
 
     table: Table

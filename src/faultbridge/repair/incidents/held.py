@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
 from faultbridge.decide.correlate.held_cases import absorb, release
 from faultbridge.model.causation import moved_by
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Transient
@@ -24,6 +24,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage.projections import HELD
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import shard_rows
@@ -32,8 +33,7 @@ MAX_CASES = 200
 """Maximum cases that one run absorbs; escalations and releases have the same maximum. The next run continues."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCases:
+class HeldCases(Struct, frozen=True):
     """Makes cases wait for an incident, whose latest event is the cause of their entries."""
 
     table: Table

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.writes import Absent, Equals, Key, Put
 from faultbridge.model.times import from_text, to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, JobCallback, JobNotice
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.changes import CallbackResult, JobChange
@@ -29,8 +30,7 @@ LEASE = timedelta(seconds=55)
 """How long one sweep reserves the callbacks of a cluster. This is the timeout of the sweep function."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliverCallbacks:
+class DeliverCallbacks(Struct, frozen=True):
     """Notifies receivers that jobs may resume: at least once, always with the same event."""
 
     jobs: Jobs

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import Condition, condition_key
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.times import from_text, to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import find_job
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+class Impact(Struct, frozen=True):
     """A condition of a node that affects the jobs on it, with the node's case and instance."""
 
     node: str
@@ -50,8 +50,7 @@ def hit_since(key: str) -> datetime:
     return from_text(key.rpartition(" ")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class RankMove:
+class RankMove(Struct, frozen=True):
     """The ranks (None: unknown) that move from a replaced or retired node to another instance."""
 
     node: str
@@ -60,8 +59,7 @@ class RankMove:
     to_instance_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """Why a job may resume, with the event that allowed it and the ranks that must move."""
 
     returned: tuple[str, ...] = ()
@@ -78,8 +76,7 @@ class Resume:
         return f"no affected node holds the job back any longer: {text}"
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackResult:
+class CallbackResult(Struct, frozen=True):
     """The result of a callback, and the event that it delivered, if it still exists."""
 
     name: str
@@ -87,8 +84,7 @@ class CallbackResult:
     cause: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobChange:
+class JobChange(Struct, frozen=True):
     """A recorded change of a job: name, reason, and what belongs to an impact, a resume or a callback."""
 
     name: str
@@ -125,15 +121,14 @@ def _hit(impact: Impact) -> dict[str, Any]:
 def _resume(resume: Resume) -> dict[str, Any]:
     nodes = {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
     moves = sorted(resume.moves, key=lambda one: one.node)[:MAX_LISTED]
-    return {**nodes, "moves": [asdict(one) for one in moves]}
+    return {**nodes, "moves": [to_builtins(one) for one in moves]}
 
 
 UpdateJob = Callable[[Job | None, datetime], Job | None]
 """Computes a job's next state from its stored state and the current time; None changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEntry:
+class JobEntry(Struct, frozen=True):
     """The entry that records a change of a job, before it gets a sequence number in the cluster's stream."""
 
     draft: Draft
@@ -145,8 +140,7 @@ MakeEntry = Callable[[Job, datetime], JobEntry]
 """Returns the entry for a job after its change."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobWriter:
+class JobWriter(Struct, frozen=True):
     """Reads and changes stored jobs; after a conflict, all but `store` compute the change again."""
 
     table: Table

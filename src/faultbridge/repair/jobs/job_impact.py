@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.conditions import Condition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.jobs.changes import Impact
@@ -17,8 +18,7 @@ MISSED_WITHIN = timedelta(hours=1)
 """How long after the end of a job the sweep still checks for faults whose trigger was lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobImpact:
+class JobImpact(Struct, frozen=True):
     """Records the harmful conditions of a node on its followed jobs, which run or ended recently.
 
     These conditions are harmful:

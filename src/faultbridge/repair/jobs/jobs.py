@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.jobs import OUTCOMES, Job
 from faultbridge.model.cluster.ranks import MAX_RANKS, rank_text, ranks_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import MAX_JOBS_OF_NODE, Actor
 from faultbridge.model.errors import Conflict, Rejected, UnknownName
@@ -21,6 +21,7 @@ from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.storage.jobs import FollowedJob, read_job
 from faultbridge.model.storage.writes import Check, Equals, Write
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Append
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import cluster_config, query_all, recorded_job
@@ -87,8 +88,7 @@ MAX_ID_LENGTH = 128
 END_NOT_OBSERVED = "the job started again; its end was not observed"
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(Struct, frozen=True):
     """Records jobs, each fact once; without `marks_nodes`, the sweep stores the ids in the nodes."""
 
     append: Append

@@ -7,24 +7,24 @@ advance if it is higher than every step since the rollback. No repair starts bec
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import jobs as stored
 from faultbridge.model.storage.writes import Key
 from faultbridge.model.times import to_text, truncate
+from faultbridge.model.values import replace
 from faultbridge.repair.jobs.changes import JobChange
 from faultbridge.repair.jobs.jobs import Jobs
 
 MAX_STEP = 10**12
 
 
-@dataclass(frozen=True, slots=True)
-class JobProgress:
+class JobProgress(Struct, frozen=True):
     """Stores heartbeats of jobs, records abnormal losses, and finds the jobs whose step does not advance."""
 
     jobs: Jobs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from faultbridge.model.cluster.jobs import Job, JobVerdict
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import MAX_JOB_EVIDENCE, MAX_LISTED, Actor, EntryType
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter
 
 MAX_TEXT = 256

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.model import names
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
@@ -43,8 +44,7 @@ def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: 
         yield Put(items.alias_item(alias, row, now), when=unchanged)
 
 
-@dataclass(frozen=True, slots=True)
-class AliasChange:
+class AliasChange(Struct, frozen=True):
     """The aliases that a node gains and loses when its instance changes or the instance gets another name.
 
     `added` are the names that the instance has now, `removed` the names that the node's instance had before the change.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
+
+from msgspec import to_builtins
 
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
 from faultbridge.decide.required_order import no_repair
@@ -286,4 +287,4 @@ def finding_document(finding: Finding) -> Document:
 def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
     """Return a node as JSON with `no_repair`: why no repair starts, and what would change that."""
     found = no_repair(state, config, now)
-    return {**node_document(state), "no_repair": asdict(found) if found else None}
+    return {**node_document(state), "no_repair": to_builtins(found) if found else None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.decide.entry_builder import gpu_time_lost
@@ -15,6 +15,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.devices import LAST_SIGHTING
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import query_all

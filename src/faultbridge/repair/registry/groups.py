@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
+from msgspec import Struct
+
 from faultbridge.decide.instance_pairing import VacantNode, may_change_instance
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
@@ -17,8 +18,7 @@ from faultbridge.record.ports.inventory import GroupMember
 from faultbridge.record.queries import query_all
 
 
-@dataclass(frozen=True, slots=True)
-class KnownGroups:
+class KnownGroups(Struct, frozen=True):
     """Stores when a sync first read each group of each cluster; names may repeat across clusters."""
 
     table: Table
@@ -49,8 +49,7 @@ def _known_group(cluster: str, group: str) -> Key:
     return Key(keys.cluster_partition(cluster), f"GROUP#{group}")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """One group of a provider: its roster rows, its members, and serving members without a node."""
 
     name: str

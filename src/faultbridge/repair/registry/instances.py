@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from msgspec import Struct, field
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.instances import Instance
+from faultbridge.model.values import replace
 
 
-@dataclass(slots=True)
-class SyncResult:
+class SyncResult(Struct):
     """The changes that one inventory sync made in one cluster, and what it found.
 
     - `nodes`: the number of nodes in the groups that the sync read, before the sync.

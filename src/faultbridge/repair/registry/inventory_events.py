@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import ProviderCondition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Alias, NodeKey
@@ -25,8 +26,7 @@ from faultbridge.repair.registry.inventory_sync import SyncInventory
 ARN = "arn:"
 
 
-@dataclass(frozen=True, slots=True)
-class EventOrigin:
+class EventOrigin(Struct, frozen=True):
     """The AWS account and the HyperPod cluster that a provider's event names; None for a missing value."""
 
     account: str | None = None
@@ -80,8 +80,7 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 """Reads a failed launch from an event; None if it contains none."""
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryEventHandler:
+class InventoryEventHandler(Struct, frozen=True):
     """Starts at most one sync of each cluster after a batch of provider events."""
 
     table: Table

@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec import Struct
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.instance_pairing import Pairing, VacantNode, pair
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import ProviderCondition, ProviderStatus
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Rejected
 from faultbridge.model.instances import Instance
@@ -25,6 +25,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.ports.inventory import GroupMember, Inventory, NodeListing
 from faultbridge.record.queries import query_all, shard_rows
@@ -40,8 +41,7 @@ MAX_DESCRIBED = 500
 """How many instances of one group a sync describes at most; later syncs describe the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncInventory:
+class SyncInventory(Struct, frozen=True):
     """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes."""
 
     table: Table

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.storage import jobs
 from faultbridge.model.storage.jobs import FollowedJob
 from faultbridge.model.times import to_text
@@ -17,8 +17,7 @@ from faultbridge.record.ports import Table
 from faultbridge.record.queries import query_all, recorded_job
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedJobs:
+class FollowedJobs(Struct, frozen=True):
     """Some followed jobs (running, or possibly resumable), sorted by id, and their total number."""
 
     listed: tuple[Job, ...]
@@ -29,8 +28,7 @@ class FollowedJobs:
         return tuple(job_document(job, now) for job in self.listed)
 
 
-@dataclass(frozen=True, slots=True)
-class JobViews:
+class JobViews(Struct, frozen=True):
     """Reads jobs from the table; its lists contain only followed jobs."""
 
     table: Table
@@ -80,7 +78,7 @@ def job_document(job: Job, now: datetime) -> dict[str, Any]:
         "loss_alarm": job.alarm,
         "affected_nodes": sorted(job.affected),
         "resumable_at": _text(job.resumable_at),
-        "verdict": asdict(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
+        "verdict": to_builtins(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
     }
 
 

@@ -6,25 +6,25 @@ A condition of the provider never starts a repair of a node; the repairs of a gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide.provider_conditions import next_holds, open_conditions, target_size, update_conditions
 from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
 from faultbridge.model.cluster.state import ClusterState, ProviderCondition, ProviderStatus
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock
 from faultbridge.record.ports.inventory import Inventory
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.registry.registration import Registration, owner_conflict
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderCheck:
+class ProviderCheck(Struct, frozen=True):
     """Records the provider's conditions, updates, target size and occupied nodes of a cluster."""
 
     inventories: Mapping[str, Inventory]

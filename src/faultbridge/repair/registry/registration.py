@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, fields, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model import names
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition, RepairSetting
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, ConditionKind, NodeStatus
 from faultbridge.model.errors import Conflict, Misconfigured, Rejected, Transient
@@ -22,6 +22,7 @@ from faultbridge.model.nodes import Alias, AliasRow, Head, Incarnation, NodeKey,
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.inventory import Inventory
@@ -36,8 +37,7 @@ __all__ = ["NewNode", "Registration"]
 MAX_ALIASES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class NewNode:
+class NewNode(Struct, frozen=True):
     """A node to register, with or without an instance that backs it.
 
     `aliases` are permanent names of the node. `host_names` are names of the current instance, and are dropped when the
@@ -183,7 +183,9 @@ def _names_owner(config: ClusterConfig) -> bool:
     return config.mode is not Mode.OBSERVE and config.repair_owner is not RepairOwner.OBSERVE
 
 
-SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "nodes_per_shard", "version"}
+SETTABLE = frozenset(ClusterConfig.__struct_fields__).difference(
+    {"cluster", "shards", "nodes_per_shard", "version", "unknown_attributes"}
+)
 REASONS = {
     NodeStatus.HEALTHY: "import of a serving fleet, unverified",
     NodeStatus.VALIDATING: "a new instance joined the group; it is verified before it serves",
@@ -192,8 +194,7 @@ REASONS = {
 """The reason of a node's first status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """Registers clusters and nodes, and changes cluster configurations."""
 
     table: Table

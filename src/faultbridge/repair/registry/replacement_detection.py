@@ -7,8 +7,9 @@ verification would run: a node in service then keeps serving and is marked as ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import LABEL, Rules, due_at, start_ignoring, stop_ignoring
@@ -18,7 +19,6 @@ from faultbridge.model import names
 from faultbridge.model.cases import EXTERNAL
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.vacancies import mark_gone
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, Isolation, NodeStatus
 from faultbridge.model.instances import Instance
@@ -26,6 +26,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Ignored, Incarnation, NodeKey, NodeState, Placement, left_behind, narrowest
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook
@@ -37,8 +38,7 @@ CODE = "cloud.instance_replaced"
 MAX_FORMER_INSTANCES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementDetection:
+class ReplacementDetection(Struct, frozen=True):
     """Records instance changes that a sync of the inventory found; a repeated call changes nothing."""
 
     table: Table

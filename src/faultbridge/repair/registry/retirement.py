@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, move_case
@@ -16,7 +17,6 @@ from faultbridge.decide.fold.expire import end_all
 from faultbridge.decide.instance_pairing import VacantNode
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Rejected
@@ -24,6 +24,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Delete, Equals, Put, Write
+from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import cluster_config, registered
@@ -37,8 +38,7 @@ from faultbridge.repair.registry.roster import retired_row
 REASON = "node removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Retirement:
+class Retirement(Struct, frozen=True):
     """Removes nodes from their clusters; a repeated call changes nothing."""
 
     table: Table

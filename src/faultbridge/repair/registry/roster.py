@@ -7,19 +7,19 @@ request the metadata again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put, Update, Value
+from faultbridge.model.values import replace
 
 
-@dataclass(frozen=True, slots=True)
-class RosterNode:
+class RosterNode(Struct, frozen=True):
     """A node as its roster row describes it; `retired` if it was removed from the cluster for good."""
 
     node: str

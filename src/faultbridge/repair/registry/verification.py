@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import (
@@ -20,7 +21,6 @@ from faultbridge.model.cases import EXTERNAL, INSTANCE_ADDED, Reason
 from faultbridge.model.catalog import Scope
 from faultbridge.model.causation import moved_by
 from faultbridge.model.conditions import Condition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -28,6 +28,7 @@ from faultbridge.model.faults import Component
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import INVENTORY_RULE
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.repair.spares.pool import read_spares
@@ -137,8 +138,7 @@ OPERATOR = "operator."
 """The prefix of the codes of operator orders, which are no faults of the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationPeers:
+class VerificationPeers(Struct, frozen=True):
     """Finds healthy instances without work, with which an instance under verification is tested."""
 
     table: Table

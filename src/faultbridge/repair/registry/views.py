@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby, islice
 
+from msgspec import Struct
+
 from faultbridge.decide.entry_builder import durations
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.cluster.state import ClusterState, Control, Spare
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
@@ -26,8 +27,7 @@ from faultbridge.repair.registry.roster import RosterNode, read_node
 from faultbridge.repair.spares.pool import read_spares
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterView:
+class ClusterView(Struct, frozen=True):
     """A cluster: its configuration, its status, what limits or stops its repairs, and its spares."""
 
     config: ClusterConfig
@@ -36,8 +36,7 @@ class ClusterView:
     pool: tuple[Spare, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CaseView:
+class CaseView(Struct, frozen=True):
     """A case and the node that it belongs to."""
 
     case: Case
@@ -52,8 +51,7 @@ class CaseView:
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class PageView:
+class PageView(Struct, frozen=True):
     """One page (an operator alert) about a case: its kind, its latest state, and when it was last sent."""
 
     kind: str
@@ -61,16 +59,14 @@ class PageView:
     sent_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentView:
+class IncidentView(Struct, frozen=True):
     """A cluster incident; `held` maps a node to the id of its case that waits for the incident."""
 
     incident: Incident
     held: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
+class Views(Struct, frozen=True):
     """Reads clusters, nodes, cases and incidents by key and index; writes nothing."""
 
     table: Table

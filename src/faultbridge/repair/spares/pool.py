@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from faultbridge.decode.frames.gpus import with_same_gpu_count
 from faultbridge.model.cluster.state import Spare, SpareStatus
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, Condition, Delete, Equals, Put
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Launcher, Table
 from faultbridge.record.queries import query_all
 
 
-@dataclass(frozen=True, slots=True)
-class SparePool:
+class SparePool(Struct, frozen=True):
     """Reads and changes spares, the numbered positions of a pool with or without an instance."""
 
     table: Table

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec import Struct
 
 from faultbridge.decode.frames.gpus import missing_gpus
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import Spare, SpareStatus, is_taken
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import keys
+from faultbridge.model.values import replace
 from faultbridge.record.ports import (
     ClusterNode,
     ComputeAccess,
@@ -84,8 +85,7 @@ def _reconcilers(tools: StepTools, cluster: str) -> Iterator[_SpareReconciler]:
         yield _SpareReconciler(pool, tools, config, compute, launcher, timeout, spare)
 
 
-@dataclass(frozen=True, slots=True)
-class _SpareReconciler:
+class _SpareReconciler(Struct, frozen=True):
     """Runs the next step of one spare: launch, verify, check or terminate its instance."""
 
     pool: SparePool

@@ -9,11 +9,11 @@ from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState, is_replaced
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult

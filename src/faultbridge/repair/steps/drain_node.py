@@ -8,12 +8,12 @@ from datetime import datetime
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
 from faultbridge.model.cases import Phase, Reason
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Orchestrator
 from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt

@@ -6,7 +6,6 @@ the faults, which end the wait.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
@@ -19,6 +18,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, NodeStatus, ProviderFailure
 from faultbridge.model.nodes import NodeState, left_behind
 from faultbridge.model.times import latest
+from faultbridge.model.values import replace
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting

@@ -14,13 +14,13 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cases import RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage.projections import UNHEALTHY
 from faultbridge.model.storage.queue_rows import read_vacancies
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Presence
 from faultbridge.record.queries import shard_rows
 from faultbridge.repair import volumes

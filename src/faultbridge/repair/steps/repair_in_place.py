@@ -11,11 +11,11 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.decide import decide
 from faultbridge.decide.fold.expire import end_boot
 from faultbridge.model.cases import Intent, Phase, Reason
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, RepairAction
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Restart, RestartState
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, fail_step, stop_before_intent
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cases import Phase, Reason
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation, ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.progress import escalate_case
 from faultbridge.repair.attempt.step_context import StepContext

@@ -17,11 +17,11 @@ from faultbridge.decide.governing_rules import required_repair_action, rests_on_
 from faultbridge.decode.frames.gpus import missing_gpus
 from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Isolation, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.attempt.intent import store_report, try_next_action, wait_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt

@@ -9,7 +9,6 @@ used only after an answer that proves that nothing was launched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +25,7 @@ from faultbridge.model.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest
 from faultbridge.repair.attempt.progress import move_node, update_attempt
 from faultbridge.repair.attempt.step_context import Change, StepContext

@@ -8,13 +8,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import governing_rules
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Transient
@@ -23,6 +23,7 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Equals, Path, Update, Value
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, Launcher
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -77,8 +78,7 @@ class Decision(StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceAnswer:
+class SourceAnswer(Struct, frozen=True):
     """The answer of a source, a spare taken from it, and the replacements that use it first."""
 
     source: CapacitySource
@@ -216,8 +216,7 @@ DRY_FOR = timedelta(minutes=10)
 """How long a group without capacity gets no new replacement, before one repair checks its capacity again."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityCheck:
+class CapacityCheck(Struct, frozen=True):
     """The answers of the queried sources, and the step's result if it must end now."""
 
     answers: tuple[SourceAnswer, ...]

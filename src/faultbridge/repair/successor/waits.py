@@ -9,7 +9,6 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.cluster.state import QueuedCase
-from faultbridge.model.copies import replace
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.log import Failures
@@ -18,6 +17,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import QUEUE
 from faultbridge.model.storage.queue_rows import read_queued
 from faultbridge.model.times import from_text, to_text
+from faultbridge.model.values import replace
 from faultbridge.record.queries import shard_rows
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools

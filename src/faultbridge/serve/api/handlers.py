@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+
+from msgspec import Struct, to_builtins
 
 from faultbridge.model import enums, names
 from faultbridge.model.cases import APPROVED, DENIED
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus, EntryType
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
@@ -58,8 +58,7 @@ from faultbridge.serve.api.requests import (
 FINDING_ID = re.compile(r"f-[a-z2-7]{16}")
 
 
-@dataclass(frozen=True, slots=True)
-class HardwareHandlers:
+class HardwareHandlers(Struct, frozen=True):
     """Handles requests about the devices and findings of one cluster."""
 
     directory: Views
@@ -77,7 +76,7 @@ class HardwareHandlers:
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
         if not events:
             raise UnknownName("device", request.path["device"], request.cluster)
-        return {"items": [asdict(event) for event in events]}
+        return {"items": [to_builtins(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
         """List pairs of a device (card) and a slot with repeated faults of severity error or worse.
@@ -115,8 +114,7 @@ class HardwareHandlers:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class JobHandlers:
+class JobHandlers(Struct, frozen=True):
     """Handles requests about the jobs of one cluster."""
 
     directory: Views
@@ -170,8 +168,7 @@ TYPES = tuple(entry_type.value for entry_type in EntryType)
 SEVERITIES = tuple(severity.value for severity in Severity)
 
 
-@dataclass(frozen=True, slots=True)
-class Handlers:
+class Handlers(Struct, frozen=True):
     """Handles API requests, one method per route. The server has already checked the access of the caller."""
 
     directory: Views
@@ -352,7 +349,7 @@ Handler = Callable[[Handlers, Request], Document]
 
 def verification_document(verified: Verified) -> Document:
     """Return the result of a verification of hash chains as a JSON document."""
-    return {**asdict(verified), "whole": verified.whole, "anchored": False}
+    return {**to_builtins(verified), "whole": verified.whole, "anchored": False}
 
 
 def _incident_id(request: Request) -> str:

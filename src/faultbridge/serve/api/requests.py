@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
 from faultbridge.model.findings import Mark
@@ -32,8 +32,7 @@ OPERATOR_CLAIM = "faultbridge_operator_clusters"
 """The JWT claim that lists the clusters that a caller may read and operate; `*` means all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The caller of a request: the name for audit records, and the clusters to read and operate.
 
     `clusters` is None if the caller signed in with IAM. API Gateway has then checked the access already, and the caller
@@ -69,8 +68,7 @@ def _permits(clusters: frozenset[str], cluster: str | None) -> bool:
     return bool({ALL_CLUSTERS if cluster is None else cluster, ALL_CLUSTERS} & clusters)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request: the names in its path, its query parameters, its body and its caller."""
 
     path: Mapping[str, str]
@@ -198,8 +196,7 @@ def read_query(text: str) -> dict[str, list[str]]:
 MAX_ATTEMPT = 9999
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The body of an approval or a denial: which approval request it answers, and the reason.
 
     `attempt` and `repair_action` identify the approval request.
@@ -221,8 +218,7 @@ def read_answer(request: Request) -> Answer:
     return Answer(attempt, RepairAction(action), reason)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedFinding:
+class MarkedFinding(Struct, frozen=True):
     """An operator's mark on a finding (`right` or `wrong`), and the reason for the mark."""
 
     mark: Mark
@@ -255,8 +251,7 @@ def read_reason(request: Request, *required: str) -> str:
 DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(Struct, frozen=True):
     """Reads and signs the page tokens of lists.
 
     A token is valid only for one list of one cluster. The parameter `scope` of the methods names the list, such as

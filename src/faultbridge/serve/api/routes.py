@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.repair.registry.documents import Document
 from faultbridge.serve.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers, HardwareHandlers, JobHandlers
 from faultbridge.serve.api.requests import Request
@@ -14,8 +15,7 @@ from faultbridge.serve.api.requests import Request
 _READ_METHODS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A query parameter; `kind` is its type: text, instant, integer or token.
 
     An instant is a date and time. A token is the `next` value of an earlier page, which selects the following page.
@@ -29,8 +29,7 @@ class Parameter:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """A route of the API.
 
     `response` and `body` name the models of its response and of its request body. Only a POST route has a request body;

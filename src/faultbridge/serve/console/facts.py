@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CaseStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
+from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Clock
 from faultbridge.record.queries import unhealthy_rows
@@ -39,15 +41,13 @@ from faultbridge.serve.presentation.grid import GridNode
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True):
     at: datetime
     version: object
     value: Any
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(Struct):
     """A cache of one value for each cluster and kind of data, which is used until it reaches an age."""
 
     clock: Clock
@@ -69,8 +69,7 @@ class Kept:
         self._values = {key: value for key, value in self._values.items() if names and key[0] not in names}
 
 
-@dataclass(frozen=True, slots=True)
-class CaseDocuments:
+class CaseDocuments(Struct, frozen=True):
     """The documents of the page of a case; `older` if earlier entries were not read."""
 
     facts: CaseFacts
@@ -78,8 +77,7 @@ class CaseDocuments:
     older: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StreamDocuments:
+class StreamDocuments(Struct, frozen=True):
     """The documents of a node, job or incident page; the last three fields are those of a node."""
 
     document: Document

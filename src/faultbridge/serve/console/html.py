@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from msgspec import Struct
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import CASE_ID
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
@@ -23,8 +23,7 @@ STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Struct, frozen=True):
     """A style sheet, script or icon that pages load."""
 
     name: str
@@ -64,8 +63,7 @@ _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d(?: UTC)?"
 _ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|{CASE_ID}|inc-[a-z2-7]{{16}}|{_TIME})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """The addresses of pages below `base`; None, as in a report file, gives no links."""
 
     base: str | None = BASE

@@ -8,12 +8,12 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
+from msgspec import Struct, field
+
 from faultbridge.model import names
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import from_text, to_text
@@ -54,8 +54,7 @@ def entity_tag(version: str) -> str:
     return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A response, which a browser saves as `file_name`, if set; equal tags show the same state but for ages."""
 
     text: str
@@ -90,8 +89,7 @@ PRESETS = (("1 hour", timedelta(hours=1)), ("24 hours", timedelta(hours=24)), ("
 MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class PageData:
+class PageData(Struct, frozen=True):
     """The data of one page: template and values, documents for JSON, entries for CSV, the file's name."""
 
     template: str
@@ -102,8 +100,7 @@ class PageData:
     live: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """Answers the requests of authenticated callers, and checks that they may access the cluster."""
 
     facts: Facts

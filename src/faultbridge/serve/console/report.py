@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.times import from_text
 from faultbridge.serve.api.handlers import CASE_ID
@@ -17,8 +18,7 @@ from faultbridge.serve.presentation.history import Span
 NO_LINKS = Links(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(Struct, frozen=True):
     """Builds report files as HTML text."""
 
     facts: Facts

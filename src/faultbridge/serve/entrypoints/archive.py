@@ -7,9 +7,10 @@ The seal of a day adds entries that the archive lacks, and locks a manifest of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import Misconfigured, Transient
@@ -43,7 +44,8 @@ def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, 
         raise Misconfigured("; ".join([*kept.failures, *kept.breaks, *kept.late]))
     if kept.late:
         raise Transient("; ".join(kept.late))
-    return asdict(kept)
+    document: dict[str, Any] = to_builtins(kept)
+    return document
 
 
 @once

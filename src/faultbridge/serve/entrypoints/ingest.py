@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.aws.receipts import RECEIPT_FIELD, RECEIPT_VERSION
@@ -16,6 +15,7 @@ from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.decode import registry
 from faultbridge.model.records import Outcome
 from faultbridge.model.times import from_milliseconds
+from faultbridge.model.values import replace
 from faultbridge.serve.ingest.caches import ItemCache, NodeCache, NodeLookup
 from faultbridge.serve.ingest.counter_store import CounterStore
 from faultbridge.serve.ingest.ingest import Ingest, PoisonMessages

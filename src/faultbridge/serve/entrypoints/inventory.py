@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.decode.hyperpod.launch_failures import launch_failure
@@ -43,7 +44,7 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
         "NodesRefused": sum(len(one.refused) for one in synced),
         "SourcesUnread": sum(len(one.source_errors) for one in synced),
     }
-    document = {"clusters": [asdict(one) for one in synced if not one.unchanged]}
+    document = {"clusters": [to_builtins(one) for one in synced if not one.unchanged]}
     emit(counts, **document)
     return document
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
 from faultbridge.serve.pager.deliver import Paging
@@ -35,7 +36,7 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
     """
     if event.get("detail-type") == SCHEDULED:
         reminded = wire_reminders(installation).remind()
-        emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
+        emit({f"Pages{name.title()}": count for name, count in to_builtins(reminded).items()})
         return
     for record in event["Records"]:
         _send(json.loads(record["body"]), installation)

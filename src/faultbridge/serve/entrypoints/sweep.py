@@ -6,8 +6,9 @@ The function also confirms canary events. A canary is a test record that Faultbr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster
 from faultbridge.decode.data.detectors import detectors
@@ -60,7 +61,8 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
     for cluster, nodes in swept.node_counts.items():
         emit_for_cluster(cluster, node_gauges(nodes))
     intake = swept.intake and {"failed": swept.intake.failed, "overdue": [key.stream for key in swept.intake.overdue]}
-    return asdict(swept) | {"failures": failures.lines, "intake": intake}
+    document: dict[str, Any] = to_builtins(swept) | {"failures": failures.lines, "intake": intake}
+    return document
 
 
 def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:

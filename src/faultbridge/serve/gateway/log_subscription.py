@@ -10,21 +10,21 @@ import logging
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.message import Message, encode_message, fits, raw_key
 from faultbridge.model.times import from_milliseconds
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, ObjectStore, RecordQueue
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Puts messages on the queue of raw records."""
 
     queue: RecordQueue
@@ -60,8 +60,7 @@ STREAMS: Mapping[str, re.Pattern[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogSubscription:
+class LogSubscription(Struct, frozen=True):
     """Accepts the batches that CloudWatch Logs delivers.
 
     A batch names no cluster; ingest finds the cluster by the instance id.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from secrets import token_bytes
 from typing import Any
 
 from faultbridge.model import names
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured, Rejected
 
 SOURCES = frozenset({"alertmanager", "grafana", "gpud", "faultbridge"})

@@ -8,11 +8,11 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.errors import Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import WEBHOOK_SENDER
@@ -114,8 +114,7 @@ MAX_LOGGED = 64
 REPEAT_WINDOW = 2 * WINDOW
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRequest:
+class WebhookRequest(Struct, frozen=True):
     """One webhook post: its method and body, the sender and source in its path, and the proof of identity."""
 
     method: str
@@ -141,8 +140,7 @@ class WebhookRequest:
         return request_content(self.timestamp, self.method, f"/intake/{self.sender}/{self.source}", self.body)
 
 
-@dataclass(slots=True)
-class Webhooks:
+class Webhooks(Struct):
     """Checks webhook posts and puts their bodies on the queue.
 
     `read_senders` returns the JSON document of the senders. The document is cached for five minutes. After a refused

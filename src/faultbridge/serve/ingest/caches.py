@@ -11,17 +11,18 @@ send directly after its registration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decide.normalize.resolve import aliases_of, resolve
 from faultbridge.decide.normalize.trust import Trust
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table, UnprocessedKeys
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.serve.ingest.record_reader import RecordPart
@@ -37,16 +38,14 @@ CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
 """Keys of items that often do not exist. The cache also stores that such an item is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachedNode:
+class CachedNode(Struct, frozen=True):
     """A node as the table stores it (`stored`), and with the changes not yet written (`current`)."""
 
     stored: NodeState
     current: NodeState
 
 
-@dataclass(frozen=True, slots=True)
-class NodesRead:
+class NodesRead(Struct, frozen=True):
     """The nodes and other table items that one call read. An item that does not exist is None.
 
     `error` is None if everything was read. Otherwise, `unread` are the nodes that were not read, and items that were
@@ -59,8 +58,7 @@ class NodesRead:
     error: UnprocessedKeys | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemCache:
+class ItemCache(Struct, frozen=True):
     """Caches items by key: aliases for ten minutes, all other items for 15 seconds."""
 
     table: Table
@@ -125,8 +123,7 @@ class ItemCache:
             self._entries[key] = (now + _ttl(key), item)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCache:
+class NodeCache(Struct, frozen=True):
     """Reads nodes consistently and adds the unwritten changes of this process.
 
     Unwritten changes apply only while the table still stores the node state from which they were computed.
@@ -188,8 +185,7 @@ ACCOUNT_WIDE_SOURCES = frozenset({"ec2-event"})
 FoundNode = tuple[ClusterConfig, AliasRow]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLookup:
+class NodeLookup(Struct, frozen=True):
     """Finds the nodes of many records. Their aliases and registrations are read together."""
 
     item_cache: ItemCache

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.log import log_cause
@@ -43,8 +44,7 @@ MIN_INTERVAL = timedelta(minutes=2)
 """A canary sent less than this time after the last recorded one is not recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendCanary:
+class SendCanary(Struct, frozen=True):
     """Puts a canary (a test record) on the queue every five minutes. The sweep calls it each minute."""
 
     queue: RecordQueue
@@ -75,8 +75,7 @@ class SendCanary:
             log_cause("canary_cluster_not_added", reason=error.reason, cluster=CLUSTER)  # another sweep added it first
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCanary:
+class RecordCanary(Struct, frozen=True):
     """Records a canary (a test record) as a timeline note.
 
     A canary that was sent less than two minutes after the last recorded one is not recorded.
@@ -117,8 +116,7 @@ class RecordCanary:
         return Outcome.RECORDED
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiveCanary:
+class ReceiveCanary(Struct, frozen=True):
     """Records that a canary (a test record) arrived from the event bus."""
 
     table: Table

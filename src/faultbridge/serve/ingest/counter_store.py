@@ -11,16 +11,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.normalize.compare import compare
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decode.data.counters import Thresholds, thresholds
 from faultbridge.model.conditions import component_key
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict
 from faultbridge.model.faults import NODE_COMPONENT, CounterSample, Fault
 from faultbridge.model.log import log_cause
@@ -35,6 +35,7 @@ from faultbridge.model.storage.counter_samples import (
     samples_put,
 )
 from faultbridge.model.storage.writes import Item, Key, Put
+from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.record.ports import Table
@@ -107,8 +108,7 @@ ReadItems = Mapping[Key, Item | None]
 NOT_READ: ReadItems = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedSamples:
+class ComparedSamples(Struct, frozen=True):
     """The faults that a comparison of counter samples found, and the samples to write.
 
     `with_faults` are written in the commit of the faults. `alone` are written outside of this commit.
@@ -119,8 +119,7 @@ class ComparedSamples:
     alone: tuple[Put, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CounterStore:
+class CounterStore(Struct, frozen=True):
     """Compares counter samples with the stored ones. `limits` returns the installation's thresholds."""
 
     table: Table

@@ -9,17 +9,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from msgspec import Struct, field
+
 from faultbridge.model.cluster.config import ClusterConfig, shard_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import heartbeats as stored
 from faultbridge.model.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.model.storage.writes import Delete
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -44,8 +45,7 @@ MAX_REMEMBERED = 50_000
 NO_SNAPSHOTS: Mapping[NodeKey, SnapshotTimes] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHeartbeats:
+class ClusterHeartbeats(Struct, frozen=True):
     """The last heartbeat of each node of one cluster, as one sweep read them.
 
     `silent` are the nodes whose missing heartbeats were reported, or need no report because the node is not in service.
@@ -88,8 +88,7 @@ class ClusterHeartbeats:
         return replace(self, last={**self.last, **silent}, silent=self.silent.union(silent))
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatLog:
+class HeartbeatLog(Struct, frozen=True):
     """Writes the heartbeats of batches, and reads and stores the last heartbeat of each node."""
 
     table: Table

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe
 from faultbridge.decode.native.heartbeat import SILENT
 from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.model.conditions import condition_key
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Snapshot
@@ -52,8 +52,7 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProbedInstance:
+class ProbedInstance(Struct, frozen=True):
     """What the provider reports about an instance: whether it exists, and its status checks.
 
     `orchestrator` states whether the orchestrator reports the node as ready; `answer` ignores it.
@@ -126,8 +125,7 @@ def unprobed(_: NodeState) -> ProbedInstance:
     return ProbedInstance()
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatMonitor:
+class HeartbeatMonitor(Struct, frozen=True):
     """Records missing heartbeats as faults, and ends these faults."""
 
     log: HeartbeatLog

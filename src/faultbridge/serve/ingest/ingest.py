@@ -14,8 +14,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict, Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import AliasRow, NodeKey
@@ -56,8 +57,7 @@ MAX_ATTEMPTS = 3
 COUNT_TTL = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class PoisonMessages:
+class PoisonMessages(Struct, frozen=True):
     """Counts the unfinished attempts of messages that are processed alone.
 
     Every method may raise Transient. If `start_attempt` raises it, no attempt may start.
@@ -101,8 +101,7 @@ StoreReject = Callable[[Delivery, RawRecord | None, Rejected], None]
 StoreWhole = Callable[[RawRecord], Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Ingest:
+class Ingest(Struct, frozen=True):
     """Processes messages of the queue of raw records.
 
     `reject` stores a rejected record, `canary` records a canary (a test record), and `job_report` records a job report.

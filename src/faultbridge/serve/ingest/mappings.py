@@ -7,11 +7,11 @@ pointer in the table names the current version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from faultbridge.decode.data.counters import Thresholds, thresholds, thresholds_with
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
@@ -27,8 +27,7 @@ MappingsByName = Mapping[str, Mapping[str, Any]]
 NO_MAPPINGS: MappingsByName = {}
 
 
-@dataclass(frozen=True, slots=True)
-class MappingStore:
+class MappingStore(Struct, frozen=True):
     """Publishes and reads versions of customer mappings."""
 
     table: Table
@@ -57,8 +56,7 @@ class MappingStore:
         return _mappings(found)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerMappings:
+class CustomerMappings(Struct, frozen=True):
     """Returns the customer's current mappings to decoders.
 
     A process reads a version from the table only once. `table` caches the pointer to the current version.
@@ -86,8 +84,7 @@ class CustomerMappings:
         return self._versions[version]
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerThresholds:
+class CustomerThresholds(Struct, frozen=True):
     """Returns counter thresholds: the packaged ones, changed by the customer's current mappings.
 
     A mapping can set the limit and the time window of a counter.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.fold.changes import Arrival
@@ -25,9 +26,6 @@ from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import source_of
-from faultbridge.model.copies import replace
-from faultbridge.model.copies import replace as copied
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Transient
@@ -39,6 +37,8 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.heartbeats import SnapshotTimes
 from faultbridge.model.storage.writes import Key, Put
 from faultbridge.model.times import truncate
+from faultbridge.model.values import replace
+from faultbridge.model.values import replace as copied
 from faultbridge.record.append import Append, Appended, NodeDraft, group_commits, log_split
 from faultbridge.record.rulebook import Rulebook
 from faultbridge.serve.ingest.caches import CachedNode, NodeCache
@@ -50,8 +50,7 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 """Record parts of one node, each with the alias by which the node was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReads:
+class BatchReads(Struct, frozen=True):
     """What ingest reads about the nodes of a batch before it commits them.
 
     `samples` are the stored counter samples by key. `snapshots` are, by node, the times of health snapshots that were
@@ -65,8 +64,7 @@ class BatchReads:
     logged: Collection[NodeKey]
 
 
-@dataclass(slots=True)
-class NodeBatch:
+class NodeBatch(Struct):
     """The records of one node for one commit. `Append` calls `revise` to compute the node's transition.
 
     - `cached` is the node before the batch. `unwritten` is the changed node if its changes need no write, else None.
@@ -153,8 +151,7 @@ class NodeBatch:
         return [*arrivals, *self.compared.faults]
 
 
-@dataclass(frozen=True, slots=True)
-class DraftedBatch(NodeDraft):
+class DraftedBatch(NodeDraft, frozen=True):
     """The records of one node, the transition that they cause, and the writes that commit the transition."""
 
     batch: NodeBatch
@@ -269,8 +266,7 @@ def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arr
 PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, AliasRow]]]]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCommits:
+class NodeCommits(Struct, frozen=True):
     """Commits the records of one batch and adds their outcomes to `result`.
 
     `reads` is the data about the nodes that was read before the commits.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import Outcome
@@ -69,8 +69,7 @@ class GiveBackReason(StrEnum):
     """The message was received often, and the check whether it stops its worker failed."""
 
 
-@dataclass(slots=True)
-class IngestResult:
+class IngestResult(Struct):
     """The outcomes of the records of a batch, and the messages that go back to the queue.
 
     `failed` maps the id of each message that goes back to the reason for this. While the batch is processed, its keys

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.decide.normalize.oversized_records import add_evidence_object
@@ -16,13 +17,13 @@ from faultbridge.decide.normalize.trust import TRUST_ALL, Trust
 from faultbridge.decode.frames.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.decode.frames.wrapped_lines import unpacked
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation, faults_of
 from faultbridge.model.records import CANARY, JOB_REPORT, RawRecord
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import MAX_BODY_BYTES, MAX_UNPACKED_BYTES, Message, is_body_of, raw_key
+from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.record.ports import ObjectStore
@@ -37,8 +38,7 @@ Decode = Callable[[str, bytes, Hints], Decoded]
 """Decodes a body by the name of its source."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIds:
+class RecordIds(Struct, frozen=True):
     """The ids of the record, the cluster and the node that a message states."""
 
     record_id: str
@@ -46,8 +46,7 @@ class RecordIds:
     node: str | None = None
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(Struct, frozen=True, dict=True):
     """One message as the queue delivered it, or one record of a message that contains several.
 
     `received_at` is when the queue first accepted the message. `receives` counts its deliveries, including this one. If
@@ -115,8 +114,7 @@ class Delivery:
             return error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordPart:
+class RecordPart(Struct, frozen=True, eq=False):
     """The observations of one record about one node.
 
     `named` is the node name found in the body of the record. It is None if the body names no node, or if the message or
@@ -131,8 +129,7 @@ class RecordPart:
     unparsed: int = 0
 
 
-@dataclass(slots=True)
-class BodyBudget:
+class BodyBudget(Struct):
     """How many bytes of bodies from the object store one Lambda invocation may still decode."""
 
     remaining: int = MAX_BODY_BYTES
@@ -143,8 +140,7 @@ class BodyBudget:
         return self.remaining <= 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReader:
+class RecordReader(Struct, frozen=True):
     """Reads records from queue messages.
 
     `mappings` returns the customer's mappings of alert and log texts to fault codes.

@@ -11,12 +11,13 @@ time and are moved unchanged (`dated=False`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import encode_message
+from faultbridge.model.values import replace
 from faultbridge.record.ports import ReceivedMessage, RecordQueue
 
 DEFAULT_GROUP = "unread"

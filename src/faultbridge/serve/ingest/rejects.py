@@ -10,10 +10,10 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.decide.normalize.trust import TRUST_ALL, Trust, instance_of
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Conflict, Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import RawRecord
@@ -22,6 +22,7 @@ from faultbridge.model.storage.rejects import Reject
 from faultbridge.model.storage.wire.message import Message, encode_message, fits, is_body_of, raw_key
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.serve.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
 
@@ -37,8 +38,7 @@ RETRIED_REASONS = frozenset({"unknown_node", "unknown_cluster"})
 MAX_DETAIL = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Rejects:
+class Rejects(Struct, frozen=True):
     """Stores, lists and retries rejected records. Ingest calls it with each record that ingest rejects."""
 
     table: Table

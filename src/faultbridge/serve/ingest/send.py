@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage.wire.message import Message, encode_message, fits, raw_key
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, ObjectStore, Receipts, RecordQueue
 from faultbridge.serve.ingest.outcomes import SENT, outcomes_in, sent_lines
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.rejects import COUNTERS
 from faultbridge.model.storage.writes import WORK, Key, Put, Work
@@ -31,8 +32,7 @@ CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 """If the latest canary that arrived was sent longer ago than this, at least three later canaries are missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogItem:
+class BacklogItem(Struct, frozen=True):
     """One kind of waiting work: how many items wait, since when, and whether that is too long.
 
     - `what` is the kind. `since` is the time of the oldest waiting item, or None if no item waits.
@@ -50,8 +50,7 @@ class BacklogItem:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Struct, frozen=True):
     """Counts the waiting work of an installation, and records the end of each sweep."""
 
     table: Table

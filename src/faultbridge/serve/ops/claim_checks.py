@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.fold.changes import Arrival
@@ -22,7 +23,6 @@ from faultbridge.decode.registry import decode
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.conditions import Condition
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
@@ -53,8 +53,7 @@ KERNEL_CODES = ("xid.", "sxid.")
 _WAITS = frozenset({WaitingFor.IDLE, WaitingFor.ISOLATION_BUDGET, WaitingFor.BREAKER})
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimChecks:
+class ClaimChecks(Struct, frozen=True):
     """Checks each claim about a node in service once, while its case waits. A failed check changes nothing.
 
     `_checked` are the tokens of the commands whose output this process has applied. Another process may apply the

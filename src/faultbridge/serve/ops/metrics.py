@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.enums import EntryType, NodeStatus
 from faultbridge.model.times import from_text
 
@@ -41,8 +41,7 @@ _CASE_METRICS = {
 }
 
 
-@dataclass(slots=True)
-class ClusterMetrics:
+class ClusterMetrics(Struct):
     """The metrics of one cluster: counts and durations (ms) by metric name, and counts by fault code.
 
     `codes` maps each fault code to its counts by metric name.

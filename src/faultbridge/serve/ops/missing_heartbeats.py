@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.cluster.incidents import CorrelationLimits
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import CheckResult, ClusterNode
 from faultbridge.record.rulebook import rules_of
@@ -30,8 +30,7 @@ PAUSE = timedelta(minutes=10)
 """How long an orchestrator that did not answer is not called again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeInstance:
+class ProbeInstance(Struct, frozen=True):
     """Probes the instance of one node that sends no heartbeat. What cannot be read is returned as unknown.
 
     If an open incident explains the missing heartbeat, the instance is not probed: many nodes then share one cause,

@@ -12,7 +12,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import Failures, log_cause
@@ -36,8 +37,7 @@ ANSWERED = frozenset({IsolationResult.DONE, IsolationResult.WITHDRAWN})
 """The results that show that the orchestrator responds."""
 
 
-@dataclass(frozen=True, slots=True)
-class React:
+class React(Struct, frozen=True):
     """Updates and repairs the clusters and nodes that have new entries.
 
     For each cluster it runs these steps in this order:

@@ -14,16 +14,16 @@ Each part gets a fraction of the remaining time. `sweep_plan` chooses the order 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
+from msgspec import Struct, field
+
 from faultbridge.decide.case_moves import opted_out_until
 from faultbridge.decide.observe import tick
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.log import Failures
@@ -64,8 +64,7 @@ MINUTES_IN_HOUR = 60
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class SweepPlan:
+class SweepPlan(Struct, frozen=True):
     """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
     `retry_numbers` are the partition numbers for retries of rejected records, and `numbers` those for other work.
@@ -163,8 +162,7 @@ def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConf
             yield state.key
 
 
-@dataclass(slots=True)
-class SweepResult:
+class SweepResult(Struct):
     """The counts and failures of one sweep.
 
     - `ticked` counts the processed nodes, and `recovered_attempts` the lost repair attempts by result of the recovery.
@@ -187,8 +185,7 @@ class SweepResult:
     failures: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimit:
+class TimeLimit(Struct, frozen=True):
     """The time at which a part of a sweep must stop."""
 
     clock: Clock
@@ -202,8 +199,7 @@ class TimeLimit:
         return over
 
 
-@dataclass(frozen=True, slots=True)
-class TickNode:
+class TickNode(Struct, frozen=True):
     """Ends the expired waiting periods, approval requests and conditions of a node.
 
     A condition expires if it was not observed during its quiet period. `TickNode` also recovers the node's repair
@@ -238,8 +234,7 @@ class TickNode:
 # A failed step does not stop the others, but no repair starts if the incidents could not be updated.
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSteps:
+class ClusterSteps(Struct, frozen=True):
     """Performs the due work of one cluster. Its steps share a read cache (`table`)."""
 
     table: ClusterReads
@@ -340,8 +335,7 @@ MAX_PUBLISHED = 500
 NODE_PREFIX = "NODE#"
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """Performs one sweep, which is the due and unfinished work of one minute.
 
     The fields that are functions:

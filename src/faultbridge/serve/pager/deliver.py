@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from faultbridge.decide.entry_builder import component_data, incarnation_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import ALL_DATA, ProviderFailure
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
 from faultbridge.record.ports import Clock, Pager, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
@@ -37,8 +38,7 @@ ESCALATED = "escalated"
 MAX_NODES_SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDetails:
+class StoredDetails(Struct, frozen=True):
     """The stored case, node state and cluster registration that belong to an event.
 
     A value is None if the event does not name it. The case and the registration are also None if they are not stored.
@@ -236,8 +236,7 @@ _NOT_SENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """The result for one page of an event.
 
     `recorded` is False if the page was sent, but this could not be stored in the table.
@@ -249,8 +248,7 @@ class Delivery:
     recorded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(Struct, frozen=True):
     """Sends the pages that events of the bus trigger or resolve."""
 
     table: Table

@@ -7,17 +7,19 @@ and urgency is left, the summary is resolved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update, Write
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_milliseconds
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, PageUrgency, Table
 from faultbridge.record.queries import query_all
 from faultbridge.serve.pager.page import Page
@@ -26,8 +28,7 @@ COUNTER_TTL = timedelta(hours=2)
 MAX_TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPage:
+class OpenPage(Stored, frozen=True):
     """A page that is triggered and not resolved.
 
     - `individual` is True if the page was sent as a message of its own. False means that the page is postponed, or that
@@ -49,8 +50,7 @@ class OpenPage:
     failed_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPages:
+class OpenPages(Struct, frozen=True):
     """Reads and writes the open pages of clusters, with consistent reads.
 
     The pages of one cluster and one urgency share a partition.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
 from faultbridge.model.safe_text import visible_line
 from faultbridge.record.ports import PageUrgency
 
@@ -19,7 +20,7 @@ class PageState(StrEnum):
     RESOLVED = "resolved"
 
 
-def make_visible(target: object, *names: str) -> None:
+def make_visible(target: Struct, *names: str) -> None:
     """Replace control characters by visible text in the named attributes of a new frozen object.
 
     Text from a record then cannot add a forged line to a page.
@@ -27,11 +28,10 @@ def make_visible(target: object, *names: str) -> None:
     for name in names:
         text = getattr(target, name)
         if text is not None:
-            object.__setattr__(target, name, visible_line(text))
+            force_setattr(target, name, visible_line(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a fault is: a node and its component, or a whole cluster."""
 
     cluster: str
@@ -46,8 +46,7 @@ class Location:
         make_visible(self, "component", "serial", "pci")
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryMember:
+class SummaryMember(Struct, frozen=True):
     """One page in a summary. The page has no message of its own, because the hourly limit was reached."""
 
     key: str
@@ -55,8 +54,7 @@ class SummaryMember:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The complete content of a page. Repetitions of a page have the same `key`.
 
     `headline` states what happened, `system_action` what Faultbridge does, and `action_required` what the reader must
@@ -90,8 +88,7 @@ class Page:
         make_visible(self, "headline", "fault", "system_action", "action_required", "code", "note")
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """The base URLs of the runbooks and of the console, from which the links in pages are made.
 
     Without a runbook URL, pages name the files of the repository. Without a console URL, pages have no console link.
@@ -114,8 +111,7 @@ class Links:
         return f"{self.console_url.rstrip('/')}/clusters/{cluster}{f'/cases/{case_id}' if case_id else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class PagerSettings:
+class PagerSettings(Struct, frozen=True):
     """The links and limits of the pager.
 
     `max_per_hour` limits the pages about the nodes of one cluster in a clock hour, separately for each urgency. An

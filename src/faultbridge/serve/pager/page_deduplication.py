@@ -12,7 +12,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
@@ -50,8 +51,7 @@ class PageOutcome(StrEnum):
     TOO_OLD = "too_old"
 
 
-@dataclass(frozen=True, slots=True)
-class SendStart:
+class SendStart(Struct, frozen=True):
     """The result of `NotificationLog.start`: whether a page must be sent.
 
     `outcome` is None if the page must be sent, else the reason not to send it. `possibly_sent` is True if an earlier
@@ -62,8 +62,7 @@ class SendStart:
     possibly_sent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationLog:
+class NotificationLog(Struct, frozen=True):
     """Reads and writes one record for each page key: the last processed event and the state of its page."""
 
     table: Table

@@ -6,13 +6,14 @@ A page is withheld if it was above the hourly page limit. A page is postponed wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
+
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.model.storage import items, keys
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.record.queries import query_all
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
@@ -32,8 +33,7 @@ MAX_NODES_IN_TEXT = 10
 MAX_NODE_LENGTH = 63
 
 
-@dataclass(slots=True)
-class Reminded:
+class Reminded(Struct):
     """Counts of one run: postponed pages sent (`sent`), summaries and reminders sent, open pages (`live`)."""
 
     sent: int = 0
@@ -42,8 +42,7 @@ class Reminded:
     live: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Remind:
+class Remind(Struct, frozen=True):
     """Each minute, sends reminders of urgent pages, summaries of withheld pages, and postponed pages.
 
     A reminder repeats an urgent page that is not resolved. A page is withheld if it was above the hourly page limit,

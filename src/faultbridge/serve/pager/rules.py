@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faultbridge.model.copies import replace
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
 
@@ -32,8 +33,7 @@ Condition = Mapping[str, frozenset[str | bool | None]]
 """Fields of `data` and their allowed values; None is the JSON null."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageRule:
+class PageRule(Struct, frozen=True):
     """The events that trigger or resolve one kind of page, and the texts of the page.
 
     - `state` is `triggered` if the events trigger the page, and `resolved` if the events resolve the page.
@@ -102,8 +102,7 @@ class PageRule:
         return ":".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class PageKind:
+class PageKind(Struct, frozen=True):
     """The data shared by all rules of one kind of page, such as name, event type, commands and runbook.
 
     If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end. However,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
+
+from msgspec import to_builtins
 
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text, in_phase_order
@@ -81,7 +82,7 @@ def document(page: Page) -> dict[str, Any]:
     return {
         "version": 1,
         "dedup_key": page.key,
-        **{name: value for name, value in asdict(page).items() if name != "key"},
+        **{name: value for name, value in to_builtins(page).items() if name != "key"},
         "occurred_at": to_text(page.occurred_at),
         "since": _time_text(page.since),
         "subject": subject(page),

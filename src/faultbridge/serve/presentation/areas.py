@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.serve.presentation.entry_rows import Document, occurred_at
 from faultbridge.serve.presentation.history import MIN_SPAN, Tick, of_type, ticks
 from faultbridge.serve.presentation.tones import NODE, Mark, Tone
@@ -20,16 +21,14 @@ LAYERS = (
 """The layers from the bottom up, one for each tone of a node's status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The number of nodes in each status at the time `at`; the numbers apply until the next sample."""
 
     at: datetime
     counts: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One layer of a stacked area chart: tone, outline (shares of the chart from its lower left), latest number."""
 
     mark: Mark
@@ -37,8 +36,7 @@ class Layer:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(Struct, frozen=True):
     """A stacked area chart over one span of time; `highest` is the largest total of nodes, at least 1."""
 
     start: datetime

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.serve.presentation.case_values import CaseFacts, Values, case_values, case_waits, short_name
 from faultbridge.serve.presentation.entry_rows import Document, step_mark
@@ -18,8 +19,7 @@ from faultbridge.serve.presentation.tones import Tone, action_text, reason_text,
 # after an attempt. `open`: `correlation`. `resolved`: the resolution. `escalated`: `denied`, `relapse` or `operator`.
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """What happens next, what an operator should do, and the commands and the runbook for this."""
 
     next: str
@@ -294,8 +294,7 @@ _REPAIRED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """One question with sentences, commands, a runbook and the nodes that keep a breaker open."""
 
     question: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.serve.presentation.case_answers import Answer, case_answers
 from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
@@ -52,8 +53,7 @@ _PHASE_TEXTS: Mapping[str, str] = {
 _WAITING_PHASES = frozenset({"detected", "open", "queued", "absorbed"})
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """A part of the time of a case; `name` states what the case did or waited for from `start` to `end`."""
 
     name: str
@@ -151,8 +151,7 @@ PAGE_TEXTS = {
 """The subjects of pages by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentPage:
+class SentPage(Struct, frozen=True):
     """A page (notification to operators) about a case: its kind, its state, and when it was last sent."""
 
     kind: str
@@ -165,8 +164,7 @@ class SentPage:
         return PAGE_TEXTS.get(self.kind, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class CasePage:
+class CasePage(Struct, frozen=True):
     """The content that the console and the report file show about one case."""
 
     cluster: str

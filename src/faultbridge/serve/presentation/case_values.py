@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from faultbridge.model.cluster.state import BreakerLimit, breaker_name, domain_of
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.enums import BreakerScope
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import duration_text
 from faultbridge.serve.presentation.entry_rows import Document, occurred_at
 from faultbridge.serve.presentation.history import CASE_STATUS, NOTE, of_type
 from faultbridge.serve.presentation.tones import action_text, detail_text, reason_text, why_text, words
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFacts:
+class CaseFacts(Struct, frozen=True):
     """The documents of a case; `policy` and `failing` nodes are set only while a limit delays the repair."""
 
     case: Document
@@ -149,8 +149,7 @@ SHORTEST = timedelta(seconds=10)
 """Shorter waits are the normal time of processing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """One wait of a case; `times` is the number of successive waits for the same reason in it."""
 
     start: datetime

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from statistics import median
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
 from faultbridge.serve.presentation.areas import Area, cluster_area
 from faultbridge.serve.presentation.case_answers import DONE
@@ -34,8 +35,7 @@ from faultbridge.serve.presentation.tones import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRow:
+class CaseRow(Struct, frozen=True):
     """One row of a list of cases."""
 
     case_id: str
@@ -50,8 +50,7 @@ class CaseRow:
     age: str
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRow:
+class ControlRow(Struct, frozen=True):
     """A setting, condition or number that shows whether repairs are permitted, with an explanation."""
 
     name: str
@@ -59,8 +58,7 @@ class ControlRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairTimes:
+class RepairTimes(Struct, frozen=True):
     """How long the repaired cases took: number, median, and each phase with its mean and its share."""
 
     count: int
@@ -68,8 +66,7 @@ class RepairTimes:
     phases: tuple[tuple[str, str, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterPage:
+class ClusterPage(Struct, frozen=True):
     """The content of the page of a cluster."""
 
     cluster: str
@@ -96,8 +93,7 @@ class ClusterPage:
         return bool(self.live_cases)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """The documents of a cluster page, read at `now`; `live` and `followed` count what is not listed too."""
 
     cluster: Document
@@ -243,8 +239,7 @@ def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
     return RepairTimes(len(repaired), duration_text(int(median(one["age_ms"] for one in repaired))), phases)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetFacts:
+class FleetFacts(Struct, frozen=True):
     """What the fleet page shows about one cluster; `lost_ms` is in milliseconds of one GPU."""
 
     cluster: Document
@@ -253,8 +248,7 @@ class FleetFacts:
     lost_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class FleetCluster:
+class FleetCluster(Struct, frozen=True):
     """The content of the fleet page about one cluster."""
 
     cluster: str
@@ -270,8 +264,7 @@ class FleetCluster:
     groups: tuple[NodeGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPage:
+class FleetPage(Struct, frozen=True):
     """The content of the fleet page; the totals are sums over the clusters that the page shows."""
 
     clusters: tuple[FleetCluster, ...]

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import entry_text
 from faultbridge.serve.presentation.tones import (
@@ -27,8 +28,7 @@ from faultbridge.serve.presentation.tones import (
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRow:
+class EntryRow(Struct, frozen=True):
     """One entry: when it happened, what and why, the complete event, and its position in its stream."""
 
     at: datetime

@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.serve.presentation.tones import NODE, Mark, mark
 
 MAX_SINGLE_NODES = 1_000
@@ -15,8 +16,7 @@ MAX_SINGLE_NODES = 1_000
 IN_SERVICE = frozenset({"healthy", "degraded"})
 
 
-@dataclass(frozen=True, slots=True)
-class GridNode:
+class GridNode(Struct, frozen=True):
     """A node in the grid: its name, status, group, failure domain and instance type."""
 
     node: str
@@ -31,8 +31,7 @@ class GridNode:
         return mark(self.status, NODE)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(Struct, frozen=True):
     """The nodes of one group in one failure domain; `hidden` counts the healthy nodes that are not listed."""
 
     group: str
@@ -71,8 +70,7 @@ def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GpuShare:
+class GpuShare(Struct, frozen=True):
     """The number of GPUs of nodes with a known instance type, and how many of these GPUs are in service."""
 
     gpus: int

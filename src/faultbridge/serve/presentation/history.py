@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
 from faultbridge.serve.presentation.entry_rows import Document, occurred_at, step_mark
 from faultbridge.serve.presentation.tones import SEVERITY, Tone, mark
@@ -24,8 +25,7 @@ _STEPS = (
 MIN_SPAN = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A span of time with a text; `running` if it has not ended, `target` links to its entry."""
 
     start: datetime
@@ -44,8 +44,7 @@ class Bar:
         return ", ".join(one for one in (self.text, span, self.detail) if one)
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A named row of bars; `note` is a short text beside the name."""
 
     name: str
@@ -53,16 +52,14 @@ class Lane:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """A labeled position on the time axis, as a share from 0 to 1."""
 
     share: float
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A chart of lanes (named rows of bars) on a common time axis; `end` is later than `start`."""
 
     start: datetime
@@ -123,8 +120,7 @@ NOTE = "Node Note Recorded"
 DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node Fault Cleared"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The span of time that a page shows; `running` if it reaches the present."""
 
     start: datetime

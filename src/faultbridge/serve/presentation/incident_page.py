@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
 from faultbridge.serve.presentation.areas import Area, incident_area
 from faultbridge.serve.presentation.case_answers import sentence
@@ -26,8 +27,7 @@ _ACTION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DomainNode:
+class DomainNode(Struct, frozen=True):
     """A node of the failure domain: whether the incident affects it, and its case that waits, if any."""
 
     node: str
@@ -35,8 +35,7 @@ class DomainNode:
     case_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPart:
+class DomainPart(Struct, frozen=True):
     """One part of the failure domain, such as a rack, with its (in a large domain, affected) nodes."""
 
     name: str
@@ -51,8 +50,7 @@ class DomainPart:
         return Mark(text, Tone.GOOD if not self.affected else Tone.BAD)
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentPage:
+class IncidentPage(Struct, frozen=True):
     """The content of the page of an incident."""
 
     cluster: str

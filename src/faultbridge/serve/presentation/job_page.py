@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.serve.presentation.case_answers import Answer
@@ -118,8 +119,7 @@ JOB, EXPLAINED = "Job Change", "Job Explained"
 MAX_NODES = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A fault that affected the job: its time, its node, its reason, and its case, if there is one."""
 
     at: datetime
@@ -130,8 +130,7 @@ class Hit:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRow:
+class EvidenceRow(Struct, frozen=True):
     """One piece of evidence: its points, the name of its weight, what was found, where, and when."""
 
     points: int
@@ -141,8 +140,7 @@ class EvidenceRow:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobNode:
+class JobNode(Struct, frozen=True):
     """A node of the job: whether a fault affected the job, and its ranks, such as `0-7`, if known."""
 
     node: str
@@ -150,8 +148,7 @@ class JobNode:
     ranks: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
+class JobPage(Struct, frozen=True):
     """The content of the page of a job; `explanation` is empty without a verdict."""
 
     cluster: str

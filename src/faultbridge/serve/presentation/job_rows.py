@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
 from faultbridge.serve.presentation.entry_rows import Document
 from faultbridge.serve.presentation.history import Bar, Lane, Span
@@ -14,8 +15,7 @@ from faultbridge.serve.presentation.tones import JOB, VERDICT, Mark, Tone, mark
 MAX_LISTED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
 
     job_id: str

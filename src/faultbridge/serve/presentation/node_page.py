@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
+
 from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import component_text
 from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
@@ -76,8 +77,7 @@ def _last_case(last: CaseFacts | None) -> str:
     return sentence(f"Its last case {case['case_id']}, {fault}, was closed{closed}: {result}{reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionRow:
+class ConditionRow(Struct, frozen=True):
     """An active condition: its severity, code and component, its message and reporters, and its start."""
 
     severity: Mark
@@ -89,8 +89,7 @@ class ConditionRow:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class NodePage:
+class NodePage(Struct, frozen=True):
     """The content of the page of a node."""
 
     cluster: str

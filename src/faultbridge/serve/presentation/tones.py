@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct
 
 
 class Tone(StrEnum):
@@ -31,8 +31,7 @@ SYMBOLS: Mapping[Tone, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A status for readers: its text and its tone (urgency)."""
 
     text: str

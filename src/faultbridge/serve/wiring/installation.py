@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import field
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
@@ -23,16 +22,14 @@ if TYPE_CHECKING:
 Service = TypeVar("Service")
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """The sleep function and the random number generator, replaceable in simulation and tests."""
 
     pause: Callable[[float], None] = time.sleep
     random: random.Random = field(default_factory=random.Random)
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True, dict=True):
     """One deployment of Faultbridge: its ports and settings, and the services that most other services share.
 
     `services` has the services that functions with `once` have built, by these functions.

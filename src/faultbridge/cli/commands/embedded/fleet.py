@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list
 from faultbridge.model.nodes import NodeKey
+from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.services import wire_registration

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import ClusterOption
 from faultbridge.cli.render.output import Columns, examples, fields
@@ -42,7 +42,7 @@ def show_history(
     events = DeviceHistory(session.ports.table)(device)
     if not events:
         raise UnknownName("device", device)
-    session.show((asdict(event) for event in events), HISTORY)
+    session.show((to_builtins(event) for event in events), HISTORY)
 
 
 @app.command("offenders", epilog=examples("faultbridge device offenders --cluster train-a --since 90d"))

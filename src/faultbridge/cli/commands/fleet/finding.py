@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.output import Columns, examples, fields
@@ -83,4 +83,4 @@ def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
 
     judgments = session.judgments
     found = judgments.precision(detectors(), judgments.list(session.cluster_names(cluster), ended=True))
-    session.show(({**asdict(one), "precision_percent": one.percent} for one in found), DETECTORS)
+    session.show(({**to_builtins(one), "precision_percent": one.percent} for one in found), DETECTORS)

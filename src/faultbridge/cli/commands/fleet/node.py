@@ -6,12 +6,13 @@ import csv
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import (
     ClusterOption,
@@ -266,7 +267,7 @@ def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -
     from faultbridge.record.history import NodeHistory
 
     key = session.directory.node(NodeKey(cluster, node)).key
-    session.show((asdict(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)
+    session.show((to_builtins(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)
 
 
 @app.command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -74,7 +74,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "code": found.code,
         "severity": fault.severity if fault else None,
         "action": fault.action if fault else None,
-        "component": asdict(found.component),
+        "component": found.component.document(),
         "observed_at": _time(found.observed_at),
         "node": found.node or caller.node,
         "cluster": caller.cluster,
@@ -94,9 +94,9 @@ def _snapshot_document(snapshot: Snapshot, caller: Caller) -> dict[str, Any]:
         "observed_at": _time(snapshot.observed_at),
         "node": snapshot.node or caller.node,
         "cluster": caller.cluster,
-        "covers": {code: [asdict(one) for one in components] for code, components in snapshot.covers.items()},
+        "covers": {code: [one.document() for one in components] for code, components in snapshot.covers.items()},
         "present": [fault.code for fault in snapshot.present],
-        "devices": [asdict(device) for device in snapshot.devices],
+        "devices": [device.document() for device in snapshot.devices],
     }
 
 
@@ -104,7 +104,7 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
     return {
         "kind": "counter_sample",
         "source": sample.source,
-        "component": asdict(sample.component),
+        "component": sample.component.document(),
         "observed_at": _time(sample.observed_at),
         "node": sample.node or caller.node,
         "cluster": caller.cluster,

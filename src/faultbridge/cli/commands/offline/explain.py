@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +32,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.safe_text import visible
+from faultbridge.model.values import replace
 from faultbridge.record.rulebook import rules_of
 from faultbridge.record.timeline import TimelineQuery
 from faultbridge.repair.jobs.changes import hit_since

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.decide.backtest.plots import backtest_plots, write_plots
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.errors import Rejected
+from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.decide.backtest.report import Report

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import ClusterOption
 from faultbridge.cli.errors import EXIT_NOT_WELL
@@ -60,7 +60,7 @@ def verify_record(
     else:
         verified = _on_stack(session, cluster, node, anchor=anchor)
     summary = {"cluster": cluster, "node": node, "whole": verified.whole, "anchored": anchor}
-    session.show_one({**asdict(verified), **summary}, VERIFIED)
+    session.show_one({**to_builtins(verified), **summary}, VERIFIED)
     if not verified.whole:
         first = verified.breaks[0]
         place = f"{first.stream} is broken at entry {first.epoch}/{first.sequence}"

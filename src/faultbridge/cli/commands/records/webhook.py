@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model import names
 from faultbridge.model.errors import UnknownName
+from faultbridge.model.values import replace
 from faultbridge.serve.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
 
 app = typer.Typer(rich_markup_mode=None)

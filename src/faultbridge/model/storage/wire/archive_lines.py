@@ -11,10 +11,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
+from msgspec import Struct, to_builtins
+
 from faultbridge.model.entries import canonical_json
 from faultbridge.model.errors import Rejected
 
@@ -25,8 +25,7 @@ ANCHORS = "anchors/"
 EPOCHS = "epochs/"
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveLine:
+class ArchiveLine(Struct, frozen=True):
     """One archived timeline entry. `recorded_at` is RFC 3339 text.
 
     `hash` covers `body` and the previous entry's hash.
@@ -58,7 +57,7 @@ class ArchiveLine:
         return self.epoch, self.sequence
 
 
-_NAMES = tuple(field.name for field in fields(ArchiveLine))
+_NAMES = ArchiveLine.__struct_fields__
 _REQUIRED = ("stream", "cluster", "event_id", "type", "recorded_at", "body", "hash")
 
 
@@ -75,7 +74,7 @@ def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
 
 def render(line: ArchiveLine) -> bytes:
     """Return an archive line as JSON bytes with a newline."""
-    return canonical_json(asdict(line)).encode() + b"\n"
+    return canonical_json(to_builtins(line)).encode() + b"\n"
 
 
 def pack(lines: Iterable[ArchiveLine]) -> bytes:

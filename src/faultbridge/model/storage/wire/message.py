@@ -19,10 +19,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from faultbridge.model.dataclass import dataclass
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import SentValues
 from faultbridge.model.times import to_text
