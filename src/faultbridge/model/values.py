@@ -15,5 +15,5 @@ def replace(value: T, /, **changes: Any) -> T:  # noqa: ANN401 - the values of t
     module does not import it.
     """
     copy = getattr(value, "__replace__", None) or getattr(value, "_replace", None)
-    copied: T = copy(**changes) if copy else dataclasses.replace(value, **changes)  # type: ignore[type-var]
+    copied: T = copy(**changes) if copy else dataclasses.replace(value, **changes)  # type: ignore[type-var]  # a dataclass
     return copied

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
@@ -51,7 +52,7 @@ class Kept(Struct):
     """A cache of one value for each cluster and kind of data, which is used until it reaches an age."""
 
     clock: Clock
-    _values: dict[tuple[str, str], _Value] = field(default_factory=dict)
+    _values: dict[tuple[str, str], _Value] = msgspec.field(default_factory=dict)
 
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
