@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-
-from msgspec import Struct, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
@@ -33,7 +32,8 @@ _LOST_END = lazy_pattern(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus an
 _LOST_MIDDLE = "NVRM: (PCI ID"
 
 
-class DriverMessageReader(Struct):
+@dataclass(slots=True)
+class DriverMessageReader:
     """Reads messages of the driver about lost GPUs and the names of GPUs.
 
     `weak` has the positions of faults that another fault may explain, with the codes of such faults.
