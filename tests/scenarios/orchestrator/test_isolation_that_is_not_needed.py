@@ -74,7 +74,7 @@ def test_a_dead_node_that_another_writer_has_just_quarantined_is_not_quarantined
         world.clock.advance(1)
         world.append(world.key(), lambda state, now: quarantine(state, now, "another call"), actor=Actor.ISOLATE)
 
-    world.advance_minutes(14)
+    world.advance_minutes(9)
     world.clock.advance(timedelta(minutes=1))
     run_before_write(world.seam, lambda write: "isolation not confirmed" in repr(write), quarantined)
     assert world.isolate.isolate(world.key()) is IsolationResult.DONE
