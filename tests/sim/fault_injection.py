@@ -96,8 +96,8 @@ EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
         "provider.replace", "verifier.start", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
-        "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
-        "launcher.assign", "launcher.terminate", "volumes.detach", "volumes.attach",
+        "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "collector.read",
+        "launcher.launch", "launcher.assign", "launcher.terminate", "volumes.detach", "volumes.attach",
     }
 )  # fmt: skip
 """The calls with side effects."""

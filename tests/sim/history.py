@@ -30,6 +30,7 @@ from tests.sim.situations.draw import (
     BY_TEMPLATE,
     GROUPED,
     MORE_NODES,
+    OWN_PORTS,
     RACKED,
     Situation,
     draw_large,
@@ -212,7 +213,7 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
     if Situation.CLAIMS in situations:
         system.workers.settings = PROVING
         system.fail_diagnostics_beside_work()
-    system.workers.own_clocks = Situation.CLOCKS in situations
+    system.workers.own_ports = bool(situations & OWN_PORTS)
     nodes, watched = random.randint(1, 3), random.randint(1, 2)
     # Claims are about work, which only a scheduler knows.
     scheduler = random.random() < 0.7 or Situation.CLAIMS in situations

@@ -6,6 +6,7 @@ faults into their calls.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 from faultbridge.model.cluster.config import JOB_CALLBACKS
@@ -21,6 +22,8 @@ PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
 LAUNCH_TEMPLATE = "ec2-launch-template"
 PROVIDER_REPAIR = "hyperpod"
 NO_SCHEDULER, SCHEDULER, HEAD_NODE = "none", "slurm", "i-0ead0000000000000"
+SIGNER, BEARER, SECRET = "alerts", "token", "a secret of the senders"
+"""Senders of webhooks: one signs its posts, the other sends a token."""
 
 
 class SimulatedPorts(Ports):
@@ -73,8 +76,9 @@ class SimulatedPorts(Ports):
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
 
     def webhook_senders(self) -> bytes:
-        """Return an empty document: no sender may post webhooks."""
-        return b"{}"
+        """Return the document of the senders, which may post alerts about the first cluster."""
+        alerts = {"cluster": "train-a", "sources": ["alertmanager"], "secrets": [SECRET]}
+        return json.dumps({SIGNER: alerts, BEARER: {**alerts, "proof": "bearer"}}).encode()
 
     def chat_webhooks(self) -> bytes:
         """Return an empty document: no chat receives pages."""

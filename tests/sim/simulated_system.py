@@ -106,7 +106,8 @@ class SimulatedSystem:
         self.seam.observers.append(self.checks.before_call)
         self.ports.verifier.cut_off = self.checks.domain_faults.is_cut_off
         self.truth = Truth(self.fleet, self.ports.orchestrator)
-        self.health.on_restart = self.truth.end_work
+        self.health.on_restart = self._restarted
+        self.ports.collector.outputs = self.truth.host_output
         self.laws = Laws(self)
         self.seam.observers.append(self.laws.before_call)
         self.restored = self.lasting_shortage = self.only_laws = self.sweep_failed = self.policy_changed = False
@@ -188,6 +189,10 @@ class SimulatedSystem:
             REPAIRED, {"provider": LAUNCH_TEMPLATE, "spares": spares, "spare_group": GROUPS[REPAIRED]}
         )
         self.deliver_changes()
+
+    def _restarted(self, instance: str) -> None:
+        self.truth.end_work(instance)
+        self.truth.shown.pop(instance, None)
 
     def fail_diagnostics_beside_work(self) -> None:
         """Let diagnostics fail on an instance whose GPUs running work uses."""

@@ -8,21 +8,20 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.model.errors import Misconfigured, Transient
-from faultbridge.model.records import WEBHOOK_SENDER
+from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.settings import Settings
-from faultbridge.model.storage.wire.decode_message import decode_message
-from faultbridge.model.storage.wire.message import encode_message
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.intake import wire_webhooks
 from faultbridge.serve.entrypoints.inventory import wire_inventory
 from faultbridge.serve.entrypoints.pager import wire_pages, wire_reminders
 from faultbridge.serve.entrypoints.publish import wire_publish
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.gateway.webhooks import WebhookRequest, request_content, sign
 from faultbridge.serve.ingest.outcomes import outcome_lines
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ingest.send import RawInput, Send
@@ -32,7 +31,8 @@ from faultbridge.serve.wiring.repairing import wire_step_runner
 from tests.sim.fakes.messaging import FakeQueue, QueuedMessage
 from tests.sim.fault_injection import Crash, FaultInjector
 from tests.sim.journal import Journal
-from tests.sim.simulated_ports import SimulatedPorts
+from tests.sim.simulated_ports import SECRET, SIGNER, SimulatedPorts
+from tests.sim.situations.versions import TableOfVersion, Version
 
 STACK = Stack("simulated-stack", "faultbridge")
 SETTINGS = Settings(
@@ -44,8 +44,8 @@ SETTINGS = Settings(
 )
 """Settings with every sender accepted. A reminder of a page is sent only after 90 days, as no invariant covers it."""
 OWN_ROLE, NODE_ROLE, COLLECTOR_ROLE = "AROAFUNCTION", "AROANODE", "AROACOLLECTOR"
-OWN, COLLECTOR, WEBHOOK = f"{OWN_ROLE}:intake", f"{COLLECTOR_ROLE}:metrics", "webhook:alerts"
-"""Senders: a function of the installation, a listed collector, and a webhook whose records a function sends."""
+OWN, COLLECTOR = f"{OWN_ROLE}:intake", f"{COLLECTOR_ROLE}:metrics"
+"""Senders: a function of the installation, and a listed collector."""
 
 PROVING = Settings(
     {
@@ -63,8 +63,9 @@ class Workers:
     """Runs the Lambda functions with their events, and handles the results as AWS does.
 
     `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is the time of the last sweep that
-    did all its work, or None. `clock_errors` has the error of the clock of each process, in seconds. `misconfigured` is
-    True once the current policy was not stored, so that functions may fail because of it.
+    did all its work, or None. `clock_errors` has the error of the clock of each process, in seconds, and
+    `versions` the version of each process that runs another one. `misconfigured` is True once the
+    current policy was not stored, so that functions may fail because of it.
     """
 
     def __init__(self, ports: SimulatedPorts, injector: FaultInjector, journal: Journal, random: Random) -> None:
@@ -78,7 +79,8 @@ class Workers:
         self.swept_at: datetime | None = None
         self.settings = SETTINGS
         self.clock_errors: dict[str, float] = {}
-        self.misconfigured = self.own_clocks = False
+        self.versions: dict[str, Version] = {}
+        self.misconfigured = self.own_ports = False
         ports.queue.sender = OWN
         self._applications: dict[str, Installation] = {}
 
@@ -89,7 +91,7 @@ class Workers:
         """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
-            ports: Any = _PortsOfProcess(self._ports, self, name) if self.own_clocks else self._ports
+            ports: Any = _PortsOfProcess(self._ports, self, name) if self.own_ports else self._ports
             self._applications[name] = Installation(ports, self.settings, timing)
         return self._applications[name]
 
@@ -159,15 +161,34 @@ class Workers:
     def send(self, raw_input: RawInput, skew: float = 0.0, sender: str = OWN) -> tuple[str, ...]:
         """Send a raw record as an agent; returns the ids of the accepted records.
 
-        `skew` is the error of the agent's clock, in seconds. `sender` is the sender that the queue stores. A webhook is
-        named by the message, because a function of the installation sends it.
+        `skew` is the error of the agent's clock, in seconds. `sender` is the sender that the queue stores.
         """
         clock = _SkewedClock(self._ports, skew)
-        by_webhook = sender.startswith(WEBHOOK_SENDER)
-        queue: Any = _SenderQueue(self._ports.queue, OWN if by_webhook else sender, sender if by_webhook else None)
+        queue: Any = _SenderQueue(self._ports.queue, sender)
         with self._process("source"):
             send = Send(queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([raw_input]).accepted
+
+    def post(self, sender: str, source: str, body: bytes, at: datetime) -> bool:
+        """Post a body to the webhook, signed at a time or with a token; returns whether it need not be sent again."""
+        stamp = str(int(at.timestamp())) if sender == SIGNER else ""
+        content = request_content(stamp, "POST", f"/intake/{sender}/{source}", body)
+        signature = sign(content, SECRET.encode()) if stamp else ""
+        authorization = "" if stamp else f"Bearer {SECRET}"
+        with self._process("intake") as application:
+            post = WebhookRequest("POST", sender, source, body, stamp, signature, authorization)
+            try:
+                wire_webhooks(application).accept(post)
+            except Rejected as refused:
+                return refused.reason == "replayed"
+            return True
+
+    def deploy(self, versions: Mapping[str, Version]) -> None:
+        """Let processes run other versions. Those whose version changes start again; all others keep their caches."""
+        for name in {*versions, *self.versions}:
+            if versions.get(name) is not self.versions.get(name):
+                self._applications.pop(name, None)
+        self.versions = dict(versions)
 
     def stop(self) -> None:
         """End all processes, so that the next call of each starts a new one without cached state."""
@@ -222,16 +243,12 @@ class Workers:
 class _SenderQueue:
     """The queue as one sender uses it."""
 
-    def __init__(self, queue: FakeQueue, sender: str, named: str | None) -> None:
+    def __init__(self, queue: FakeQueue, sender: str) -> None:
         self._queue = queue
         self._sender = sender
-        self._named = named
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Send messages; the queue stores the sender, and the messages name the webhook."""
-        if self._named is not None:
-            decoded = ((group, decode_message(text)) for group, text in messages)
-            messages = [(group, encode_message(replace(one, sender=self._named))) for group, one in decoded]
+        """Send messages; the queue stores the sender."""
         before, self._queue.sender = self._queue.sender, self._sender
         try:
             return self._queue.send(messages)
@@ -240,11 +257,12 @@ class _SenderQueue:
 
 
 class _PortsOfProcess:
-    """The ports as one process uses them: with a clock of its own."""
+    """The ports as one process uses them: with a clock and a version of the code of its own."""
 
     def __init__(self, ports: SimulatedPorts, workers: Workers, name: str) -> None:
         self._ports = ports
         self.clock = _ClockOfProcess(ports, workers, name)
+        self.table = TableOfVersion(ports.table, lambda: workers.versions.get(name))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ports, name)

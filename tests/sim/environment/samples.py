@@ -95,8 +95,8 @@ def heartbeat(number: int, at: datetime) -> bytes:
     return json.dumps({"heartbeat": number, "at": to_text(at)}).encode()
 
 
-def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
-    """Return an Alertmanager notification with one alert for each node, about an Xid 79.
+def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool, xid: int = 79, gpu: int = 0) -> bytes:
+    """Return an Alertmanager notification with one alert for each node, about an Xid of a GPU.
 
     With `resolved`, the status of the alerts is `resolved`, else `firing`.
     """
@@ -104,8 +104,8 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
     alerts = [
         {
             "status": "resolved" if resolved else "firing",
-            "labels": {"alertname": "GpuXid", "instance": f"{node}:9400", "pci_bus_id": GPUS[0]},
-            "annotations": {"summary": "Xid 79"},
+            "labels": {"alertname": "GpuXid", "instance": f"{node}:9400", "pci_bus_id": GPUS[gpu % len(GPUS)]},
+            "annotations": {"summary": f"Xid {xid}"},
             **times,
         }
         for node in nodes

@@ -12,10 +12,12 @@ from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.domain_faults import DomainFaultActions
 from tests.sim.environment.operators import OperatorActions
-from tests.sim.environment.samples import kernel_line
+from tests.sim.environment.samples import alert_group, kernel_line
 from tests.sim.fakes.fleet import FakeInstance
+from tests.sim.fault_injection import Crash
+from tests.sim.simulated_ports import BEARER, SIGNER
 from tests.sim.simulated_system import REPAIRED
-from tests.sim.workers import COLLECTOR, WEBHOOK
+from tests.sim.workers import COLLECTOR
 
 CLAIMED_XIDS = (79, 48, 119)
 SPACINGS = (0.0, 0.0, 20.0, 300.0, 900.0)
@@ -81,12 +83,36 @@ class ClaimActions(DomainFaultActions, OperatorActions):
     def _send_claim(self, instance: FakeInstance, action: ExternalAction, xid: int | None = None) -> None:
         if not self.system.fleet.is_alive(instance.instance_id):
             return
-        number = xid or pick(CLAIMED_XIDS, action.selector // 3)
-        sender = COLLECTOR if action.selector % 2 else WEBHOOK
+        number, gpu, now = (
+            xid or pick(CLAIMED_XIDS, action.selector // 3),
+            action.selector // 7,
+            self.system.clock.now(),
+        )
         name = self._node_name(instance)
-        self._log(f"{sender.partition(':')[0]} claims Xid {number} of {name}")
-        body = kernel_line(number, action.selector // 7, None)
-        self._send_until_accepted(RawInput("kernel-log", REPAIRED, body, name), 0.0, 2, sender=sender)
+        if instance.instance_id in self.system.health.bad:
+            self.system.truth.show(instance.instance_id, number, gpu)
+        if action.selector % 2:
+            self._log(f"a collector claims Xid {number} of {name}")
+            body = kernel_line(number, gpu, None)
+            self._send_until_accepted(RawInput("kernel-log", REPAIRED, body, name), 0.0, 2, sender=COLLECTOR)
+            return
+        sender = BEARER if action.selector % 4 else SIGNER
+        self._log(f"the webhook {sender} claims Xid {number} of {name}")
+        self._post_until_accepted(sender, alert_group([name], now, resolved=False, xid=number, gpu=gpu), now)
+        if action.selector % 3 == 0:
+            later = now + timedelta(seconds=60 + HOUR * action.fraction)
+            body = alert_group([name], later, resolved=True, xid=number, gpu=gpu)
+            self._later((later - now).total_seconds(), partial(self._post_until_accepted, sender, body, later))
+
+    def _post_until_accepted(self, sender: str, body: bytes, at: datetime, tries: int = 3) -> None:
+        """Post to the webhook; while the post is not accepted, post it again, as Alertmanager does."""
+        try:
+            accepted = self.system.workers.post(sender, "alertmanager", body, at)
+        except (Crash, Exception):  # noqa: BLE001 - a sender without an answer posts again
+            accepted = False
+        self.system.queue.poll_soon()
+        if not accepted and tries:
+            self._later(60, partial(self._post_until_accepted, sender, body, at, tries - 1))
 
     def _forged_text(self, action: ExternalAction) -> None:
         """Send a log of a node into which a program wrote a line that looks like one of the kernel."""

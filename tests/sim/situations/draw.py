@@ -11,7 +11,7 @@ from tests.sim.environment.action_plan import ExternalAction, with_kinds
 
 
 class Situation(StrEnum):
-    """The situations of a run. A seed has none, one, or two of them."""
+    """The situations of a run. A seed has none, one, or two of them, and rarely `versions` too."""
 
     CLAIMS = "claims"
     STORM = "storm"
@@ -27,10 +27,12 @@ class Situation(StrEnum):
     CLOCKS = "clocks"
     SCHEDULES = "schedules"
     ANSWERS = "answers"
+    VERSIONS = "versions"
 
 
-SHARE, KINDS_SHARE, RARE_SHARE = 0.5, 0.3, 0.1
-"""The share of seeds with a situation, and the share of their actions that the situation replaces."""
+SHARE, KINDS_SHARE, RARE_SHARE, VERSIONS_SHARE = 0.5, 0.3, 0.1, 0.05
+"""The share of seeds with a situation, the shares of their actions that a situation replaces, and the share of seeds
+with two versions of the code."""
 
 LARGE_SHARE = 0.05
 """The share of seeds with a large cluster, which has 40 to 64 nodes."""
@@ -56,6 +58,7 @@ KINDS: Mapping[Situation, tuple[str, ...]] = {
     Situation.CLOCKS: ("worker_clocks", "clock_jump", "clock_jump"),
     Situation.SCHEDULES: ("sweeps_stop", "hours_pass"),
     Situation.ANSWERS: ("not_found", "break_nodes"),
+    Situation.VERSIONS: ("deployment", "deployment", "break_nodes", "claim"),
 }  # fmt: skip
 """The kinds of actions that each situation adds."""
 
@@ -67,6 +70,9 @@ MORE_NODES = frozenset({Situation.CLAIMS, Situation.SHORTAGE, Situation.RESTORE,
 with more than three nodes."""
 
 
+OWN_PORTS = frozenset({Situation.CLOCKS, Situation.VERSIONS})
+"""Situations in which each process has a clock and a version of the code of its own."""
+
 RARE = frozenset({Situation.SPOOL, Situation.MODES, Situation.POLICIES, Situation.SCHEDULES, Situation.CLOCKS})
 """Situations that replace fewer actions, because each of theirs takes long or lasts for hours."""
 
@@ -75,12 +81,14 @@ RARE = frozenset({Situation.SPOOL, Situation.MODES, Situation.POLICIES, Situatio
 def draw_situations(seed: int) -> frozenset[Situation]:
     """Draw the situations of a seed."""
     random = Random(f"situations {seed}")
+    # A separate draw, so that the other seeds keep their histories.
+    later = {Situation.VERSIONS} if Random(f"versions {seed}").random() < VERSIONS_SHARE else set[Situation]()
     if random.random() >= SHARE:
-        return frozenset()
-    first, second = random.sample([*Situation], 2)
+        return frozenset(later)
+    first, second = random.sample([one for one in Situation if one is not Situation.VERSIONS], 2)
     needs = [one for one in (BY_TEMPLATE, RACKED, GROUPED) if {first, second} & one]
     # Two situations that need different systems exclude each other.
-    return frozenset({first, second} if random.random() < SHARE and len(needs) <= 1 else {first})
+    return frozenset(later | {first} | ({second} if random.random() < SHARE and len(needs) <= 1 else set()))
 
 
 def draw_large(seed: int) -> int | None:

@@ -19,6 +19,7 @@ from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.operators import OperatorActions
 from tests.sim.simulated_system import GROUPS, REPAIRED
+from tests.sim.situations.versions import Version
 
 MAX_HOURS = 3
 PROCESSES = ("ingest-0", "ingest-1", "react", "step", "sweep", "publish", "pager", "operator")
@@ -81,8 +82,9 @@ class SettingActions(OperatorActions):
         self.system.schedule.after(HOUR * MAX_HOURS * action.fraction, "operator", undo)
 
     def _sweeps_stop(self, action: ExternalAction) -> None:
-        """Let the schedule start no sweep for up to three hours."""
-        until = self.system.clock.now() + timedelta(hours=MAX_HOURS * action.fraction)
+        """Let the schedule start no sweep for up to three hours, or in one of three cases for up to a day."""
+        hours = MAX_HOURS * action.fraction if action.selector % 3 else MAX_HOURS + (24 - MAX_HOURS) * action.fraction
+        until = self.system.clock.now() + timedelta(hours=hours)
         self._log(f"no sweep runs until {until:%d %H:%M:%S}")
         self.system.stopped_until = until
 
@@ -91,6 +93,15 @@ class SettingActions(OperatorActions):
         errors = {name: pick(CLOCK_ERRORS, action.selector + 3 * place) for place, name in enumerate(PROCESSES)}
         self._log(f"the clocks of the functions are ahead by {errors}")
         self.system.workers.clock_errors = errors
+
+    def _deployment(self, action: ExternalAction) -> None:
+        """Let some functions run an older or a newer version of the code; up to two hours later, all run this one."""
+        version = Version.OLDER if action.selector % 2 else Version.NEWER
+        changed = [name for place, name in enumerate(PROCESSES) if action.selector >> place & 2]
+        self._log(f"a deployment: {', '.join(changed) or 'nothing'} run the {version.value} version")
+        self.system.workers.deploy(dict.fromkeys(changed, version))
+        ends = 2 * HOUR * action.fraction
+        self.system.schedule.after(ends, "operator", lambda: self.system.workers.deploy({}))
 
     def _clock_jump(self, action: ExternalAction) -> None:
         """Let the clock of one instance jump."""
