@@ -11,7 +11,6 @@ from typing import Any
 from faultbridge.model.errors import Misconfigured, Rejected, Transient
 from faultbridge.model.settings import Settings
 from faultbridge.model.storage.writes import Item
-from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.serve.entrypoints.ingest import wire_ingest

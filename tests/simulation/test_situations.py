@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items
+from faultbridge.model.storage.codec import unpack
 from faultbridge.model.storage.writes import Put
 from tests.builders import GPU, NOON, arrival, fault, folded, node
 from tests.sim.environment.samples import alert_group
@@ -35,14 +37,21 @@ def stored(version: Version | None, state: NodeState) -> tuple[NodeState, items.
     return items.read_state(state.key, put.item), put.item
 
 
+def document_of(item: items.Item) -> dict[str, Any]:
+    return unpack(dict[str, Any], item["state"])
+
+
 FAULTY = folded(node(noted={"a note": "2026-02-03"}, isolation_tries=3), arrival(fault())).state
 
 
-def test_this_version_reads_what_a_newer_one_wrote_without_the_attributes_that_it_does_not_know() -> None:
+def test_this_version_reads_what_a_newer_one_wrote_and_writes_its_attributes_back() -> None:
     read, item = stored(Version.NEWER, FAULTY)
-    assert (read, ADDED in item) == (FAULTY, True)
-    rewritten, _ = stored(None, read)
-    assert rewritten == FAULTY
+    assert (read.head, read.status, read.noted) == (FAULTY.head, FAULTY.status, FAULTY.noted)
+    assert [(one.code, one.since) for one in read.active()] == [(one.code, one.since) for one in FAULTY.active()]
+    document = document_of(item)
+    assert (document[ADDED], [one[ADDED] for one in document["conditions"].values()]) == ({"kind": "unknown"}, [1])
+    _, rewritten = stored(None, read)
+    assert document_of(rewritten) == document
 
 
 def test_an_older_version_writes_no_attribute_of_this_one_and_keeps_all_others() -> None:

@@ -7,12 +7,12 @@ know. An older version does not write the attributes that were added last. No ca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
 from faultbridge.model.storage.codec import pack, unpack
 from faultbridge.model.storage.writes import Packed, Put, Write
+from faultbridge.model.values import replace
 from tests.sim.fakes.table import FakeTable
 
 ADDED = "added_later"
@@ -53,7 +53,7 @@ def written_by(version: Version | None, write: Write) -> Write:
     state = write.item.get("state") if isinstance(write, Put) else None
     if version is None or not isinstance(write, Put) or not isinstance(state, Packed):
         return write
-    document = dict(unpack(state))
+    document = unpack(dict[str, Any], state)
     if version is Version.OLDER:
         document = {name: value for name, value in document.items() if name not in LATEST_ATTRIBUTES}
         return replace(write, item={**write.item, "state": pack(document)})
