@@ -1,4 +1,4 @@
-"""Generates the reference of fault codes from the packaged fault catalog: a finder, and one page a family."""
+"""Generates the reference of fault codes and failure modes: a finder, one page a family, and a page of the modes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from faultbridge.decode import data
+from faultbridge.model.catalog import Mode
 from infra.docs.markdown import code, page, table
 
 FOLDER = "catalog/"
@@ -26,8 +27,9 @@ FAMILIES = {
 }
 INTRODUCTION = """\
 The catalog says what each fault code means, how severe it is, and which repair action Faultbridge takes. It lists
-every public recommendation beside ours. `faultbridge catalog xid 79` prints one row with all details. A policy rule
-can replace severity and action for your clusters. A code that the catalog does not contain gets severity `error` and
+every public recommendation beside ours. Severity and action are those of the code's [failure mode](modes.md), unless
+the code has a reason for its own. `faultbridge catalog xid 79` prints one row with all details. A policy rule can
+replace severity and action for your clusters. A code that the catalog does not contain gets severity `warning` and
 action `contact_support`. [How fault codes are judged](../../catalog.md) explains the method.
 
 Select a code to open its row."""
@@ -36,10 +38,35 @@ LEGEND = """\
 is one of several rows of the same code, where the report names a unit, a register or a cause.
 [All families](index.md)"""
 
+MODES = """\
+A failure mode is what is physically wrong, whichever source and code reports it. It decides severity and action; a row
+of the catalog can have its own and says why. `faultbridge catalog mode gpu.lost` prints one mode with all its codes.
+[Failure modes](../../catalog.md#failure-modes) explains the columns. [All codes](index.md)"""
+GROUPS = {
+    "gpu": "GPU",
+    "nvlink": "NVLink",
+    "fabric": "NVLink fabric and NVSwitch",
+    "pcie": "PCIe",
+    "driver": "GPU driver",
+    "host": "The host",
+    "disk": "Disks",
+    "storage": "Storage",
+    "nic": "Network adapters",
+    "ib": "InfiniBand",
+    "link": "Network links",
+    "efa": "Elastic Fabric Adapter",
+    "net": "Network peers",
+    "provider": "The cloud provider",
+    "operator": "Operators",
+    "sensor": "Sensors of the node",
+    "app": "Programs",
+    "neuron": "AWS Neuron",
+}
+
 
 def pages() -> dict[str, Callable[[], str]]:
     """Return the function that generates each page, by file name: the finder, and each family."""
-    made: dict[str, Callable[[], str]] = {f"{FOLDER}index.md": finder}
+    made: dict[str, Callable[[], str]] = {f"{FOLDER}index.md": finder, f"{FOLDER}modes.md": modes}
     return made | {f"{FOLDER}{name}.md": partial(family, name) for name in _families()}
 
 
@@ -64,6 +91,25 @@ def family(name: str) -> str:
     return page(FAMILIES[name], LEGEND, *sections)
 
 
+def modes() -> str:
+    """Return the page of the failure modes."""
+    groups: dict[str, list[Mode]] = defaultdict(list)
+    for mode in data.failure_modes().values():
+        groups[mode.name.partition(".")[0]].append(mode)
+    columns = ["failure mode", "meaning", "running work", "severity", "action", "ends on", "explains", "why"]
+    sections = [f"## {GROUPS[name]}\n\n" + table(columns, map(_mode, found)) for name, found in groups.items()]
+    return page("Failure modes", MODES, *sections)
+
+
+def _mode(mode: Mode) -> tuple[str, ...]:
+    future = [f"Can lead to {', '.join(map(code, mode.precursor_of))}."] if mode.precursor_of else []
+    role = f" ({mode.domain_role})" if mode.domain_role else ""
+    named = f'<a id="{_anchor(mode.name)}"></a>{code(mode.name)}{role}'
+    why = " ".join((mode.reason, *future, mode.source))
+    explains = ", ".join(map(code, mode.explains))
+    return named, mode.meaning, mode.work, mode.severity, mode.action, ", ".join(mode.ends_on), explains, why
+
+
 def _families() -> dict[str, list[Any]]:
     """Return the rows of the catalog by family, in the order of their codes."""
     families: dict[str, list[Any]] = defaultdict(list)
@@ -73,7 +119,9 @@ def _families() -> dict[str, list[Any]]:
 
 
 def _codes(rows: list[Any]) -> str:
-    columns = ["code", "meaning", "severity", "action", "scope", "ends on", "public recommendations", "why we differ"]
+    columns = [
+        "code", "meaning", "failure mode", "severity", "action", "scope", "ends on", "public recommendations", "why",
+    ]  # fmt: skip
     return table(columns, [_row(row) for row in rows])
 
 
@@ -95,4 +143,5 @@ def _row(row: Any) -> tuple[str, ...]:  # noqa: ANN401 - a row of the catalog, a
     others = "; ".join(f"{one.source}: {one.says}" for one in row.recommendations)
     ends = ", ".join(row.ends_on)
     named = f'<a id="{_anchor(row.code)}"></a>{code(row.code)}{counted}'
-    return named, row.name, row.severity, row.action, row.scope, ends, others, row.reason
+    mode = f"[{code(row.mode)}](modes.md#{_anchor(row.mode)})"
+    return named, row.name, mode, row.severity, row.action, row.scope, ends, others, row.reason

@@ -13,7 +13,7 @@ from tests.loops import for_each
 
 PREFIX = "2026-02-03T12:00:00.000Z 3,17,99950000000,-;"
 XID = "NVRM: Xid (PCI:0000:c1:00): {code}, pid=1234, name=python, text"
-MILD = [XID.format(code=31), XID.format(code=43), XID.format(code=63)]
+MILD = [XID.format(code=31), XID.format(code=43), XID.format(code=92)]
 NUMBERS = sorted(int(code[4:]) for code in load_catalog().rows if code[4:].isdigit() and code.startswith("xid."))
 
 

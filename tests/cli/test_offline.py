@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).parents[1] / "decoders" / "samples"
 AT = "2026-02-03T12:00:00Z"
 XID = "[ 8123.6] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
 FIELDS = {
-    "kind", "source", "code", "severity", "action", "component", "observed_at", "node", "cluster",
+    "kind", "source", "code", "failure_mode", "severity", "action", "component", "observed_at", "node", "cluster",
     "message", "evidence", "attributes", "catalog", "record_id", "instance_id", "boot_id",
 }  # fmt: skip
 
@@ -59,11 +59,12 @@ def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
     assert fault.keys() >= FIELDS
     assert fault | {"evidence": "", "count": 1} == {
         "kind": "fault", "source": "kernel-log", "code": "xid.79", "severity": "fatal", "action": "replace_node",
+        "failure_mode": "gpu.lost",
         "component": {"type": "gpu", "pci": "0000:c1:00"} | dict.fromkeys(("uuid", "index", "serial", "link", "name")),
         "observed_at": "2026-02-03T12:00:00.000Z", "node": "ip-10-0-0-7", "cluster": "train-a",
         "message": "GPU has fallen off the bus.", "evidence": "", "count": 1,
         "attributes": {"pid": "1234", "process": "python", "uptime": "8123.6", "time_source": "received"},
-        "catalog": "2026.1", "known": True, "record_id": None, "instance_id": None, "boot_id": None,
+        "catalog": "2026.2", "known": True, "record_id": None, "instance_id": None, "boot_id": None,
     }  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def test_json_is_one_array_and_jsonl_one_object_per_line(call: Call) -> None:
 
 def test_the_default_output_is_an_aligned_table(call: Call) -> None:
     head, *rows = call("decode", "--received-at", AT, str(SAMPLES / "kernel-printk.log")).out.splitlines()
-    assert head.split() == ["TIME", "(UTC)", "WHAT", "SEVERITY", "ACTION", "MESSAGE", "NODE"]
+    assert head.split() == ["TIME", "(UTC)", "WHAT", "FAILURE", "MODE", "SEVERITY", "ACTION", "MESSAGE", "NODE"]
     place = head.index("WHAT")
     assert [row[place:].split()[0] for row in rows] == ["xid.79", "sxid.20034", "sxid.22013"]
 
@@ -314,7 +315,26 @@ def test_catalog_shows_the_default_decision_for_an_unknown_code(call: Call) -> N
     row = json.loads(ran.out)
     assert ran.code == 1
     assert "code not in the catalog: xid.4242" in ran.err
-    assert (row["known"], row["severity"], row["action"]) == (False, "error", "contact_support")
+    assert (row["known"], row["severity"], row["action"]) == (False, "warning", "contact_support")
+    assert row["failure_mode"] == "unclassified.xid.4242"
+
+
+def test_catalog_explains_a_failure_mode_with_its_codes_and_those_that_judge_for_themselves(call: Call) -> None:
+    mode = json.loads(call("catalog", "mode", "gpu.reset_required", "--json").out)
+    assert (mode["work"], mode["severity"], mode["action"]) == ("at_risk", "error", "reset_gpu")
+    assert {"xid.154", "xid.154:0x1", "smi.recovery_action"} <= set(mode["codes"])
+    own = {one["code"]: one["work"] for one in mode["own"]}
+    assert (own["xid.154:0x1"], own["xid.154:0x2"]) == ("device", "node")
+    assert "gpu.ecc_uncorrectable" in call("catalog", "mode", "gpu.lost").out + call("catalog", "mode").out
+
+
+def test_catalog_lists_the_failure_modes_and_names_one_that_it_does_not_have(call: Call) -> None:
+    listed = call("catalog", "mode", "--jsonl").lines
+    assert len(listed) > 100
+    assert {"failure_mode", "meaning", "work", "domain_role", "explains", "lost_after"} <= listed[0].keys()
+    unknown = call("catalog", "mode", "gpu.los")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "did you mean gpu.lost?" in unknown.err
 
 
 def test_catalog_lists_nvlink5_details_with_their_code(call: Call) -> None:

@@ -37,9 +37,9 @@ JUDGED = {
     "xid.43": (Severity.INFO, Action.NONE),
     "xid.45": (Severity.INFO, Action.NONE),
     "xid.48": (Severity.FATAL, Action.RESET_GPU),
-    "xid.63": (Severity.WARNING, Action.NONE),
+    "xid.63": (Severity.ERROR, Action.RESET_GPU),  # the event of the repair that smi.row_remap_pending reports
     "xid.64": (Severity.FATAL, Action.REPLACE_NODE),
-    "xid.74": (Severity.FATAL, Action.RESET_GPU),
+    "xid.74": (Severity.ERROR, Action.RESET_GPU),  # such errors did not always end the job
     "xid.79": (Severity.FATAL, Action.REPLACE_NODE),
     "xid.92": (Severity.WARNING, Action.NONE),
     "xid.94": (Severity.WARNING, Action.RESTART_APP),
@@ -160,9 +160,9 @@ def test_every_code_in_the_decoders_has_a_row() -> None:
     assert {one for one in named if one not in load_catalog().rows} == set()
 
 
-def test_a_code_without_a_row_is_an_error_for_support() -> None:
+def test_a_code_without_a_row_is_a_warning_for_support() -> None:
     row = load_catalog().row("xid.4242")
-    assert (row.severity, row.action) == (Severity.ERROR, Action.CONTACT_SUPPORT)
+    assert (row.severity, row.action) == (Severity.WARNING, Action.CONTACT_SUPPORT)
 
 
 def test_every_code_in_stands_for_is_in_the_catalog() -> None:

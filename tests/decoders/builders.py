@@ -44,9 +44,11 @@ def export(message: str, transport: str = "kernel") -> str:
 DEPARTURES_FROM_NVIDIA = {
     "xid.54": "CHECK_MECHANICALS",
     "xid.61": "CONTACT_SUPPORT",
+    "xid.63": "IGNORE",
     "xid.64": "RESET_GPU",
     "xid.78": "UPDATE_SWFW",
     "xid.137": "IGNORE",
+    "xid.160": "IGNORE",
 }
 
 MIN_AGREEMENT = 0.98

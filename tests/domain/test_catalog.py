@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from faultbridge.model.catalog import Catalog, Row
+from faultbridge.model.catalog import Catalog, Row, WorkEffect
 from faultbridge.model.fault_enums import Action, Severity
 from tests.builders import fault
 
@@ -25,6 +25,8 @@ ROWS = (
     row("xid.145:Fatal", Severity.FATAL),
     row("xid.74:link", Severity.FATAL),
     row("xid.74", Severity.WARNING),
+    row("xid.154"),
+    row("xid.154:0x1"),
     row("smi.gpu_lost", same_as="xid.79"),
 )
 CATALOG = Catalog(
@@ -69,10 +71,28 @@ def test_a_severity_or_an_action_that_the_source_states_is_kept() -> None:
     assert (empty.severity, empty.action) == (Severity.WARNING, Action.REBOOT_NODE)
 
 
-def test_an_unknown_code_is_an_error_for_support() -> None:
-    unknown = CATALOG.row("new.code")
-    assert (unknown.code, unknown.severity, unknown.action) == ("new.code", Severity.ERROR, Action.CONTACT_SUPPORT)
+def test_an_unknown_code_is_a_warning_for_support_with_a_failure_mode_of_its_own() -> None:
+    unknown, other = CATALOG.row("new.code"), CATALOG.row("other.code")
+    assert (unknown.severity, unknown.action) == (Severity.WARNING, Action.CONTACT_SUPPORT)
+    assert (unknown.work, unknown.mode, other.mode) == (
+        WorkEffect.UNAFFECTED,
+        "unclassified.new.code",
+        "unclassified.other.code",
+    )
     assert (CATALOG.canonical("new.code"), CATALOG.canonical("smi.gpu_lost")) == ("new.code", "xid.79")
+
+
+def test_a_source_that_calls_a_fault_of_an_unknown_code_fatal_puts_work_at_risk_and_makes_no_node_unusable() -> None:
+    fatal = fault("new.code", severity=Severity.FATAL, action=Action.REPLACE_NODE)
+    assert CATALOG.row_of(fatal).work is WorkEffect.AT_RISK
+    stated = CATALOG.classify(fatal)
+    assert (stated.severity, stated.action) == (Severity.ERROR, Action.REPLACE_NODE)
+    assert CATALOG.classify(fault("new.code", severity=Severity.INFO)).severity is Severity.INFO
+
+
+@pytest.mark.parametrize(("value", "found"), [("0x1", "xid.154:0x1"), ("0x4", "xid.154"), ("0x9", "xid.154")])
+def test_a_recovery_action_of_the_driver_gets_the_row_of_its_value(value: str, found: str) -> None:
+    assert CATALOG.row_of(fault("xid.154", attributes={"recovery_action": value})).code == found
 
 
 @pytest.mark.parametrize(("level", "covered"), [(1, False), (2, True), (3, True)])

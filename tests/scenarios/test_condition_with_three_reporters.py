@@ -132,11 +132,9 @@ def test_a_report_long_after_a_fault_asserts_another_condition():
 
 def test_a_warning_does_not_give_its_code_to_a_fatal_report():
     world = HyperPod()
-    world.ingest(
-        "kernel-log", "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, name=python, Row Remapper: New row marked for remapping"
-    )
+    world.ingest("kernel-log", "NVRM: Xid (PCI:0000:c1:00): 92, pid=1, name=python, High single-bit ECC error rate")
     world.event()
-    assert world.reporters_by_condition().keys() == {"xid.63@gpu/pci=0000:c1:00", "agent.replace_required@node"}
+    assert world.reporters_by_condition().keys() == {"xid.92@gpu/pci=0000:c1:00", "agent.replace_required@node"}
 
 
 def test_a_report_of_a_condition_that_has_ended_opens_nothing():

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 from faultbridge.model.faults import Fault
+from faultbridge.model.values import replace
 
 
 class Kind(StrEnum):
@@ -30,7 +31,7 @@ class Scope(StrEnum):
     INSTANCE = "instance"
 
 
-class Work(StrEnum):
+class WorkEffect(StrEnum):
     """What a failure mode does to the work on the node."""
 
     NODE = "node"
@@ -66,7 +67,7 @@ class Mode:
     name: str
     components: tuple[ComponentType, ...]
     meaning: str
-    work: Work
+    work: WorkEffect
     severity: Severity
     action: Action
     ends_on: tuple[str, ...]
@@ -122,16 +123,16 @@ class Row:
     reason: str = ""
     family: Family | None = None
     mode: str = ""
-    work: Work = Work.UNAFFECTED
+    work: WorkEffect = WorkEffect.UNAFFECTED
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All fault codes and failure modes of one catalog version.
 
-    An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
-    level, the codes and code patterns that a passed verification proves fixed. `by_fault` names the verifiers whose
-    diagnostic level depends on the faults of the node (`lowest_level`).
+    An unknown code has severity `warning`, action `contact_support` and a failure mode of its own. `coverage` lists, by
+    verifier and diagnostic level, the codes and code patterns that a passed verification proves fixed. `by_fault` names
+    the verifiers whose diagnostic level depends on the faults of the node (`lowest_level`).
     """
 
     version: str
@@ -159,8 +160,11 @@ class Catalog:
         return next(covering, levels[-1]) if levels else None
 
     def row(self, code: str) -> Row:
-        """Return the catalog row of a fault code, or the default row for an unknown code."""
-        return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
+        """Return the catalog row of a fault code, or the default row for an unknown code.
+
+        Each unknown code has a failure mode of its own, `unclassified.<code>`, so that two of them never become one.
+        """
+        return self.rows.get(code) or _unclassified(code, Severity.WARNING, WorkEffect.UNAFFECTED)
 
     def canonical(self, code: str) -> str:
         """Return the code under which a fault is stored. Codes with the same meaning share one stored code."""
@@ -170,23 +174,37 @@ class Catalog:
         """Return the most specific row of the catalog that describes a fault.
 
         - Xid 74 has rows `code:finding`. The first value in the fault's attribute `findings` selects the row.
+        - Xid 154 has rows `code:value`. The attribute `recovery_action` of the fault selects the row.
         - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and less specific rows for the
           severity that the driver reported, such as `code:Fatal`. The fault's attributes select the row. If the fault
           has the attribute `exception`, only the rows for the severity are considered.
         - Some rows have a single bit as `errorstatus`. If the fault's status has the bits of several such rows, the
           most severe of these rows applies.
         - If no such row exists, and for any other code, the result is the row of the code.
+        - If the catalog does not have the code, but the source calls the fault fatal, work is at risk.
         """
         for suffixes in _row_suffixes(fault.attributes):
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
             if rows:
                 return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
+        if fault.severity is Severity.FATAL and fault.code not in self.rows:
+            return _unclassified(fault.code, Severity.ERROR, WorkEffect.AT_RISK)
         return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
-        """Return the fault with severity and action; the catalog supplies what the source did not state."""
+        """Return the fault with severity and action; the catalog supplies what the source did not state.
+
+        A source cannot make a fault fatal whose code the catalog does not have: its severity becomes `error`.
+        """
         row = self.row_of(fault)
+        if fault.severity is Severity.FATAL and fault.code not in self.rows:
+            fault = replace(fault, severity=row.severity)
         return fault.classified(row.severity, row.action)
+
+
+def _unclassified(code: str, severity: Severity, work: WorkEffect) -> Row:
+    name, mode = "not in the catalog", f"unclassified.{code}"
+    return Row(code, name, severity, Action.CONTACT_SUPPORT, mode=mode, work=work)
 
 
 def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -196,6 +214,8 @@ def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """
     if "findings" in attributes:
         yield (attributes["findings"].partition(",")[0],)
+    if "recovery_action" in attributes:
+        yield (attributes["recovery_action"],)
     if "unit" not in attributes:
         return
     if "exception" not in attributes:

@@ -25,7 +25,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
 
-DIAGNOSED = "dcgm.corrupt_inforom"
+DIAGNOSED = "dcgm.diag_failed"
 """A code of severity error whose action is to run diagnostics."""
 
 

@@ -12,7 +12,7 @@ from faultbridge.decide.policyfile.parser import read_policy
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cases import Case
-from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution
+from faultbridge.model.enums import NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.times import to_text
 from faultbridge.record.policies import PolicyStore
@@ -55,16 +55,23 @@ class Sources(World):
         return {key: sorted(one.sources) for key, one in self.node().conditions.items()}
 
 
-def test_a_sensor_outage_of_90_seconds_requests_only_a_diagnosis_and_its_end_clears_it() -> None:
-    """aws/eks-node-monitoring-agent#275."""
+def test_a_sensor_outage_of_90_seconds_opens_no_case_and_its_end_clears_it() -> None:
+    """aws/eks-node-monitoring-agent#275: a monitor that does not respond is no fault of a GPU."""
     world = Sources()
     outage = timedelta(seconds=90)
     world.condition("eks-node-condition", "AcceleratedHardwareReady", "False", "DCGMError", wait=outage)
     assert world.reporters_by_condition() == {"agent.dcgm_error@node": ["eks-node-condition"]}
-    assert world.case().repair_action is RepairAction.VERIFY
+    assert (world.node().status, world.node().case) == (NodeStatus.DEGRADED, None)
     world.condition("eks-node-condition", "AcceleratedHardwareReady", "True", "NvidiaAcceleratedHardwareIsReady")
     assert (world.node().status, world.node().conditions) == (NodeStatus.HEALTHY, {})
-    assert (world.case().status, world.case().resolution) == (CaseStatus.RESOLVED, Resolution.RECOVERED)
+
+
+def test_a_failed_diagnostic_of_dcgm_requests_a_diagnosis() -> None:
+    """It finds a GPU faulty, so it is another fault than a host engine that does not respond."""
+    world = Sources()
+    world.condition("eks-node-condition", "AcceleratedHardwareReady", "False", "DCGMDiagnosticFailure")
+    assert world.reporters_by_condition() == {"agent.accelerator_unhealthy@node": ["eks-node-condition"]}
+    assert world.case().repair_action is RepairAction.VERIFY
 
 
 def test_a_sensor_that_returns_does_not_clear_what_the_kernel_log_reported() -> None:

@@ -1,4 +1,4 @@
-"""Packaged data: the catalog of fault codes, their families, GPUs by instance type, and other tables.
+"""Packaged data: the catalog of fault codes and failure modes, GPUs by instance type, and other tables.
 
 `mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters,
 `efa_rates` the rates of EFA devices, `policies` the default policy, `detectors` the detectors of gray failures,
@@ -14,14 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.model.catalog import Catalog, DomainRole, Kind, Mode, Recommendation, Row, Scope, Work
+from faultbridge.model.catalog import Catalog, DomainRole, Kind, Mode, Recommendation, Row, Scope, WorkEffect
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 
 if TYPE_CHECKING:
     from faultbridge.model.offenders import Odds
 
 FOLDER = Path(__file__).parent
-_ENDS_ON = ("reboot_node", "replace_node", "verified")
 
 
 @cache
@@ -153,7 +152,7 @@ def _mode(name: str, raw: Mapping[str, Any]) -> Mode:
         name=name,
         components=tuple(map(ComponentType, raw["component"])),
         meaning=raw["meaning"],
-        work=Work(raw["work"]),
+        work=WorkEffect(raw["work"]),
         severity=Severity(raw["severity"]),
         action=Action(raw["action"]),
         ends_on=tuple(raw["ends_on"]),
@@ -167,44 +166,25 @@ def _mode(name: str, raw: Mapping[str, Any]) -> Mode:
 
 
 def _row(raw: Mapping[str, Any]) -> Row:
-    optional = {name: raw[name] for name in ("same_as", "conflict", "reason") if name in raw}
+    mode = failure_modes()[raw["mode"]]
+    family = raw.get("family", mode.family)
     return Row(
         code=raw["code"],
         name=raw["name"],
-        severity=Severity(raw["severity"]),
-        action=Action(raw["action"]),
+        severity=Severity(raw.get("severity", mode.severity)),
+        action=Action(raw.get("action", mode.action)),
         kind=Kind(raw.get("kind", Kind.EDGE)),
-        scope=Scope(raw.get("scope", Scope.BOOT)),
-        ends_on=tuple(raw.get("ends_on", _ENDS_ON)),
+        scope=Scope(raw.get("scope", mode.scope)),
+        ends_on=(*(f"snapshot:{source}" for source in raw.get("snapshots", ())), *raw.get("ends_on", mode.ends_on)),
+        same_as=raw.get("same_as"),
         stands_for=tuple(raw.get("stands_for", ())),
         recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
-        family=_family(raw["code"]),
-        mode=raw.get("mode", ""),
-        **optional,
+        conflict=raw.get("conflict", False),
+        reason=raw.get("reason", ""),
+        family=None if family is None else Family(family),
+        mode=mode.name,
+        work=WorkEffect(raw.get("work", mode.work)),
     )
-
-
-def _family(code: str) -> Family | None:
-    matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
-    return _family_patterns()[max(matching, key=len)] if matching else None
-
-
-def matches_family(code: str, pattern: str) -> bool:
-    """Return whether a fault code matches a pattern with at most one `*`.
-
-    `fnmatch` is not used, because it would compile a regular expression for each pattern when the first row is read.
-    """
-    start, star, end = pattern.partition("*")
-    if not star:
-        return code == pattern
-    return len(code) >= len(start) + len(end) and code.startswith(start) and code.endswith(end)
-
-
-@cache
-def _family_patterns() -> Mapping[str, Family | None]:
-    read = _read_beside("families.json")
-    without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
-    return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}
 
 
 def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file

@@ -37,9 +37,6 @@ ABSENT_RETRY_SECONDS = 600.0
 
 FAULT_SOURCE = "faultbridge"
 MAX_EVIDENCE = 2048
-# nvidia-smi that does not respond can mean a driver fault; the failure of any other probe is no sign of a node fault.
-_SEVERITY_AND_ACTION = {"smi": ("error", "run_diagnostics")}
-_DEFAULT_SEVERITY_AND_ACTION = ("warning", "none")
 _CODES_AND_MESSAGES = {
     Outcome.HUNG: ("hang", "did not respond within {seconds} s"),
     Outcome.CRASHED: ("crash", "crashed"),
@@ -210,13 +207,10 @@ def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime,
 
 
 def _encode(kind: str, probe: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
-    severity, action = _SEVERITY_AND_ACTION.get(code.partition(".")[0], _DEFAULT_SEVERITY_AND_ACTION)
     report = {
         "kind": kind,
         "source": FAULT_SOURCE,
         "code": code,
-        "severity": severity,
-        "action": action,
         "component": {"type": "node", "name": None},
         "observed_at": to_text(at),
         "message": message,

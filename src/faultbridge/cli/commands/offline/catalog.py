@@ -1,4 +1,4 @@
-"""`faultbridge catalog`: explains fault codes, with public recommendations and Faultbridge's action."""
+"""`faultbridge catalog`: explains fault codes and failure modes, with public recommendations and the action."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show, show_one
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.fault_codes import code_of_number
-from faultbridge.model.catalog import Catalog, Row
+from faultbridge.model.catalog import Catalog, Mode, Row
 from faultbridge.model.names import did_you_mean
 
 app = typer.Typer(rich_markup_mode=None)
 
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
+MODE = "mode"
 LIST_COLUMNS: Columns = {
-    **fields("CODE", "SEVERITY", "ACTION", "MEANING=name"),
+    **fields("CODE", "FAILURE MODE", "SEVERITY", "ACTION", "MEANING=name"),
     "CONFLICT": lambda one: "sources differ" if one["conflict"] else " ",
 }
 ONE_COLUMNS: Columns = {
-    **fields("Code", "Meaning=name"),
+    **fields("Code", "Meaning=name", "Failure mode", "Work"),
     "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
     "Reason": lambda one: one["reason"],
     "Recommendations": lambda one: "\n".join(f"{each['source']}: {each['says']}" for each in one["recommendations"]),
@@ -35,12 +36,35 @@ ONE_COLUMNS: Columns = {
     "By detail": lambda one: "\n".join(f"{row['code']}: {row['severity']}, {row['action']}" for row in one["details"]),
     "Catalog": lambda one: one["catalog"],
 }
+MODES_COLUMNS: Columns = fields("FAILURE MODE", "WORK", "SEVERITY", "ACTION", "MEANING")
+MODE_COLUMNS: Columns = {
+    **fields("Failure mode", "Meaning", "Reason", "Scope"),
+    "Component": lambda one: ", ".join(one["components"]),
+    "Running work": lambda one: one["work"],
+    "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
+    "Cleared by": lambda one: ", ".join(one["ends_on"]),
+    "Family": lambda one: one["family"] or "",
+    "Shared failure": lambda one: one["domain_role"] or "",
+    "Explains": lambda one: ", ".join(one["explains"]),
+    "Can lead to": lambda one: ", ".join(one["precursor_of"]),
+    "After a checkpoint": lambda one: one["after_checkpoint"] or "",
+    "Waits at most": lambda one: _seconds(one["max_wait"]),
+    "At risk after": lambda one: _seconds(one["max_age"]),
+    "Lost after": lambda one: _seconds(one["lost_after"]),
+    "Source": lambda one: one["source"],
+    "Codes": lambda one: ", ".join(one["codes"]),
+    "Own judgment": lambda one: "\n".join(
+        f"{row['code']}: {row['severity']}, {row['action']}, work {row['work']}: {row['reason']}" for row in one["own"]
+    ),
+    "Catalog": lambda one: one["catalog"],
+}
 
 
 @app.command(
     "catalog",
     epilog=examples(
         "faultbridge catalog xid 79",
+        "faultbridge catalog mode gpu.lost",
         "faultbridge catalog dcgm 45",
         "faultbridge catalog",
         "faultbridge catalog sxid --json",
@@ -50,20 +74,32 @@ ONE_COLUMNS: Columns = {
 def explain_code(
     family: Annotated[
         str | None,
-        typer.Argument(metavar="FAMILY|CODE", help=f"A family ({', '.join(FAMILIES)}) or a full code (xid.79)."),
+        typer.Argument(
+            metavar="FAMILY|CODE|mode",
+            help=f"A family ({', '.join(FAMILIES)}), a full code (xid.79), or `mode` for the failure modes.",
+        ),
     ] = None,
     value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="A number or name in the family: 79, 20034, 45, gpu_lost.")
+        str | None,
+        typer.Argument(
+            metavar="VALUE",
+            help="A number or name in the family: 79, 20034, 45, gpu_lost. Or the name of a mode: gpu.lost.",
+        ),
     ] = None,
     *,
     output: OutputFormat,
 ) -> None:
-    """Explain a fault code: public recommendations, severity, action and reason.
+    """Explain a fault code: its failure mode, public recommendations, severity, action and reason.
 
-    Without a code, list the codes of the catalog or of a family. Exit code 1: the catalog does not have the code.
+    `catalog mode NAME` explains a failure mode: what is physically wrong, and what it does to running work. Without a
+    code or NAME, list the codes of the catalog or of a family, or the modes. Exit code 1: the catalog does not have the
+    code or the mode.
     """
     known = load_catalog()
     family, value = (text.lower() if text else None for text in (family, value))
+    if family == MODE:
+        _explain_mode(value, known, output)
+        return
     if family is None or (value is None and family in FAMILIES):
         rows = (row for row in known.rows.values() if _listed(row, family))
         show((_document(row, known) for row in rows), LIST_COLUMNS, output)
@@ -77,6 +113,33 @@ def explain_code(
         hint = did_you_mean(row.code, known.rows)
         notice(f"code not in the catalog: {row.code}; such a fault gets this default{hint}")
         raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _explain_mode(name: str | None, known: Catalog, output: OutputFormat) -> None:
+    if name is None:
+        show((_mode_document(one, known) for one in known.modes.values()), MODES_COLUMNS, output)
+        return
+    if name not in known.modes:
+        notice(f"failure mode not in the catalog: {name}{did_you_mean(name, known.modes)}")
+        raise typer.Exit(EXIT_NOT_WELL)
+    mode = known.modes[name]
+    rows = [row for row in known.rows.values() if row.mode == name]
+    departing = [row for row in rows if (row.severity, row.action, row.work) != (mode.severity, mode.action, mode.work)]
+    codes = {"codes": [row.code for row in rows], "own": [_document(row, known) for row in departing]}
+    show_one(_mode_document(mode, known) | codes, MODE_COLUMNS, output)
+
+
+def _mode_document(mode: Mode, known: Catalog) -> dict[str, Any]:
+    return (
+        {"failure_mode": mode.name} | {name: getattr(mode, name) for name in _MODE_FIELDS} | {"catalog": known.version}
+    )
+
+
+_MODE_FIELDS = tuple(name for name in Mode.__annotations__ if name != "name")
+
+
+def _seconds(seconds: int | None) -> str:
+    return "" if seconds is None else f"{seconds} seconds"
 
 
 def _code(family: str, value: str | None) -> str:
@@ -105,6 +168,8 @@ def _document(row: Row, known: Catalog) -> dict[str, Any]:
     return {
         "code": row.code,
         "name": row.name,
+        "failure_mode": row.mode,
+        "work": row.work,
         "severity": row.severity,
         "action": row.action,
         "kind": row.kind,

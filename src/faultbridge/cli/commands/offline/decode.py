@@ -72,6 +72,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "kind": "fault" if fault else "clear",
         "source": found.source,
         "code": found.code,
+        "failure_mode": row.mode,
         "severity": fault.severity if fault else None,
         "action": fault.action if fault else None,
         "component": found.component.document(),
@@ -291,6 +292,7 @@ app = typer.Typer(rich_markup_mode=None)
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
     "WHAT": what_text,
+    "FAILURE MODE": lambda one: one.get("failure_mode"),
     "SEVERITY": lambda one: one.get("severity"),
     "ACTION": lambda one: one.get("action"),
     "MESSAGE": lambda one: one.get("message") or _summary(one),
