@@ -60,6 +60,12 @@ def test_attributes_of_a_later_release_are_written_back_where_they_were() -> Non
     assert dump(replace(read, shard=3)) == later | {"shard": 3}
 
 
+def test_a_value_without_later_attributes_equals_one_that_was_never_stored() -> None:
+    state = busy_state()
+    read = load(NodeState, dump(state) | {"from_the_future": 1})
+    assert replace(read, unknown_attributes=None) == state
+
+
 def test_a_value_keeps_the_attributes_of_a_later_release_when_another_one_ends() -> None:
     read = load(NodeState, with_later_attributes(dump(busy_state())))
     assert len(read.conditions) == 2

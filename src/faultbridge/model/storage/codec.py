@@ -92,7 +92,9 @@ def _set_apart(kind: Any, value: Any) -> Any:
         if isinstance(value, dict) and isinstance(member, type) and issubclass(member, Stored):
             types = {field.name: field.type for field in msgspec.structs.fields(member)}
             known = {name: _set_apart(types[name], one) for name, one in value.items() if name in types}
-            return known | {"unknown_attributes": {name: value[name] for name in value.keys() - types.keys()}}
+            # A value without unknown attributes must equal one that was not stored yet.
+            unknown = {name: value[name] for name in value.keys() - types.keys()}
+            return known | ({"unknown_attributes": unknown} if unknown else {})
     return value
 
 
