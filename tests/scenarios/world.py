@@ -285,11 +285,11 @@ class World:
             and record.new["type"] in REACT_ENTRY_TYPES
         ]
 
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        """Advance the clock minute by minute, with a sweep in each; returns the last sweep's result."""
+    def advance_minutes(self, number: int = 1, *, every: int = 1) -> SweepResult:
+        """Advance the clock, with a sweep every minute or every few minutes; returns the last sweep's result."""
         swept = SweepResult()
-        for _ in range(number):
-            self.clock.advance(timedelta(minutes=1))
+        for _ in range(number // every):
+            self.clock.advance(timedelta(minutes=every))
             self.workflow.expire_tokens()
             swept = self.sweep.run()
             self.process_entries()

@@ -79,7 +79,7 @@ def test_a_pool_that_was_restored_to_any_status_neither_verifies_nor_terminates_
     before = len(verified(world))
     if fails:
         world.verifier.results[serving] = Verification(Verdict.FAILED, ("busy: fail",), b"{}")
-    world.advance_minutes(26 * 60)
+    world.advance_minutes(26 * 60, every=10)
     assert serving in world.live_instances()
     assert serving not in verified(world)[before:]
     assert (len(ready(world)), serving in ready(world)) == (1, False), "the pool has another instance"
