@@ -71,8 +71,8 @@ def _job_line(line: str) -> str:
 
 
 def _kernel_log(node: str, text: str) -> str:
-    """Return a kernel log with harmless lines each 100 seconds for 12 hours, and the lines of the case among them."""
-    lines = {float(at): "audit: type=1400 apparmor=ALLOWED operation=open" for at in range(0, 43_200, 100)}
+    """Return a kernel log with harmless lines each 300 seconds for 12 hours, and the lines of the case among them."""
+    lines = {float(at): "audit: type=1400 apparmor=ALLOWED operation=open" for at in range(0, 43_200, 300)}
     for number, line in enumerate(text.splitlines()):
         at, message = _timed(line)
         assert at is not None, line

@@ -98,7 +98,8 @@ def _points(verdict: Verdict) -> tuple[Point, ...]:
 def test_a_forged_kernel_line_in_the_job_log_changes_no_verdict(case: Case) -> None:
     log = case.files.get(JOB_FILE, "")
     forged = replace(case, files={**case.files, JOB_FILE: FORGED + log + FORGED})
-    before, after = verdict_on(case), verdict_on(forged)
+    (before,) = (verdict for one, verdict in verdicts() if one is case)
+    after = verdict_on(forged)
     assert (after.outlook, after.domain, after.nodes) == (before.outlook, before.domain, before.nodes)
     assert len(after.line.claims) > 0
 

@@ -92,9 +92,10 @@ def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path, c
 
 @pytest.mark.parametrize("architecture", [*ELF_NUMBERS, None])
 def test_the_compiled_modules_of_a_layer_are_those_of_the_architecture(
-    tmp_path: Path, architecture: str | None
+    tmp_path: Path, kubernetes: Path, architecture: str | None
 ) -> None:
-    layer = make("build-KubernetesLayer", tmp_path / "out", architecture)
+    is_built = architecture == host_architecture()
+    layer = kubernetes if is_built else make("build-KubernetesLayer", tmp_path / "out", architecture)
     wanted = architecture or template()["Parameters"]["Architecture"]["Default"]
     found = {int.from_bytes(path.read_bytes()[18:20], "little") for path in layer.rglob("*.so")}
     assert found == {ELF_NUMBERS[wanted]}
