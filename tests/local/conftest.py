@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,19 @@ from tests.local.stack import TINY, stack_home
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "home"
+    with _home(tmp_path / "home") as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def kept_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home whose stack the tests of a module share: each calls `up`, which starts it only if it does not run."""
+    with _home(tmp_path_factory.mktemp("kept") / "home") as folder:
+        yield folder
+
+
+@contextmanager
+def _home(folder: Path) -> Iterator[Path]:
     with stack_home(folder):
         yield folder
         for stack in folder.glob("*/"):
@@ -26,7 +39,16 @@ def home(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def project(tmp_path: Path) -> Deployment:
     """A copy of the small project, for tests that change it."""
-    root = tmp_path / "project"
+    return _project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def kept_project(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A copy of the small project for the tests that share a stack."""
+    return _project(tmp_path_factory.mktemp("kept") / "project")
+
+
+def _project(root: Path) -> Deployment:
     shutil.copytree(TINY, root)
     return Deployment(project=root, template=root / "infra" / "template.yaml", parameters={})
 

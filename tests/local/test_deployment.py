@@ -19,29 +19,19 @@ pytestmark = pytest.mark.embedded
 CHANGED_QUEUE = "  DeadLetters:\n    Type: AWS::SQS::Queue\n    Properties: { VisibilityTimeout: 77 }\n"
 
 
-def test_down_stops_the_processes_of_up_and_deletes_the_state(home: Path, project: Deployment) -> None:
-    info, _ = up(project)
-    assert len(processes_of(home)) >= 3  # two emulators and a worker
-    assert local.down()
-    eventually(lambda: processes_of(home) == [])
-    assert environment.is_free(int(info.endpoint.rpartition(":")[2]))
-    assert local.stack_info() is None
-    assert not local.down()
-
-
-def test_a_changed_template_is_deployed_and_data_is_kept(home: Path, project: Deployment) -> None:
-    info, _ = up(project)
-    stack = PrivateStack(home, info)
+def test_a_changed_template_is_deployed_and_data_is_kept(kept_home: Path, kept_project: Deployment) -> None:
+    info, _ = up(kept_project)
+    stack = PrivateStack(kept_home, info)
     dynamodb = stack.client("dynamodb")
     dynamodb.put_item(TableName=info.outputs["TableName"], Item={"pk": {"S": "kept"}})
     stack.client("sqs").send_message(QueueUrl=info.outputs["DeadLettersUrl"], MessageBody="kept")
-    template = project.template.read_text()
-    project.template.write_text(
+    template = kept_project.template.read_text()
+    kept_project.template.write_text(
         template.replace("  DeadLetters:\n    Type: AWS::SQS::Queue\n", CHANGED_QUEUE).replace(
             "AttributeName: !Ref ExpireBy", "AttributeName: gone_at"
         )
     )
-    again, progress = up(project)
+    again, progress = up(kept_project)
     assert again.pids == info.pids
     assert any("sam deploy" in line for line in progress)
     expiry = dynamodb.describe_time_to_live(TableName=info.outputs["TableName"])["TimeToLiveDescription"]
@@ -49,6 +39,28 @@ def test_a_changed_template_is_deployed_and_data_is_kept(home: Path, project: De
     assert dynamodb.get_item(TableName=info.outputs["TableName"], Key={"pk": {"S": "kept"}})["Item"]
     queues = {queue.logical_id: queue for queue in stack.status().queues}
     assert queues["DeadLetters"].waiting == 1
+
+
+def test_a_failed_update_leaves_a_running_stack_as_it_was(kept_home: Path, kept_project: Deployment) -> None:
+    info, _ = up(kept_project)
+    text = kept_project.template.read_text()
+    kept_project.template.write_text(text.replace("  Topic:\n", "  Odd:\n    Type: AWS::No::Such\n\n  Topic:\n"))
+    failure(kept_project)
+    assert PrivateStack(kept_home, info).status().up
+    kept_project.template.write_text(text)
+    again, progress = up(kept_project)
+    assert again == info
+    assert progress == ["nothing changed since the last deployment"]
+
+
+def test_down_stops_the_processes_of_up_and_deletes_the_state(kept_home: Path, kept_project: Deployment) -> None:
+    info, _ = up(kept_project)
+    assert len(processes_of(kept_home)) >= 3  # two emulators and a worker
+    assert local.down()
+    eventually(lambda: processes_of(kept_home) == [])
+    assert environment.is_free(int(info.endpoint.rpartition(":")[2]))
+    assert local.stack_info() is None
+    assert not local.down()
 
 
 def test_a_template_that_cannot_be_deployed_leaves_nothing_running(home: Path, project: Deployment) -> None:
@@ -71,18 +83,6 @@ def test_up_reports_a_function_that_cannot_be_imported(home: Path, project: Depl
     assert isinstance(error, Misconfigured)
     assert "No module named 'no_such_package'" in str(error)
     assert processes_of(home) == []
-
-
-def test_a_failed_update_leaves_a_running_stack_as_it_was(home: Path, project: Deployment) -> None:
-    info, _ = up(project)
-    text = project.template.read_text()
-    project.template.write_text(text.replace("  Topic:\n", "  Odd:\n    Type: AWS::No::Such\n\n  Topic:\n"))
-    failure(project)
-    assert PrivateStack(home, info).status().up
-    project.template.write_text(text)
-    again, progress = up(project)
-    assert again == info
-    assert progress == ["nothing changed since the last deployment"]
 
 
 def test_an_interrupted_up_leaves_nothing_running(

@@ -74,29 +74,29 @@ def test_status_reports_a_stack_that_is_not_running(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_deployment")
-def test_fresh_restarts_with_empty_emulators(home: Path) -> None:
+def test_fresh_restarts_with_empty_emulators(kept_home: Path) -> None:
     info, _ = up(tiny_deployment())
-    PrivateStack(home, info).client("sqs").create_queue(QueueName="lost")
+    PrivateStack(kept_home, info).client("sqs").create_queue(QueueName="lost")
     again, progress = up(tiny_deployment(), fresh=True)
     assert set(again.pids.values()).isdisjoint(info.pids.values())
     assert progress[0] == "restarting: a fresh start was requested"
-    assert not PrivateStack(home, again).client("sqs").list_queues().get("QueueUrls")
+    assert not PrivateStack(kept_home, again).client("sqs").list_queues().get("QueueUrls")
 
 
 @pytest.mark.usefixtures("without_deployment")
 @pytest.mark.parametrize("killed", ["event-plane", "compute-plane"])
-def test_a_stack_without_one_emulator_is_restarted(home: Path, killed: str) -> None:
+def test_a_stack_without_one_emulator_is_restarted(kept_home: Path, killed: str) -> None:
     info, _ = up(tiny_deployment())
     os.kill(info.pids[killed], signal.SIGKILL)
     eventually(lambda: not local.status().up)
     again, progress = up(tiny_deployment())
     assert progress[0] == f"restarting: the {killed} is not running and its data is lost"
     assert set(again.pids.values()).isdisjoint(info.pids.values())
-    assert len(processes_of(home)) == 2
+    assert len(processes_of(kept_home)) == 2
 
 
-@pytest.mark.usefixtures("without_deployment")
-def test_emulators_with_older_patches_are_restarted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("kept_home", "without_deployment")
+def test_emulators_with_older_patches_are_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     info, _ = up(tiny_deployment())
     monkeypatch.setattr(fingerprint, "of_emulators", lambda: "newer")
     again, progress = up(tiny_deployment())
