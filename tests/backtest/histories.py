@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from faultbridge.cli.commands.embedded.demo import demo_records
@@ -43,6 +44,7 @@ def replayed(events: list[Event], policy: Policy, config: ClusterConfig, *known:
     return replay(events, rules, Evidence(catalog, policies))
 
 
+@cache
 def simulated(seed: int, steps: int) -> tuple[list[Event], Policy, ClusterConfig]:
     """Return the record of the repaired cluster of a simulated run, with its policy and registration."""
     system: SimulatedSystem = build_system(seed)

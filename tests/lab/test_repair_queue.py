@@ -22,7 +22,7 @@ from tests.builders import NOON
 from tests.lab.product import repair_queue
 from tests.lab.product.repair_queue import SMALL, RepairQueue
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # of a tool of maintainers, which nothing that is installed contains
 
 CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
 

@@ -21,7 +21,7 @@ from tests.lab.traces import sample_text, scenario
 from tests.lab.tuning.search import Tried, best_tradeoffs, chosen, search
 from tests.lab.tuning.search_space import ACTIONS, Numbers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # of a tool of maintainers, which nothing that is installed contains
 
 NUMBERS = st.builds(
     Numbers,
