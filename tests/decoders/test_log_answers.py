@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decode import registry
+from faultbridge.decode.frames.container import joined_parts
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.decode.frames.partial_lines import joined_parts, joined_text
 from faultbridge.model.faults import Fault
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
@@ -74,6 +74,10 @@ def test_an_answer_without_a_log_line_is_left_to_the_decoders() -> None:
     assert registry.read("slurm-node", b"NodeName=n1 State=DOWN Reason=x").observations
     with pytest.raises(Exception, match="format"):
         registry.recognize(body.encode())
+
+
+def joined_text(text: bytes) -> bytes:
+    return b"".join(joined_parts([text]))
 
 
 @pytest.mark.parametrize("places", [(1,), (29,), (30,), (8, 20), (5, 29, 40, 60)])

@@ -125,7 +125,7 @@ def test_a_record_after_many_lines_of_one_message_is_found(lines: int) -> None:
 
 
 def test_records_beyond_the_limit_of_one_message_are_counted() -> None:
-    body = json.dumps({"log": "NVRM: Xid (PCI:0000:c1:00): 79\n" * (MAX_PARTS + 7)})
+    body = json.dumps({"log": "NVRM: Xid (PCI:0000:c1:00): 79\n" * (MAX_PARTS + 7)}) + "\n" + json.dumps({"log": "x"})
     decoded = registry.read("kernel-log", body.encode())
     assert (len(decoded.observations), decoded.unparsed) == (MAX_PARTS, 7)
 

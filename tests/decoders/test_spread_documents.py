@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from faultbridge.decode import registry
-from faultbridge.decode.frames import wrapped_lines
+from faultbridge.decode.frames import chain
+from faultbridge.decode.frames.collector import unwrapped
 from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES
-from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_event
+from faultbridge.decode.frames.line import Item
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.faults import Fault
 
@@ -145,21 +146,21 @@ def test_lines_of_open_documents_are_kept_up_to_a_limit_of_all_together(line: Ca
                 return
             yield piece
 
-    first = next(joined_pieces(pieces()))
-    assert len(first) <= 2 * len(PADDING) + 1024 * 1024
+    first = next(chain.framed_pieces(pieces()))
+    assert len(first if isinstance(first, str | bytes) else first.text) <= 2 * len(PADDING)
     assert sum(sizes) <= MAX_JSON_BYTES + 2 * 1024 * 1024
 
 
 def test_a_body_is_searched_for_wrappers_only_up_to_its_first_line_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[str] = []
+    searched: list[Item] = []
 
-    def counted(line: str, depth: int) -> Any:
+    def counted(line: Item, depth: int) -> Any:
         searched.append(line)
-        return log_event(line, depth)
+        return unwrapped(line, depth)
 
-    monkeypatch.setattr(wrapped_lines, "log_event", counted)
+    monkeypatch.setattr(chain, "unwrapped", counted)
     wrapped = WRAPPERS["Docker"]("one")
     body = "\n".join([wrapped, *["plain"] * 100, wrapped])
-    assert list(wrapped_lines.wrapped_events(body.encode())) == []
+    assert list(chain.versions(body.encode())) == []
     assert set(searched) == {wrapped, "plain"}
     assert searched.count("plain") == 2  # once for each number of wrappers

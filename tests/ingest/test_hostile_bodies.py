@@ -9,7 +9,7 @@ import json
 import pytest
 from msgspec.structs import force_setattr
 
-from faultbridge.decode.frames import wrapped_lines
+from faultbridge.decode.frames import body as frames
 from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import Outcome
@@ -91,7 +91,7 @@ def test_a_record_that_is_packed_twice_is_rejected() -> None:
     inner = pack(XID_79, 400)
     data = base64.b64encode(gzip.compress(inner)).decode()
     with pytest.raises(Rejected) as rejected:
-        wrapped_lines.unpacked(json.dumps({"awslogs": {"data": data}}).encode())
+        frames.unpacked(json.dumps({"awslogs": {"data": data}}).encode())
     assert rejected.value.reason == "malformed_envelope"
 
 
@@ -99,7 +99,7 @@ def test_a_record_that_is_packed_twice_is_rejected() -> None:
 def test_a_packed_record_within_a_wrapped_line_is_not_unpacked(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line = json.dumps({"log": pack(XID_79, 100_000).decode() + "\n", "stream": "stdout"})
     unpacked: list[int] = []
-    monkeypatch.setattr(wrapped_lines, "_unpacked", lambda *_: unpacked.append(1))
+    monkeypatch.setattr(frames, "_record_of", lambda *_: unpacked.append(1))
     world = World()
     wire_ingest(world.app).ingest([world.message("\n".join([line] * 5), source=source)])
     assert unpacked == []

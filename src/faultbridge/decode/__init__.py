@@ -1,8 +1,10 @@
 """Decoders: convert the raw text of one source into observations, without clock or network.
 
 An observation is a fault, a clear, a health snapshot or a counter sample. `registry` finds a decoder by source name and
-imports it on first use. `records` decodes one record, also if a log collector wrapped its lines. `common` has the parts
-that decoders share; read it first. The other folders contain the decoders by source family: `kernel`, `nvidia_smi`,
-`dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`, `aws`, `network`, `host`, `alerts`, `slurm`, `training`, and `native`
-for Faultbridge's own formats. `verification` reads the results of tests that Faultbridge starts itself.
+imports it on first use. `records` decodes one record. `frames` has the chain that unwraps what runtimes, collectors and
+log stores put around lines, and the parts that decoders share; read it first. `log_sources` has one file of data for
+each log whose lines are read separately (`line_source`). The other folders contain the decoders by source family:
+`kernel`, `nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`, `aws`, `network`, `host`, `alerts`, `slurm`,
+`training`, and `native` for Faultbridge's own formats. `verification` reads the results of tests that Faultbridge
+starts itself.
 """

@@ -5,14 +5,14 @@ If jobs can write to that log, its kernel lines could be forged. They are then o
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 
 from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.line import Line
 from faultbridge.decode.frames.prefix import unprefixed
-from faultbridge.decode.frames.wrapped_lines import LogEvent, wrapped_lines
+from faultbridge.decode.frames.pretty_json import document_lines
 from faultbridge.model.faults import Fault, Observation, faults_of
 from faultbridge.model.values import replace
 
@@ -26,7 +26,7 @@ _LINE_MARKS = ("kernel: ", "kernel[", "_TRANSPORT", ",-;")
 _LINE_MARK_BYTES = tuple(map(str.encode, _LINE_MARKS))
 
 
-def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
+def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:
     """Add to `decoded` the kernel lines of the input, which the decoder of `source` skipped.
 
     If no job can write to a log of this source, the observations in the kernel lines are added. Otherwise, the faults
@@ -35,14 +35,15 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     """
     if not events and source not in _READ and not _may_matter(body):
         return decoded
-    texts = [event.message for event in events] or [text_of(body)]
-    if source in _READ and not events and (unwrapped := wrapped_lines(body)):
-        texts = [text_of(unwrapped)]
+    items = events or (document_lines(body) if source in _READ else None) or (text_of(body),)
+    texts = [item if isinstance(item, str) else item.text for item in items]
     has_records = any(RECORD.search(text) for text in texts)
     if not has_records and not any(map(_may_hold_lines, texts)):
         return decoded
     lines = [
-        (line, event) for text, event in zip(texts, events or (None,), strict=True) for line in _kernel_lines(text)
+        (line, None if isinstance(item, str) else item)
+        for text, item in zip(texts, items, strict=True)
+        for line in _kernel_lines(text)
     ]
     found = _decoded(lines, hints)
     unread = found.unparsed
@@ -95,17 +96,13 @@ def _kernel_lines(text: str) -> Iterator[str]:
             yield line
 
 
-def _decoded(lines: Sequence[tuple[str, LogEvent | None]], hints: Hints) -> Decoded:
+def _decoded(lines: Sequence[tuple[str, Line | None]], hints: Hints) -> Decoded:
     if not lines:
         return Decoded(())
     from faultbridge.decode.kernel import kernel_log
 
-    text = "\n".join(line if event is None else _wrapped(line, event) for line, event in lines)
-    return kernel_log.decode(text.encode("utf-8", "replace"), hints)
-
-
-def _wrapped(line: str, event: LogEvent) -> str:
-    return json.dumps({"log": line, "time": event.at and event.at.isoformat(), "host": event.node})
+    items = (line if frame is None else replace(frame, text=line, at_of_store=False) for line, frame in lines)
+    return kernel_log.decode_items(items, hints)
 
 
 def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:

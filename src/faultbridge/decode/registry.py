@@ -7,16 +7,21 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import chain
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
-from faultbridge.decode import records
+from faultbridge.decode import log_sources, records
+from faultbridge.decode.frames.body import TextCleaner, joined, unpacked_pieces
+from faultbridge.decode.frames.chain import inner_texts
 from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Decoder, Hints
 from faultbridge.decode.frames.documents import embedded, text_of
-from faultbridge.decode.frames.log_answers import is_table
-from faultbridge.decode.frames.wrapped_lines import unpacked
-from faultbridge.decode.records import TextCleaner
+from faultbridge.decode.frames.stores.insights import is_table
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 from faultbridge.model.values import replace
+
+if TYPE_CHECKING:
+    from faultbridge.decode.line_source import LineSource
 
 _DECODERS: Mapping[str, str] = {
     "nvidia-smi-xml": "nvidia_smi.xml_output:DECODER",
@@ -42,7 +47,6 @@ _DECODERS: Mapping[str, str] = {
     "ec2-status": "aws.ec2_status:DECODER",
     "health-event": "aws.health_events:DECODER",
     "kubernetes-node": "kubernetes.node_conditions:KUBERNETES_NODE",
-    "device-plugin-log": "kubernetes.device_plugin_log:DECODER",
     "slurm-node": "slurm.node_state:DECODER",
     "infiniband-state": "network.infiniband_state:DECODER",
     "rdma-counters": "network.rdma_counters:DECODER",
@@ -62,16 +66,21 @@ _START = 4096
 _JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 
 
+@cache
 def names() -> tuple[str, ...]:
-    """Return the names of all sources that have a decoder."""
-    return tuple(_DECODERS)
+    """Return the names of all sources that have a decoder: those above, and each module of `log_sources`."""
+    lines = sorted(module.name.replace("_", "-") for module in iter_modules(log_sources.__path__))
+    return (*_DECODERS, *lines)
 
 
 @cache
 def get(name: str) -> Decoder:
     """Return the decoder of a source. Raises `Rejected` for an unknown name."""
+    if name not in names():
+        raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(names())}")
     if name not in _DECODERS:
-        raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(_DECODERS)}")
+        source: LineSource = import_module(f"{log_sources.__name__}.{name.replace('-', '_')}").SOURCE
+        return source.decoder(name)
     module, _, attribute = _DECODERS[name].partition(":")
     decoder: Decoder = getattr(import_module(f"faultbridge.decode.{module}"), attribute)
     return decoder
@@ -92,7 +101,7 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
     """
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
-    decoded = records.read(decoder, cleaner.clean(unpacked(body)), hints)
+    decoded = records.read(decoder, cleaner.clean(body), hints)
     return cleaner.noted(_with_instance_type(decoded, hints))
 
 
@@ -103,10 +112,10 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
     without `decode_pieces` is joined and decoded as a whole.
     """
     decoder, cleaner = get(source), TextCleaner()
-    pieces = iter(pieces)
+    pieces = unpacked_pieces(pieces)
     head = next(pieces, b"")
     if decoder.decode_pieces is None or _is_document(head):
-        return read(source, _join(chain([head], pieces)), hints)
+        return read(source, joined(chain([head], pieces), MAX_BYTES), hints)
     _reject_unreadable(head)
     decoded = decoder.decode_pieces(cleaner.pieces(chain([head], pieces)), hints)
     return cleaner.noted(_with_instance_type(decoded, hints))
@@ -126,16 +135,6 @@ def _is_document(head: bytes) -> bool:
     return not rest or embedded(text_of(first)) is None
 
 
-def _join(pieces: Iterable[bytes]) -> bytes:
-    parts, size = [], 0
-    for piece in pieces:
-        parts.append(piece)
-        size += len(piece)
-        if size > MAX_BYTES:
-            raise Rejected("too_large", f"more than {MAX_BYTES} bytes; send smaller bodies")
-    return b"".join(parts)
-
-
 def _with_instance_type(decoded: Decoded, hints: Hints) -> Decoded:
     if hints.instance_type is None:
         return decoded
@@ -150,7 +149,7 @@ def recognize(body: bytes) -> str:
     Raises `Rejected` if the body is empty or too large, or if it matches no source or several sources.
     """
     _reject_unreadable(body)
-    text = TextCleaner().clean(unpacked(body))
+    text = TextCleaner().clean(body)
     candidates = _candidates(text) or _later_candidates(text)
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
@@ -175,7 +174,7 @@ def _candidates(body: bytes) -> list[str]:
     # The message of one condition can have the format of another source; the node has its other conditions too.
     if "kubernetes-node" in found and _is_node(head):
         return ["kubernetes-node"]
-    wrapped = next(filter(None, (_recognizing(inner[:_HEAD]) for inner in records.inner_texts(body))), [])
+    wrapped = next(filter(None, (_recognizing(inner[:_HEAD]) for inner in inner_texts(body))), [])
     # A message in a document of another source can look like a line of a kernel log.
     documents = [name for name in wrapped if name != _LOG]
     if documents or not found:
@@ -192,7 +191,7 @@ def _later_candidates(body: bytes) -> list[str]:
     """
     from faultbridge.decode.lines_of_kernel import from_first_line
 
-    rest = next(filter(None, (from_first_line(text, _HEAD) for text in (body, *records.inner_texts(body)))), b"")
+    rest = next(filter(None, (from_first_line(text, _HEAD) for text in (body, *inner_texts(body)))), b"")
     return _recognizing(rest) if rest else []
 
 
@@ -203,7 +202,7 @@ def _is_node(head: bytes) -> bool:
 
 
 def _recognizing(head: bytes) -> list[str]:
-    return [name for name in _DECODERS if get(name).recognize(head)]
+    return [name for name in names() if get(name).recognize(head)]
 
 
 def needs_whole(head: bytes) -> bool:

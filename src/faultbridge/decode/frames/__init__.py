@@ -1,12 +1,13 @@
-"""Shared parts of the decoders.
+"""The chain of frames, from the bytes of a body to log lines, and the shared parts of the decoders.
 
-`decoder` is the interface of a decoder. `fields` reads untrusted values within limits, and `documents` parses JSON.
-`wrappers` unwraps one line that a log collector wrapped in JSON. `log_answers` and `tailed_events` find log lines in
-the responses of APIs and of `aws logs tail`. `partial_lines` joins lines that a container runtime split.
-`spread_documents` joins JSON documents that are printed over several lines. `wrapped_lines` unwraps and joins the lines
-of a body or of a CloudWatch Logs record. `journal` converts the output of journalctl, `prefix` strips log prefixes,
-`prometheus` reads metrics, and `clock` reads timestamps. `fault_codes` translates error numbers to fault codes, and
-`interfaces` lists the names of virtual interfaces. `instance_type` adds the checks that depend on the instance type:
-the number of GPUs (`gpu_count`) and the rates of EFA devices. `named_gpu` finds the GPU that a message names.
-`lazy_pattern` compiles regular expressions at first use.
+`chain` is the way through the frames, and `line` is what each of them yields: a text with its time, host and origin.
+Each frame is one file, in the order in which a body passes them: `body` (gzip, UTF-16, a packed CloudWatch Logs record,
+NUL bytes), `journal` (journalctl with one field per line), `container` (lines that CRI or Docker split), `cloudwatch`
+(log subscriptions, `aws logs tail`), `stores` (Loki, OTLP, Splunk, CloudWatch Logs Insights, EC2 and SSM),
+`pretty_json` (documents over several lines), `collector` (journald, Docker, Fluent Bit, GCP and Filebeat in JSON), and
+`prefix` (syslog, RFC 5424, dmesg, /dev/kmsg).
+
+`decoder` is the interface of a decoder, and reads untrusted values within limits. `documents` parses JSON, `clock`
+reads timestamps, and `prometheus` reads metrics. `fault_codes` translates error numbers to fault codes.
+`instance_type` adds the checks that depend on the instance type. `gpus` finds the GPU that a message names.
 """

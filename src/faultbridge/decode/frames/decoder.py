@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, AnyStr, TypeVar
 
+from faultbridge.decode.frames.line import Item
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import ELLIPSIS, Clear, Fault, Observation, normalize_pci
 
@@ -75,6 +76,8 @@ class Decoder:
     `decode(body, hints)` returns the observations. It returns them as `Decoded` if it counts what it did not
     understand. It raises `Rejected` for a body in another format.
 
+    `decode_lines(lines, hints)` does the same for the lines of a log, after their frames were removed.
+
     `decode_pieces(pieces, hints)` does the same for a body of any length that arrives in pieces. Only some formats
     support it.
 
@@ -89,6 +92,7 @@ class Decoder:
     example: str
     recognize: Callable[[bytes], bool]
     decode: Callable[[bytes, Hints], tuple[Observation, ...] | Decoded]
+    decode_lines: Callable[[Iterable[Item], Hints], Decoded] | None = None
     decode_pieces: Callable[[Iterable[bytes], Hints], Decoded] | None = None
     can_be_silent: bool = False
 

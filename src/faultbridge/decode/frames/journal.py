@@ -70,11 +70,6 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest.pieces
 
 
-def text_of_fields(body: bytes) -> bytes:
-    """Return a whole journal with its binary fields as `text_fields` yields them. Other input is unchanged."""
-    return body if _EXPORT.match(body) is None else b"".join(text_fields([body]))
-
-
 def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
     start = name.end() + _LENGTH
     rest.fill(start)

@@ -9,8 +9,10 @@ from datetime import datetime
 from functools import cache
 
 from faultbridge.decode.frames.clock import calendar_time, instant, iso_instant, month_name, yearless_time
+from faultbridge.decode.frames.cloudwatch import BEFORE_KERNEL
+from faultbridge.decode.frames.collector import unwrap
 from faultbridge.decode.frames.decoder import lazy_pattern
-from faultbridge.decode.frames.wrapped_lines import BEFORE_KERNEL, unwrap
+from faultbridge.decode.frames.line import Item, Line, instance_of
 
 MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
@@ -42,9 +44,13 @@ class KernelMessage:
     claimed: bool = False
 
 
-def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
+def unprefixed(line: Item, received_at: datetime | None = None) -> KernelMessage:
     """Return the kernel message in a line. `received_at` supplies the year of a time that has no year."""
-    message = KernelMessage(line)
+    if isinstance(line, str):
+        message = KernelMessage(line)
+    else:
+        message = KernelMessage(line.text)
+        _add_facts(message, line)
     for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
             break
@@ -110,6 +116,11 @@ def _date_and_time(message: KernelMessage, match: re.Match[str], _: datetime | N
     message.claimed |= "," not in match[1] and " std" not in match[0]
 
 
+def _stream(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
+    _date_and_time(message, match, None)
+    message.node = message.node or instance_of(match[2] or match[3])
+
+
 def _epoch(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.observed_at = message.observed_at or instant(float(match[1]))
 
@@ -157,20 +168,24 @@ def _facility(priority: int) -> str:
 
 
 def _from_json(message: KernelMessage) -> bool:
-    wrapped = unwrap(message.text)
-    if wrapped is None:
-        return False
-    networkd = wrapped.by_service and wrapped.program == _NETWORKD
-    message.text = f"{_NETWORKD}[0]: {wrapped.text}" if networkd else wrapped.text
-    message.observed_at = wrapped.at or message.observed_at
-    message.node = wrapped.node or message.node
-    message.boot_id = wrapped.boot_id or message.boot_id
-    message.uptime = wrapped.uptime or message.uptime
-    if wrapped.program is not None:
-        message.facility = _KERNEL if wrapped.by_kernel else DAEMON if networkd else USER
-        message.claimed |= wrapped.by_kernel and not wrapped.is_proven
+    line = unwrap(message.text)
+    if line is not None:
+        _add_facts(message, line)
+    return line is not None
+
+
+def _add_facts(message: KernelMessage, line: Line) -> None:
+    """Add the text and the facts of a line in a frame to the message that contained the frame."""
+    networkd = line.by_service and line.program == _NETWORKD
+    message.text = f"{_NETWORKD}[0]: {line.text}" if networkd else line.text
+    message.observed_at = (None if line.at_of_store else line.at) or message.observed_at
+    message.node = (None if line.at_of_store else line.node) or message.node
+    message.boot_id = line.boot_id or message.boot_id
+    message.uptime = line.uptime or message.uptime
+    if line.program is not None:
+        message.facility = _KERNEL if line.by_kernel else DAEMON if networkd else USER
+        message.claimed |= line.by_kernel and not line.is_proven
     message.framed = True
-    return True
 
 
 _ESCAPE = lazy_pattern(r"\\x([0-9a-fA-F]{2})")
@@ -210,7 +225,7 @@ def _in_angle_brackets() -> _Patterns:
 @cache
 def _from_digit() -> _Patterns:
     return (
-        (re.compile(BEFORE_KERNEL), _date_and_time),
+        (re.compile(BEFORE_KERNEL), _stream),
         (re.compile(rf"{_ISO}(?: std(?:out|err) [FP]|{_CALLER}) "), _date_and_time),
         (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
         (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),

@@ -17,11 +17,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import iso_time
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, text, to_clear, truncate
-from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.documents import objects
 from faultbridge.decode.frames.prefix import KernelMessage
-from faultbridge.decode.frames.wrapped_lines import LogEvent, events_of_instances, log_events
 from faultbridge.decode.kernel.sxid import SxidReader
 from faultbridge.decode.kernel.xid import read_xid
 from faultbridge.model.errors import Rejected
@@ -110,21 +110,19 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
     Such a report is a JSON record or a plain line of a deep health check.
     """
-    events = log_events(body)
-    framed = events is not None
-    if events is None:
-        events = events_of_instances(text_of(body)) or (LogEvent(text_of(body)),)
     observations: list[Observation] = []
+    events = messages_of(body)
+    framed = all(event.at_of_store for event in events)
     for event in events:
-        for prefix, record in objects(event.message):
+        for prefix, record in objects(event.text):
             framed = framed or MARKER in record or {"level", "msg"} <= record.keys()
             if record.get(MARKER) == "HealthEvent":
-                observations.append(_observation(record, _time(record, prefix, event.at), event.instance_id))
+                observations.append(_observation(record, _time(record, prefix, event.at), event.node))
             elif _is_failed_check(record):
-                observations.append(_failed_check(SOURCE, record, event.at, event.instance_id))
-        for line in _check_lines(event.message):
+                observations.append(_failed_check(SOURCE, record, event.at, event.node))
+        for line in _check_lines(event.text):
             framed = True
-            failed = _line_fault(SOURCE, line, event.instance_id)
+            failed = _line_fault(SOURCE, line, event.node)
             observations += [failed] if failed else []
     if not framed:
         raise Rejected("no_framing", "no record of the HyperPod health monitoring agent")

@@ -11,19 +11,21 @@ date that is at most a day after receipt. Seconds since boot become the attribut
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from faultbridge.decode.frames.chain import framed_lines, framed_pieces, single_lines
+from faultbridge.decode.frames.collector import unwrap, unwrapped
 from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, lazy_pattern
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.journal import is_journal, journal_lines
+from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import ANSI, DAEMON, USER, KernelMessage, unprefixed
-from faultbridge.decode.frames.wrapped_lines import joined_pieces, log_events, spread_events, unwrap, wrapped_lines
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decode.kernel.xid import SOURCE, read_xid
@@ -249,28 +251,28 @@ _BARE = lazy_pattern(
 
 
 def decode(body: bytes, hints: Hints) -> Decoded:
-    """Return the faults and clears in a kernel log, also if a CloudWatch Logs record contains the log."""
-    events = log_events(body)
-    spread = spread_events(events) if events else None
-    if events is not None and spread is None:
-        return _decoded(((event.message.encode("utf-8", "replace"), event.at) for event in events), hints)
-    # What is joined is decoded as lines; the events of an envelope keep their own times.
-    joined = spread or wrapped_lines(body)
-    if joined is None and len(body) <= PIECE:  # most records: one piece in which nothing is wrapped
-        texts = journal_lines([body]) if is_journal(body) else (body,)
-        return _decoded([(text, None) for text in texts], hints)
-    return decode_pieces(pieces_of(joined or body), hints)
+    """Return the faults and clears in a kernel log."""
+    items = framed_lines(body)
+    if items is not None:
+        return decode_items(items, hints)
+    if len(body) <= PIECE:  # most records
+        return decode_items(journal_lines([body]) if is_journal(body) else (body,), hints)
+    return decode_pieces(pieces_of(body), hints)
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
     """Decode a log of any length piece by piece, so that the log need not fit into memory."""
-    return _decoded(((text, None) for text in journal_lines(joined_pieces(whole_lines(pieces)))), hints)
+    return decode_items(framed_pieces(journal_lines(whole_lines(pieces))), hints)
 
 
-def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> Decoded:
+def decode_items(texts: Iterable[bytes | Item], hints: Hints) -> Decoded:
+    """Decode a log: pieces of whole lines, or lines, perhaps with the facts of their frames."""
     reader = _LogReader(hints.received_at)
-    for text, at in texts:
-        reader.read(text, at)
+    for text in texts:
+        if isinstance(text, bytes):
+            reader.read(text)
+        else:
+            reader.read_item(text)
     if not reader.framed:
         raise Rejected("no_framing", "no line has the form of a kernel message")
     return Decoded(reader.result(), reader.unparsed)
@@ -278,10 +280,10 @@ def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> De
 
 def recognize(body: bytes) -> bool:
     """Return whether a body is probably a kernel log, judged by the starts of its first lines."""
-    text = text_of(wrapped_lines(body) or body)
+    text = text_of(body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False
-    lines = text.split("\n", _MAX_RECOGNIZED_LINES)[:_MAX_RECOGNIZED_LINES]
+    lines = islice(framed_lines(body) or text.split("\n", _MAX_RECOGNIZED_LINES), _MAX_RECOGNIZED_LINES)
     return any(_is_kernel_line(line) for line in lines) or _TRANSPORT.search(body) is not None
 
 
@@ -294,7 +296,7 @@ class _LogReader:
         self._filter = BenignLineFilter()
         self._minutes: MinuteCarrier | None = None
         self._found: list[Fault | Clear] = []
-        self._of_service: list[str] = []
+        self._of_service: list[Item] = []
         self._gpu = DriverMessageReader(self._found)
         self._dumps: DumpSplitter | None = None
 
@@ -317,8 +319,8 @@ class _LogReader:
 
         return HostReader(self._gpu, self._found)
 
-    def read(self, text: bytes, at: datetime | None = None) -> None:
-        """Add the observations in a piece of whole lines. `at` is the time of lines that have no time."""
+    def read(self, text: bytes, frame: Line | None = None) -> None:
+        """Add the observations in a piece of whole lines. `frame` has the facts of the frame around all of them."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
         # The search for one byte is much faster, and most logs end it here.
@@ -329,21 +331,32 @@ class _LogReader:
         for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
             first = len(self._found)
             for line in matching_lines(self._filter.remaining(part)):
-                self._read_line(line, at)
+                self._read_line(line if frame is None else replace(frame, text=line))
             if is_dump:
                 self._found[first:] = map(of_previous_boot, self._found[first:])
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
 
+    def read_item(self, item: Item) -> None:
+        """Add the observations in a line, or in the lines of a message in a frame."""
+        if isinstance(item, str):
+            self.read(item.encode("utf-8", "replace"))
+            return
+        self.framed |= not item.at_of_store
+        for line in (item,) if item.at_of_store else single_lines(item):
+            self.read(line.text.encode("utf-8", "replace"), line)
+
     def _with_minutes(self, text: bytes) -> bytes:
 
         self._minutes = self._minutes or MinuteCarrier()
         return self._minutes.carried(text)
 
-    def _read_line(self, line: str, at: datetime | None) -> None:
+    def _read_line(self, line: Item) -> None:
         message = unprefixed(line, self._received_at)
-        message.observed_at = message.observed_at or at
+        if isinstance(line, Line):
+            message.observed_at = message.observed_at or line.at
+            message.node = message.node or line.node
         if not self.framed:
             self.framed = message.framed or _BARE.match(message.text) is not None
         if message.text.startswith("NVRM: Xid (") and message.text.find("NVRM:", 1) < 0:
@@ -357,9 +370,11 @@ class _LogReader:
             if message.text.count("Xid") > 1:  # a quoted record is not read, but it is counted
                 read = len(self._found) + self.unparsed - before
                 self.unparsed += max(0, len(_XID_RECORD.findall(message.text)) - read)
-        elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:
-            self._of_service.append(line if at is None else json.dumps({"log": line, "time": at.isoformat()}))
-        elif SIGNATURE.search(line):
+            return
+        text = line if isinstance(line, str) else line.text
+        if _SERVICE.search(text) and len(self._of_service) < _MAX_SERVICE_LINES:
+            self._of_service.append(line)
+        elif SIGNATURE.search(text):
             self.unparsed += 1
 
     def _read_wrapped(self, message: KernelMessage) -> bool:
@@ -400,8 +415,8 @@ class _LogReader:
         from faultbridge.decode.network import fabric_manager_log
 
         try:
-            body = "\n".join(self._of_service).encode("utf-8", "replace")
-            return fabric_manager_log.decode(body, Hints(received_at=self._received_at))
+            lines = (unwrapped(line) or line for line in self._of_service)
+            return fabric_manager_log.decode_lines(lines, Hints(received_at=self._received_at)).observations
         except Rejected:
             return ()
 
@@ -410,12 +425,14 @@ def _is_framed(line: str) -> bool:
     return _BARE.match(line) is not None or unprefixed(line).framed
 
 
-def _is_kernel_line(line: str) -> bool:
+def _is_kernel_line(line: Item) -> bool:
     message = unprefixed(line)
     certain = message.uptime is not None or message.facility not in {None, USER}
+    text = line if isinstance(line, str) else line.text
     # Without a prefix, a program can start a line with the same word, so the line must hold a known phrase too.
-    is_known = _BARE.match(message.text) is not None and (message.framed or matching_lines(line) != [])
-    return certain or (message.framed and line.startswith("[")) or is_known
+    is_known = _BARE.match(message.text) is not None and (message.framed or matching_lines(text) != [])
+    is_in_brackets = isinstance(line, str) and message.framed and line.startswith("[")
+    return certain or is_in_brackets or is_known
 
 
 DECODER = Decoder(

@@ -1,5 +1,4 @@
 """The decoders of Kubernetes nodes, node-problem-detector and the EKS node monitoring agent.
 
 `node_objects` reads nodes and events in each output format, and `node_conditions` translates them into faults.
-`device_plugin_log` reads the log of NVIDIA's device plugin.
 """

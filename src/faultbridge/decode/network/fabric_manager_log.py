@@ -10,19 +10,20 @@ systemd.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from msgspec import Struct
 
+from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, truncate
-from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, attributes_of, evidence, truncate
+from faultbridge.decode.frames.line import Item
 from faultbridge.decode.frames.prefix import unprefixed
-from faultbridge.decode.frames.wrapped_lines import unwrap
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, normalize_pci
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
 from faultbridge.model.values import replace
 
@@ -63,7 +64,6 @@ _BARE = (
     "request to query NVSwitch device information ",
 )
 _FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
-_MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|persistence|\] {0,4}\[", re.IGNORECASE)
 _MAX_LINES = 64
 _MAX_HEAD = 256
 UNIT = "unit"
@@ -89,8 +89,8 @@ class LogRecord(Struct, frozen=True):
         return self.program == PERSISTENCE or (self.level == UNIT and "persistence" in self.text.lower())
 
 
-def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
-    """Yield the log records of a text.
+def records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[LogRecord]:
+    """Yield the log records in the lines of a log.
 
     `received_at` determines the year of a time without a year. Lines before the first record are skipped, because they
     belong to a record whose start was cut off.
@@ -98,13 +98,14 @@ def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
     current: LogRecord | None = None
     continuation: list[str] = []
     status: list[str] = []
-    for line in text.split("\n"):
-        record = (_record(line.rstrip("\r"), received_at) if line else None) or _state_of_unit(line, status)
+    for line in lines:
+        text = (line if isinstance(line, str) else line.text).rstrip("\r")
+        record = (_framed_record(text, line, received_at) if text else None) or _state_of_unit(text, status)
         if record is not None:
             yield from _joined(current, continuation)
             current, continuation = record, []
-        elif current is not None and line.strip() and len(continuation) < _MAX_LINES:
-            continuation.append(line.strip())
+        elif current is not None and text.strip() and len(continuation) < _MAX_LINES:
+            continuation.append(text.strip())
     yield from _joined(current, continuation)
 
 
@@ -115,14 +116,13 @@ def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRe
         yield replace(record, text="\n".join([record.text, *continuation])) if has_more else record
 
 
-def is_head(line: str) -> bool:
+def _is_head(line: Item) -> bool:
     """Return whether a line is the first line of a log record, or the title of `systemctl status`."""
-    return _record(line, None) is not None or _STATUS_TITLE.search(line) is not None
+    text = line if isinstance(line, str) else line.text
+    return _framed_record(text, line, None) is not None or _STATUS_TITLE.search(text) is not None
 
 
 def _record(line: str, received_at: datetime | None) -> LogRecord | None:
-    if line.lstrip()[:1] == "{":
-        return _journal_record(line, received_at)
     found = _HEAD.search(line[:_MAX_HEAD])
     if found is not None:
         found = found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found
@@ -157,15 +157,13 @@ def _headed(found: re.Match[str]) -> LogRecord:
     return LogRecord(at, level.upper(), text.strip())
 
 
-def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None:
-    wrapped = unwrap(line) if _MAY_HOLD_RECORD.search(line) else None
-    if wrapped is None:
-        return None
-    if wrapped.program in _PROGRAMS:
-        level, claimed = _level(wrapped.text), not wrapped.is_proven
-        return LogRecord(wrapped.at, level, wrapped.text.strip(), wrapped.node, wrapped.program, claimed)
-    inner = _record(wrapped.text, received_at) if wrapped.text.lstrip()[:1] != "{" else None
-    return replace(inner, at=inner.at or wrapped.at, node=inner.node or wrapped.node) if inner else None
+def _framed_record(text: str, line: Item, received_at: datetime | None) -> LogRecord | None:
+    if isinstance(line, str):
+        return None if text.lstrip()[:1] == "{" else _record(text, received_at)
+    if line.program in _PROGRAMS:
+        return LogRecord(line.at, _level(text), text.strip(), line.node, line.program, claimed=not line.is_proven)
+    record = _record(text, received_at)
+    return replace(record, at=record.at or line.at, node=record.node or line.node) if record else None
 
 
 def _level(text: str) -> str:
@@ -216,9 +214,14 @@ _LONGEST_START = timedelta(minutes=5)
 _SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 
 
-def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> Decoded:
+    """Decode the lines of a body."""
+    return decode_lines(lines_of(body), hints)
+
+
+def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
     """Return a fault for each switch error, and one fault with a count for each other distinct error."""
-    records = list(records_of(text_of(body), hints.received_at))
+    records = list(records_of(lines, hints.received_at))
     if not records:
         raise Rejected("no_framing", "no line has the head of a fabric manager record")
     positions: dict[tuple[str, str], int] = {}
@@ -236,13 +239,14 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
             continue
         positions[key] = len(found)
         found.append(fault)
-    return tuple(found)
+    return Decoded(tuple(found))
 
 
 def recognize(body: bytes) -> bool:
     """Return whether one of the first 50 lines is a record of this source, and none is a kernel line."""
-    lines = text_of(body).split("\n", 50)[:50]
-    return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
+    lines = list(islice(lines_of(body), 50))
+    texts = [line if isinstance(line, str) else line.text for line in lines]
+    return any(map(_is_head, lines)) and not any(" kernel: " in text for text in texts)
 
 
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
@@ -319,5 +323,6 @@ DECODER = Decoder(
     "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
     recognize=recognize,
     decode=decode,
+    decode_lines=decode_lines,
     can_be_silent=True,
 )

@@ -20,11 +20,13 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.data.patterns import Pattern, patterns_of
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
-from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.chain import lines_of
+from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.line import Item, Line
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Component, CounterSample, Fault, Observation
+from faultbridge.model.faults import Component, CounterSample, Fault
+from faultbridge.model.values import replace
 
 SOURCE = "training-log"
 TIMEOUT, DESYNC = "train.nccl_timeout", "train.nccl_desync"
@@ -41,32 +43,40 @@ class _LineGroup(Struct):
 
     code: str
     component: Component
-    line: str
+    line: Line
     details: dict[str, str]
     count: int = 0
     ranks: dict[str, None] = field(default_factory=dict)
 
 
-def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> Decoded:
+    """Decode the lines of a body."""
+    return decode_lines(lines_of(body), hints)
+
+
+def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
     """Return each fault once, with the number of its lines, and a counter sample of the last iteration.
 
     The sample is left out if no line states an iteration. At most `_MAX_GROUPS` faults are returned.
     """
-    mapped, log_text = mapping("training", hints.mappings), text_of(body)
-    if not any(word in log_text for word in mapped["framing"]):
-        raise Rejected("no_framing", "no line of a training log")
+    mapped = mapping("training", hints.mappings)
     patterns, progress = patterns_of(mapped["patterns"]), patterns_of(mapped["progress"])
     groups: dict[tuple[str, ...], _LineGroup] = {}
     values: dict[str, int | str] = {}
-    for line in _lines_of(log_text):
+    is_framed, last = False, Line("")
+    for line in _lines_of(lines):
+        is_framed = is_framed or any(word in line.text for word in mapped["framing"])
         for pattern in patterns:
-            found = pattern.find(line)
+            found = pattern.find(line.text)
             if found is not None:
                 _add_line(groups, pattern, found, line)
                 break
-        values = next((_progress(found) for pattern in progress if (found := pattern.find(line))), values)
-    sample = (CounterSample(SOURCE, JOB, values),) if values else ()
-    return (*_faults(groups.values()), *sample)
+        found = next((found for pattern in progress if (found := pattern.find(line.text))), None)
+        values, last = (_progress(found), line) if found else (values, last)
+    if not is_framed:
+        raise Rejected("no_framing", "no line of a training log")
+    sample = (CounterSample(SOURCE, JOB, values, last.at, last.node),) if values else ()
+    return Decoded((*_faults(groups.values()), *sample))
 
 
 def recognize(body: bytes) -> bool:
@@ -77,16 +87,16 @@ def recognize(body: bytes) -> bool:
     return any(word in body for word in _WORDS) and _XID_OF_KERNEL.search(body) is None
 
 
-def _add_line(groups: dict[tuple[str, ...], _LineGroup], pattern: Pattern, found: re.Match[str], line: str) -> None:
+def _add_line(groups: dict[tuple[str, ...], _LineGroup], pattern: Pattern, found: re.Match[str], line: Line) -> None:
     row = pattern.row
     details = {name: value for name, value in found.groupdict().items() if value is not None}
     component = _GPU if row.get("component") == "gpu" else JOB
-    key = (row["code"], *(details.get(name, "") for name in ("seqnum", "optype", "peer")))
+    key = (row["code"], line.node or "", *(details.get(name, "") for name in ("seqnum", "optype", "peer")))
     if key not in groups and len(groups) >= _MAX_GROUPS:
         return
     group = groups.setdefault(key, _LineGroup(row["code"], component, line, details))
     group.count += 1
-    ranks = _RANK.findall(line[: found.start()][-512:])
+    ranks = _RANK.findall(line.text[: found.start()][-512:])
     if ranks:
         group.ranks.setdefault(ranks[-1][0] or ranks[-1][1])
 
@@ -109,6 +119,7 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
             operations[group.details["seqnum"]].add(group.details["optype"])
     behind = _behind(groups)
     for group in groups:
+        text = group.line.text
         # Different collectives with one number mean that the ranks run different programs; no device is faulty.
         is_desync = group.code == TIMEOUT and len(operations[group.details["seqnum"]]) > 1
         details = group.details | ({"ranks": ", ".join(list(group.ranks)[:16])} if group.ranks else {})
@@ -118,9 +129,11 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
             source=SOURCE,
             code=DESYNC if is_desync else group.code,
             component=group.component,
-            message=truncate(group.line.strip()[-512:] if len(group.line) > 512 else group.line.strip()),  # noqa: PLR2004 - the end of a line has the error
-            evidence=evidence(group.line),
+            message=truncate(text.strip()[-512:] if len(text) > 512 else text.strip()),  # noqa: PLR2004 - the end of a line has the error
+            observed_at=group.line.at,
+            evidence=evidence(text),
             attributes=details,
+            node=group.line.node,
             count=group.count,
         )
 
@@ -144,11 +157,14 @@ def _behind(groups: Iterable[_LineGroup]) -> str | None:
 MAX_LINE = 8192
 
 
-def _lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a log that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
-    for line in re.split(r"[\r\n]", text):
-        if line:
-            yield line[:MAX_LINE]
+def _lines_of(lines: Iterable[Item]) -> Iterator[Line]:
+    """Yield the lines that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
+    for item in lines:
+        line = Line(item) if isinstance(item, str) else item
+        if "\r" not in line.text and 0 < len(line.text) <= MAX_LINE:
+            yield line
+            continue
+        yield from (replace(line, text=text[:MAX_LINE]) for text in line.text.split("\r") if text)
 
 
 DECODER = Decoder(
@@ -159,5 +175,6 @@ DECODER = Decoder(
     "milliseconds before timing out.",
     recognize=recognize,
     decode=decode,
+    decode_lines=decode_lines,
     can_be_silent=True,
 )

@@ -14,8 +14,8 @@ from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.decide.normalize.oversized_records import add_evidence_object
 from faultbridge.decide.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
 from faultbridge.decide.normalize.trust import TRUST_ALL, Trust
+from faultbridge.decode.frames.body import unpacked
 from faultbridge.decode.frames.decoder import READ_WITH_MAPPINGS, Decoded, Hints
-from faultbridge.decode.frames.wrapped_lines import unpacked
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation, faults_of

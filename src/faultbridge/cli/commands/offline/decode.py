@@ -32,6 +32,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.captures import Part, may_be_capture, parts_of, read_parts
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.counters import thresholds_with
+from faultbridge.decode.frames.body import unpacked_pieces
 from faultbridge.decode.frames.decoder import LINE_SOURCES, Decoded, Hints
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
@@ -196,12 +197,13 @@ class Inputs:
 
     def _decode_file(self, file: str) -> Iterator[Document]:
         with _open(file) as stream:
-            first = stream.read(CHUNK_BYTES)
+            chunks = unpacked_pieces(iter(lambda: stream.read(CHUNK_BYTES), b""))
+            first = next(chunks, b"")
             source = self.source
             is_capture = source == AUTO and may_be_capture(first)
             is_envelope = source == AUTO and registry.needs_whole(first)
             if is_capture or is_envelope:
-                first += stream.read(registry.MAX_BYTES)
+                first += _up_to(registry.MAX_BYTES, chunks)
             parts = parts_of(first) if is_capture and len(first) <= registry.MAX_BYTES else ()
             if parts:
                 source = ", ".join(dict.fromkeys(part.source for part in parts if part.source))
@@ -209,12 +211,11 @@ class Inputs:
                 found = self._read_parts(parts)
             else:
                 if source == AUTO:
-                    first, source = _recognized(first, stream, is_whole=is_envelope)
+                    first, source = _recognized(first, chunks, is_whole=is_envelope)
                     notice(f"recognized {_title(file)} as {source}")
                 size = max(len(first), 1) if is_envelope else CHUNK_BYTES
                 begin = (first[at : at + size] for at in range(0, len(first), size))
-                chunks = chain(begin, iter(lambda: stream.read(CHUNK_BYTES), b""))
-                found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
+                found = registry.read_pieces(source, self._counted(source, chain(begin, chunks)), self.hints)
                 self.unparsed_lines += found.unparsed if source in LINE_SOURCES else 0
         self.unparsed += found.unparsed
         for note in (*found.notes, *_unparsed_note(found)):
@@ -263,14 +264,23 @@ def lines_text(inputs: Inputs) -> str:
     return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
 
 
-def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
+def _up_to(size: int, chunks: Iterator[bytes]) -> bytes:
+    """Return at least `size` bytes of the next chunks, or all of them."""
+    parts, length = [], 0
+    while length < size and (chunk := next(chunks, None)) is not None:
+        parts.append(chunk)
+        length += len(chunk)
+    return b"".join(parts)
+
+
+def _recognized(first: bytes, chunks: Iterator[bytes], *, is_whole: bool) -> tuple[bytes, str]:
     """Return the bytes read so far, and the source that recognizes them; reads more if it must."""
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])
     except Rejected as error:
         if error.reason != "unknown_format" or is_whole:
             raise
-    first += stream.read(registry.MAX_BYTES - len(first)) if len(first) < registry.MAX_BYTES else b""
+    first += _up_to(registry.MAX_BYTES - len(first), chunks)
     return first, registry.recognize(first[: registry.MAX_BYTES])
 
 

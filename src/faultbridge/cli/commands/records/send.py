@@ -17,7 +17,7 @@ from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, examples, fields, notice, progress
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.decode.records import is_binary
+from faultbridge.decode.frames.body import is_binary
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import Outcome
 from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outcomes

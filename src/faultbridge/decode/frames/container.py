@@ -20,8 +20,6 @@ _CRI = lazy_pattern(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\
 _DOCKER = lazy_pattern(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
 _DOCKER_START = lazy_pattern(rb'\{"log": ?"')
 _CRI_PART = b" P "
-PART_MARKS = (_CRI_PART, b'"stream":')
-"""Every text that contains a part of a split line contains one of these marks."""
 _LINE = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"
@@ -31,11 +29,6 @@ _MAX_HELD = 1024 * 1024
 def is_of_container(body: bytes) -> bool:
     """Return whether a body starts with a log line of a Kubernetes container runtime (CRI)."""
     return _CRI.match(body) is not None
-
-
-def joined_text(text: bytes) -> bytes:
-    """Return the text of a container log with the parts of split lines joined. Other text is unchanged."""
-    return b"".join(joined_parts([text]))
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
