@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,8 @@ READ_FIELDS = COUNTERS | STATES | {XID_COUNT, HEALTH}
 
 EFA_RATES = "efa_rates"
 """The member of a customer's mappings with rates by instance type; `null` removes a packaged rate."""
+LINK_RATES = "link_rates"
+"""The member of a customer's mappings with rates of ports, by shell pattern of `PORT` or `CLUSTER/PORT`."""
 _MAX_RATE = 100_000
 
 
@@ -187,14 +190,22 @@ def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, 
     return {name: int(rate) for name, rate in {**efa_rates_by_instance_type(), **own}.items() if rate is not None}
 
 
-def check_efa_rates(own: object) -> None:
-    """Raise `Misconfigured` unless a customer's rates are valid, by instance type.
+def expected_rate(extensions: Mapping[str, Mapping[str, Any]], cluster: str | None, port: str) -> int | None:
+    """Return the rate in Gb/s that a customer expects of a port, by the first pattern that matches, or None."""
+    for pattern, rate in extensions.get(LINK_RATES, {}).items():
+        if fnmatchcase(f"{cluster}/{port}" if "/" in pattern else port, pattern):
+            return None if rate is None else int(rate)
+    return None
+
+
+def check_rates(member: str, own: object) -> None:
+    """Raise `Misconfigured` unless a customer's rates are valid, by instance type or by pattern.
 
     A rate is an integer from 1 to 100,000 (Gb/s), or null, which removes a packaged rate.
     """
     if not isinstance(own, dict):
-        raise Misconfigured(f"wrong type of {EFA_RATES}: {type(own).__name__}; expected a JSON object")
+        raise Misconfigured(f"wrong type of {member}: {type(own).__name__}; expected a JSON object")
     for name, rate in own.items():
         is_rate = isinstance(rate, int) and not isinstance(rate, bool) and 0 < rate <= _MAX_RATE
         if rate is not None and not is_rate:
-            raise Misconfigured(f"wrong value of {EFA_RATES}.{name}: {rate!r}; expected a rate in Gb/s, or null")
+            raise Misconfigured(f"wrong value of {member}.{name}: {rate!r}; expected a rate in Gb/s, or null")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from faultbridge.decode.data.counters import EFA_RATES, THRESHOLDS, check_efa_rates, check_thresholds
+from faultbridge.decode.data.counters import EFA_RATES, LINK_RATES, THRESHOLDS, check_rates, check_thresholds
 from faultbridge.decode.data.patterns import bounded_pattern
 from faultbridge.model.errors import Misconfigured
 
@@ -95,7 +95,10 @@ def _patterns(value: object) -> Iterator[str]:
             yield from _patterns(item)
 
 
-_CHECKS: Mapping[str, Callable[[object], None]] = {THRESHOLDS: check_thresholds, EFA_RATES: check_efa_rates}
+_CHECKS: Mapping[str, Callable[[object], None]] = {
+    THRESHOLDS: check_thresholds,
+    **{member: partial(check_rates, member) for member in (EFA_RATES, LINK_RATES)},
+}
 _PATTERNS = frozenset({"pattern", "alert"})
 
 

@@ -57,7 +57,7 @@ def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> 
     """
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
-    compared = compare_rates(SOURCE, _rates(readable))
+    compared = compare_rates(SOURCE, _rates(readable), hints)
     states = Snapshot(SOURCE, _covers(readable, gone), tuple(present), efa_rates=_efa_rates(ports, hints))
     return (states, *([compared] if compared else []), *(_reading(port) for port in readable))
 
@@ -91,16 +91,17 @@ def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Co
 
 
 def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
-    """Yield the rates of the active ports that may be compared.
+    """Yield the rates of the active ports.
 
-    Ethernet ports without a model are left out, because they can be management ports. Ports with different subnet
-    managers belong to different fabrics, so they are not compared with each other.
+    Ethernet ports without a model are not compared with others, because they can be management ports. Ports with
+    different subnet managers belong to different fabrics, so they are not compared with each other.
     """
     for port in ports:
         rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")
         is_active = state_number(port.fields.get("state")) == _ACTIVE
-        if rate is not None and is_active and (port.model or layer == "InfiniBand"):
-            yield PortRate(port.component, (port.model, layer, port.fields.get("sm_lid")), rate)
+        if rate is not None and is_active:
+            kind = (port.model, layer, port.fields.get("sm_lid"))
+            yield PortRate(port.component, kind if port.model or layer == "InfiniBand" else None, rate)
 
 
 def _faults(port: Port) -> Iterator[Fault]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.decode.data.counters import expected_rate
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, is_virtual, truncate
 from faultbridge.decode.frames.documents import documents, text_of
 from faultbridge.model.errors import Rejected
@@ -121,36 +122,49 @@ def blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str],
 #
 # The caller defines the kind of a port, for example by its model, link type and fabric. A port is slower than its peers
 # if its rate is below the rate that most ports of its kind have. This is a fault. The rate of a single port proves no
-# fault, because the switch at its other end can be slower than the card. Units: Gb/s.
+# fault, because the switch at its other end can be slower than the card. A customer can state the expected rate, so
+# that ports that are all equally slow are found too. Units: Gb/s.
 
-SLOWER = "net.rate_below_peers"
+SLOWER, BELOW = "net.rate_below_peers", "net.rate_below_expected"
 
 
 class PortRate(Struct, frozen=True):
-    """The rate in Gb/s of a port whose link is up. Only ports with an equal `kind` are compared."""
+    """The rate in Gb/s of a port whose link is up. Only ports with an equal `kind` that is not None are compared."""
 
     component: Component
     kind: Hashable
     rate: int
 
 
-def compare_rates(source: str, rates: Iterable[PortRate]) -> Snapshot | None:
-    """Return a health snapshot with a fault for each port that is slower than its peers.
+def compare_rates(source: str, rates: Iterable[PortRate], hints: Hints) -> Snapshot | None:
+    """Return a health snapshot with a fault for each port that is slower than the customer expects, or than its peers.
 
-    The ports of a kind can be compared if there are at least two, and if more than half of them have the same rate. A
-    port with a lower rate than this is faulty. The result is None if no ports can be compared.
+    A port with an expected rate is compared with this rate only. The other ports of a kind can be compared if there are
+    at least two, and if more than half of them have the same rate. A port with a lower rate than this is faulty. The
+    result is None if no ports can be compared.
     """
     kinds: defaultdict[Hashable, dict[Component, int]] = defaultdict(dict)
-    for one in rates:
-        kinds[one.kind][one.component] = one.rate
     covered: list[Component] = []
+    judged: list[Component] = []
     present: list[Fault] = []
+    for one in rates:
+        expected = expected_rate(hints.mappings, hints.cluster, one.component.name or "")
+        if expected is None:
+            kinds[one.kind][one.component] = one.rate
+            continue
+        judged.append(one.component)
+        if one.rate < expected:
+            text = f"{one.component.name} has a rate of {one.rate} Gb/s; {expected} Gb/s are expected."
+            details = {"rate": str(one.rate), "expected": str(expected)}
+            present.append(Fault(source, BELOW, one.component, text, None, text, details))
+    kinds.pop(None, None)
     for ports in kinds.values():
         usual, count = Counter(ports.values()).most_common(1)[0]
         if len(ports) > 1 and 2 * count > len(ports):
             covered += ports
             present += (_slower(source, port, rate, usual) for port, rate in ports.items() if rate < usual)
-    return Snapshot(source, {SLOWER: tuple(covered)}, tuple(present)) if covered else None
+    covers = {code: tuple(ports) for code, ports in ((SLOWER, covered), (BELOW, judged)) if ports}
+    return Snapshot(source, covers, tuple(present)) if covers else None
 
 
 def _slower(source: str, port: Component, rate: int, usual: int) -> Fault:
@@ -168,7 +182,7 @@ _NAME = re.compile(r"[^\s/]{1,64}")
 _Link = Mapping[str, Any]
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the interfaces in use, and a counter sample of each physical interface.
 
     The output of ethtool does not show which interfaces are in use. Its snapshot only compares the rates of the ports,
@@ -176,18 +190,17 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """
     text = text_of(body)
     if is_ethtool_settings(text):
-        return tuple(_observations_of_settings(text))
+        return tuple(_observations_of_settings(text, hints))
     listed = (links_of(text),) if is_ip_text(text) else documents(body)
     return tuple(observation for document in listed for observation in _observations(document))
 
 
-def _observations_of_settings(text: str) -> Iterator[Observation]:
+def _observations_of_settings(text: str, hints: Hints) -> Iterator[Observation]:
     settings = [(name, values) for name, values in settings_of(text) if not is_virtual(name)]
     kinds = kinds_of(text)
-    rates = ((name, values.get("link_rate")) for name, values in settings if name in kinds)
-    compared = compare_rates(
-        SOURCE, (PortRate(_nic(name), kinds[name], rate) for name, rate in rates if isinstance(rate, int))
-    )
+    rates = ((name, values.get("link_rate")) for name, values in settings)
+    ports = (PortRate(_nic(name), kinds.get(name), rate) for name, rate in rates if isinstance(rate, int))
+    compared = compare_rates(SOURCE, ports, hints)
     if compared is not None:
         yield compared
     yield from (CounterSample(SOURCE, _nic(name), values) for name, values in settings)
