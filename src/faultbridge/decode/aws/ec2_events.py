@@ -1,11 +1,13 @@
-"""Decodes `ec2-event`: state changes and Spot warnings of instances, from Amazon EC2 on EventBridge.
+"""Decodes `ec2-event`: state changes and warnings of instances and reservations, from Amazon EC2 on EventBridge.
 
-Grammar: one or more EventBridge events with `detail.instance-id`. Times: `time` of the event, in UTC. Units: none.
-Errors: `Rejected(no_framing)` if the body has no event of aws.ec2. Source: Amazon EC2's event documentation.
+Grammar: one or more EventBridge events with `detail.instance-id` or `detail.capacity-reservation-id`. Times: `time` of
+the event, in UTC. Units: none. Errors: `Rejected(no_framing)` if the body has no event of aws.ec2. Source: Amazon EC2's
+event documentation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instance_of
@@ -17,8 +19,14 @@ SOURCE = "ec2-event"
 STATE_CHANGE = "EC2 Instance State-change Notification"
 STOPPED, GONE = "cloud.instance_stopped", "cloud.instance_gone"
 _STATES: Mapping[str, str] = {"stopping": STOPPED, "stopped": STOPPED, "shutting-down": GONE, "terminated": GONE}
+_RECLAIMED = ("cloud.spot_interruption", "EC2 takes the capacity of the instance back")
+_RESERVATION = re.compile(
+    r"Capacity Block (?:Reservation )?Expiration Warning|EC2 Capacity Reservation (?:Delayed|Failed|Expired)"
+)
 _WARNINGS: Mapping[str, tuple[str, str]] = {
     "EC2 Spot Instance Interruption Warning": ("cloud.spot_interruption", "EC2 interrupts the Spot instance"),
+    "EC2 Capacity Reservation Instance Interruption Warning": _RECLAIMED,
+    "EC2 Interruptible Capacity Reservation Instance Interruption Warning": _RECLAIMED,
     "EC2 Instance Rebalance Recommendation": ("cloud.rebalance_recommended", "EC2 may interrupt the Spot instance"),
 }
 
@@ -26,7 +34,7 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each stop, termination or warning, and a health snapshot for each start.
 
-    A start is a change of an instance to the state `running`. Other events yield nothing.
+    A warning about a reservation names no node. A start is a change of an instance to the state `running`. Other events yield nothing.
     """
     events = tuple(cloud_events(body, "aws.ec2"))
     if not events:
@@ -36,13 +44,16 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 def recognize(body: bytes) -> bool:
     """Return whether a body probably has an EventBridge event of the source `aws.ec2`."""
-    return b'"aws.ec2"' in body and b'"detail-type"' in body
+    return b'"aws.ec2"' in body and (b'"detail-type"' in body or b'"detail_type"' in body)
 
 
 def _observations(event: CloudEvent) -> Iterator[Observation]:
     instance_id = instance_of(event.detail.get("instance-id"))
     state = text(event.detail.get("state"), 32) or ""
     if instance_id is None:
+        reservation = text(event.detail.get("capacity-reservation-id"), 64)
+        if reservation and _RESERVATION.fullmatch(event.kind):
+            yield _fault(event, "cloud.capacity_ends", f"{event.kind}: {reservation}.", None)
         return
     if event.kind in _WARNINGS:
         code, message = _WARNINGS[event.kind]
@@ -55,8 +66,9 @@ def _observations(event: CloudEvent) -> Iterator[Observation]:
         yield Snapshot(SOURCE, covers, (), event.at, node=instance_id)
 
 
-def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Fault:
-    fields = {name: text(event.detail.get(name), 64) for name in ("state", "instance-action")}
+def _fault(event: CloudEvent, code: str, message: str, instance_id: str | None) -> Fault:
+    names = ("state", "instance-action", "capacity-reservation-id", "end-date", "instance-termination-time")
+    fields = {name: text(event.detail.get(name), 64) for name in names}
     return Fault(
         source=SOURCE,
         code=code,
@@ -65,7 +77,12 @@ def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Faul
         observed_at=event.at,
         evidence=evidence(f"{event.kind}: {', '.join(f'{name}={value}' for name, value in fields.items() if value)}"),
         attributes=attributes_of(
-            instance_id=instance_id, event_id=event.id, state=fields["state"], action=fields["instance-action"]
+            instance_id=instance_id,
+            event_id=event.id,
+            state=fields["state"],
+            action=fields["instance-action"],
+            capacity_reservation=fields["capacity-reservation-id"],
+            ends_at=fields["end-date"] or fields["instance-termination-time"],
         ),
         node=instance_id,
     )
@@ -73,7 +90,7 @@ def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Faul
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="Amazon EC2's events on EventBridge: state changes, Spot interruptions, rebalance recommendations",
+    summary="Amazon EC2's events on EventBridge: state changes, interruptions, capacity blocks that end",
     example='{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": '
     '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
     recognize=recognize,

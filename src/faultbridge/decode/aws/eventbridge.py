@@ -29,7 +29,7 @@ def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
     """Yield the EventBridge events of one source, such as `aws.ec2`, in a body."""
     for _, document in objects(text_of(body)):
         if document.get("source") == source and isinstance(document.get("detail"), dict):
-            kind = text(document.get("detail-type"), 128) or ""
+            kind = text(document.get("detail-type", document.get("detail_type")), 128) or ""
             yield CloudEvent(
                 kind, members(document["detail"]), instant(document.get("time")), text(document.get("id"), 64)
             )
