@@ -34,7 +34,8 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each stop, termination or warning, and a health snapshot for each start.
 
-    A warning about a reservation names no node. A start is a change of an instance to the state `running`. Other events yield nothing.
+    A warning about a reservation names no node. A start is a change of an instance to the state `running`. Other events
+    yield nothing.
     """
     events = tuple(cloud_events(body, "aws.ec2"))
     if not events:
