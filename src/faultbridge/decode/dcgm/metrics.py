@@ -6,9 +6,10 @@ exporter's count of Xids in a time window is treated in the same way.
 
 Grammar: Prometheus text, one sample per line. Label names differ by exporter (`UUID`, `uuid` or `gpu_uuid`, `hostname`
 or `Hostname`). A GPU in MIG mode is listed once for each MIG instance and counts as one GPU. DCGM's blank values (2^63
-- 16 and higher) are ignored. A GPU that is not listed is neither healthy nor faulty. Times: the milliseconds of a
-sample, if it has any. Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius). Errors:
-`Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5.
+- 16 and higher) are ignored. A GPU that is not listed is neither healthy nor faulty. The table of `dcgmi dmon` has the
+same fields under short names. Times: the milliseconds of a sample, if it has any. Units: those of DCGM's fields
+(counts, MiB, watts, degrees Celsius). Errors: `Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to
+4.5.
 """
 
 from __future__ import annotations
@@ -42,6 +43,28 @@ _FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)
 _HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
 
 
+_TABLE = re.compile(r"^# ?Entity((?: {1,32}[A-Z]\w{1,7}){1,64}) {0,32}$", re.MULTILINE)
+_TABLE_ROW = re.compile(r" {0,8}GPU (\d{1,4}) {1,64}(\S.{0,2048})$")
+# The columns of `dcgmi dmon` for the fields that are read here.
+_SHORT_NAMES: Mapping[str, str] = {
+    "XIDER": "XID_ERRORS",
+    "RRF": "ROW_REMAP_FAILURE",
+    "RRP": "ROW_REMAP_PENDING",
+    "RPPEN": "RETIRED_PENDING",
+    "EDVTL": "ECC_DBE_VOL_TOTAL",
+    "ESVTL": "ECC_SBE_VOL_TOTAL",
+    "RPCTR": "PCIE_REPLAY_COUNTER",
+    "NFELT": "NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "NDELT": "NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+    "NRELT": "NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+    "NRCLT": "NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+    "NLLRF": "NVLINK_RECOVERY_FAILED_TOTAL",
+    "NLSYME": "NVLINK_RX_SYMBOL_ERROR_TOTAL",
+    "TVIOL": "THERMAL_VIOLATION",
+    "PVIOL": "POWER_VIOLATION",
+}
+
+
 class _State(Struct, frozen=True):
     code: str
     message: str
@@ -60,14 +83,29 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     The health snapshot is left out if the scrape has no state that can be checked.
     """
     text = text_of(body)
+    text = "\n".join(_metrics_of_table(text)) if _TABLE.search(text) else text
     if _FRAMING.search(text) is None:
         raise Rejected("no_framing", "no line with a DCGM field")
     return tuple(observation for scrape in _scrapes(text) for observation in scrape.result())
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a line of the body starts with a DCGM field, or is a comment about a DCGM metric."""
-    return _FRAMING.search(text_of(body)) is not None
+    """Return whether a line of the body starts with a DCGM field, is a comment about one, or heads such a table."""
+    text = text_of(body)
+    return _FRAMING.search(text) is not None or any(True for _ in _metrics_of_table(text))
+
+
+def _metrics_of_table(text: str) -> Iterator[str]:
+    """Yield the values that `dcgmi dmon` prints, as lines of metrics."""
+    names: list[str] = []
+    for line in text.splitlines() if _TABLE.search(text) else ():
+        heading, row = _TABLE.match(line), _TABLE_ROW.match(line)
+        if heading is not None:
+            names = heading[1].split()
+        elif row is not None:
+            for name, value in zip(names, row[2].split(), strict=False):
+                if name in _SHORT_NAMES and value.isdigit():
+                    yield f'DCGM_FI_DEV_{_SHORT_NAMES[name]}{{gpu="{row[1]}"}} {value}'
 
 
 def _scrapes(text: str) -> Iterator[_Scrape]:
@@ -168,7 +206,7 @@ def _order(gpu: Component) -> tuple[int, str]:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="a scrape of dcgm-exporter: row remapping and health states, the last Xid, error counters",
+    summary="a scrape of dcgm-exporter, dcgmi dmon: row remapping and health states, the last Xid, error counters",
     example='DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0",hostname="node-1"} 0',
     recognize=recognize,
     decode=decode,
