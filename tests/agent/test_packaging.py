@@ -21,10 +21,21 @@ import sys
 sys.path.insert(0, {source!r})
 import faultbridge.node.agent.__main__
 import faultbridge.node.agent.delivery.transport
+from faultbridge.decode.data.patterns import packaged_texts
+from faultbridge.decode.frames.decoder import NO_HINTS
+from faultbridge.decode.kernel.kernel_log import decode
+for line in {lines!r} + [row.row["line"] for row in packaged_texts("kernel")]:
+    assert decode(b"[    1.0] " + line.encode(), NO_HINTS).observations is not None
 loaded = {{name.partition(".")[0] for name in sys.modules}}
 others = loaded - set(sys.stdlib_module_names) - {{"__main__", "faultbridge"}}
 print(sorted(name for name in others if not name.startswith("_")))
 """
+LINES = [
+    "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus.",
+    "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+    "pcieport 0000:40:01.1: PCIe Bus Error: severity=Corrected, type=Data Link Layer",
+    "nv-fabricmanager[811]: detected NVSwitch fatal error 20034 on fid 0",
+]
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,8 +45,8 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_agent_imports_only_the_standard_library():
-    program = ALONE.format(source=str(ROOT / "src"))
+def test_the_agent_imports_only_the_standard_library_also_when_it_decodes_lines():
+    program = ALONE.format(source=str(ROOT / "src"), lines=LINES)
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 

@@ -25,6 +25,7 @@ OF_ONE_DEVICE = {
     "the word only says where it was seen": (
         "host.out_of_memory host.pci_device_unreadable host.pcie_width_reduced smi.ecc_uncorrectable"
     ),
+    "the driver's recommendation for one GPU": "host.gpu_reset_required",
     "one failed node is reported by all peers of its job": "train.nccl_peer_unreachable",
 }
 """Codes without a family whose names contain such a word, by the reason why they have none."""

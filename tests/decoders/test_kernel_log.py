@@ -105,7 +105,7 @@ def test_a_repeated_message_counts_its_repetitions() -> None:
         "[    1.0] NVRM: fallen off the bus and is not responding to commands.",
         "Feb  3 04:05:06 host quoter[1]: NVRM: Xid (PCI:0000:66:00): 79, quoted",
         "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:00:00.0): xyz, Fatal error",
-        "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data {0x50610002, 0x10100030}",
+        "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 11111, Data {0x50610002, 0x10100030}",
     ],
 )
 def test_a_similar_line_is_no_fault(line: str) -> None:
@@ -281,3 +281,73 @@ def test_text_without_a_kernel_prefix_is_rejected(body: str) -> None:
 def test_a_line_of_200_kb_is_decoded() -> None:
     fault = only(f"[ 1.0] NVRM: Xid (PCI:0000:c1:00): 13, pid=1, name=x, {'ESR 0x50df30=0x107000e ' * 9000}")
     assert len(fault.evidence) <= 4096
+
+
+STATUS = "NVRM: {}nvCheckOkFailedNoLog: Check failed: {} (0x0000000F) returned from rmStatus @ kernel_ce.c:106"
+LOST, RESET = "GPU lost from the bus [NV_ERR_GPU_IS_LOST]", "Reset required [NV_ERR_RESET_REQUIRED]"
+
+
+def test_a_lost_gpu_that_only_a_status_of_the_driver_reports_is_one_fatal_fault() -> None:
+    lines = [f"[    {n}.0] {STATUS.format('GPU5 ' if n else '', LOST)}" for n in range(9)]
+    (fault,) = read(*lines)
+    assert (fault.code, fault.component.name, fault.count) == ("xid.79", "GPU5", 9)
+    assert load_catalog().classify(fault).severity is Severity.FATAL
+
+
+def test_an_xid_explains_the_status_names_of_the_same_boot_only() -> None:
+    xid = "[    9.0] NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
+    status = STATUS.format("", LOST)
+    assert [one.component.pci for one in read(f"[    8.0] {status}", xid)] == ["0000:c1:00"]
+    other = f"Panic#1 Part1\n<4>[    8.0] {status}"
+    assert [one.code for one in read(xid, other)] == ["xid.79", "xid.79"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STATUS.format("", RESET),
+        "NVRM: GPU0 nvAssertFailedNoLog: Assertion failed: (status == NV_ERR_GPU_IN_FULLCHIP_RESET) @ rs_client.c:844",
+        "NVRM: Rate limiting GSP RPC error prints for GPU at PCI:0000:4b:00.  The GPU likely needs to be reset.",
+    ],
+)
+def test_a_gpu_that_must_be_reset_is_an_error_unless_an_xid_says_it_already(text: str) -> None:
+    (fault,) = map(load_catalog().classify, read(f"[    1.0] {text}"))
+    assert (fault.code, fault.severity, fault.action) == ("host.gpu_reset_required", Severity.ERROR, Action.RESET_GPU)
+    xid = "[    0.5] NVRM: Xid (PCI:0000:4b:00): 119, Timeout after 6s of waiting for RPC response from GPU0 GSP!"
+    assert [one.code for one in read(xid, f"[    1.0] {text}")] == ["xid.119"]
+
+
+@pytest.mark.parametrize(
+    "text", ["NVRM: the documentation of NV_ERR_GPU_IS_LOST", "python3: [NV_ERR_GPU_IS_LOST]", STATUS.format("", "OK")]
+)
+def test_a_quoted_status_name_is_no_fault(text: str) -> None:
+    assert read(f"[    1.0] {text}") == []
+
+
+@pytest.mark.parametrize(
+    ("number", "details", "severity"),
+    [
+        (20034, "Data {0x50610002, 0x10100030}", Severity.FATAL),
+        (20034, "Severity 1 Engine instance 60 Sub-engine instance 00", Severity.FATAL),
+        (20034, "Severity 0 Engine instance 60 Sub-engine instance 00", Severity.WARNING),
+        (12028, "Data {0x50610002, 0x10100030}", Severity.WARNING),
+    ],
+)
+def test_a_line_of_an_sxid_whose_event_was_not_printed_is_a_fault(
+    number: int, details: str, severity: Severity
+) -> None:
+    line = f"[    1.0] nvidia-nvswitch2: SXid (PCI:0000:07:00.0): {number}, {details}"
+    (fault,) = map(load_catalog().classify, read(line, line))
+    assert (fault.code, fault.severity, fault.attributes["event"]) == (f"sxid.{number}", severity, "missing")
+
+
+@pytest.mark.parametrize("node", ["192.168.11.119", "gpu-7.example"])
+def test_the_output_of_talosctl_dmesg_keeps_its_time_and_node(node: str) -> None:
+    prefix = f"{node}: kern: warning: [2026-02-03T04:05:06.52643656Z]: "
+    line = prefix + "NVRM: Xid (PCI:0000:0b:00): 79, GPU has fallen off the bus."
+    assert registry.recognize(line.encode()) == "kernel-log"
+    (fault,) = read(line)
+    assert (fault.code, fault.node) == ("xid.79", node)
+    assert fault.observed_at == datetime(2026, 2, 3, 4, 5, 6, 526436, UTC)
+    (written,) = read(line.replace("kern: warning", "user: warning"))
+    assert written.severity is Severity.INFO

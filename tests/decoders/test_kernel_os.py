@@ -225,8 +225,9 @@ def test_a_link_that_a_driver_reports_as_down_and_up_five_times_is_five_faults_w
     line = f"[ {{}}.0] {driver} 0000:5e:00.0 ens1np0: {{}}"
     once = (down, up)
     observations = read(*(line.format(second, once[second % 2]) for second in range(10)))
-    assert [type(one) for one in observations] == [Fault, Clear] * 5
-    assert {(one.code, one.component.name) for one in observations} == {("net.carrier_lost", "ens1np0")}
+    flaps = [one for one in observations if one.code == "net.carrier_lost"]
+    assert [type(one) for one in flaps] == [Fault, Clear] * 5
+    assert {one.component.name for one in observations} == {"ens1np0"}
     assert read(line.format(1, up)) == []
 
 
@@ -337,3 +338,26 @@ def test_the_firmwares_report_of_a_pcie_error_is_a_fault_of_its_device(
 def test_the_firmwares_report_of_a_processor_stays_a_machine_check() -> None:
     lines = "event severity: fatal", "  section_type: general processor error"
     assert codes(*(f"[ 5.0] {{3}}[Hardware Error]: {line}" for line in lines)) == ["host.machine_check"]
+
+
+FLAP = "2026-02-03T04:{:02}:{:02}+00:00 n-7 systemd-networkd[811]: {}: {} carrier"
+
+
+def flaps(*seconds: int, name: str = "ib6") -> list[str]:
+    return [FLAP.format(second // 60, second % 60, name, word) for second in seconds for word in ("Lost", "Gained")]
+
+
+def test_four_losses_of_a_carrier_within_a_minute_are_one_flapping_link() -> None:
+    found = [one for one in read(*flaps(0, 1, 2, 3, 4, 5)) if one.code == "net.link_flapping"]
+    assert [(type(one), one.component.name, one.node) for one in found] == [(Fault, "ib6", "n-7")]
+    assert found[0].message == "ib6 lost its carrier 4 times within 60 seconds."
+
+
+@pytest.mark.parametrize("lines", [flaps(0, 1, 2), flaps(0, 30, 60, 90, 120), [*flaps(0, 1), *flaps(0, 1, name="ib7")]])
+def test_a_link_that_goes_down_a_few_times_does_not_flap(lines: list[str]) -> None:
+    assert "net.link_flapping" not in codes(*lines)
+
+
+def test_losses_without_a_time_are_no_flapping_link() -> None:
+    words = ("Lost", "Gained") * 6
+    assert "net.link_flapping" not in codes(*(f"systemd-networkd[811]: ib6: {word} carrier" for word in words))

@@ -128,7 +128,7 @@ def test_the_documentation_states_the_agreement_of_each_kind_of_line(shared: Pat
     assert f"{xids} Xids and {sxids} SXids" in text
     total, same = len(LINES) + xids + sxids, alike(LINES) + xids + sxids
     assert f"{same} of {total} lines ({100 * same / total:.1f} %)" in text
-    assert len(DEPARTURES_FROM_NVIDIA) == 5
+    assert len(DEPARTURES_FROM_NVIDIA) == 7
 
 
 def test_at_most_one_in_a_hundred_faults_of_a_peer_is_missed() -> None:

@@ -6,6 +6,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.mapping import packaged
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts, patterns_of
+from faultbridge.decode.kernel.line_filter import BenignLineFilter
 from faultbridge.model.faults import Fault
 from tests.loops import for_each
 
@@ -39,6 +40,15 @@ def test_a_kernel_log_with_the_line_of_a_row_has_its_fault(row: Pattern) -> None
     expected = {row.code, row.row.get("corrected")}
     (code,) = codes("kernel-log", f"[    1.0] {row.row['line']}")
     assert code in expected
+
+
+@for_each("row", KERNEL)
+def test_the_line_filter_never_learns_the_line_of_a_row_as_harmless(row: Pattern) -> None:
+    line, harmless = row.row["line"], "audit: type=1400 audit(1): apparmor"
+    log = "".join(f"[{n:12.6f}] {text}\n" for n, text in enumerate((line, harmless) * 300)).encode()
+    line_filter = BenignLineFilter()
+    line_filter.remaining(log)
+    assert line_filter.remaining(log).count(line) == 300
 
 
 @for_each("row", KERNEL)

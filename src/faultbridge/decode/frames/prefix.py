@@ -148,6 +148,12 @@ def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> N
     message.uptime = f"{seconds}.{micros:06d}"
 
 
+def _talos(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
+    message.node = message.node or match[1]
+    message.facility = match[2] if match[2] == _KERNEL else USER
+    message.observed_at = message.observed_at or iso_instant(match[3])
+
+
 def _host(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.node = message.node or match[1]
     message.facility = _KERNEL if message.facility in {None, _KERNEL} else USER
@@ -193,6 +199,8 @@ _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\
 _ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
 _DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
 _FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
+# The node, facility, level and time that `talosctl dmesg` prints.
+_TALOS = rf"([\w.:-]{{1,253}}): {_FACILITY}: {{1,8}}(?:emerg|alert|crit|err|warning|notice|info|debug): \[{_ISO}\]: "
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 # The thread or processor that wrote a message, if the kernel records it; `dmesg` aligns it from util-linux 2.41.
 _CALLER = r"(?: {0,4}\[ {0,12}[TC]\d{1,9}\])?"
@@ -231,6 +239,7 @@ def _from_digit() -> _Patterns:
         (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
         (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),
         (re.compile(r"([0-9][\w.-]{0,253}) kernel(?:\[\d{1,10}\])?: ?"), _host),
+        (re.compile(_TALOS), _talos),
     )
 
 
@@ -247,6 +256,7 @@ def _from_letter() -> _Patterns:
         (re.compile(r"([^\W\d_]{3,6}\.?) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (?=[\w.-]{1,253} kernel)"), _yearless),
         (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
         (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
+        (re.compile(_TALOS), _talos),
     )
 
 

@@ -15,7 +15,7 @@ from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.xid import device_fault, gpu_at
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Clear, Fault, normalize_pci
+from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.values import replace
 
 LOST_CODE = "xid.79"
@@ -81,11 +81,14 @@ class DriverMessageReader:
 
     def add_weak(self, fault: Fault, unless: Sequence[str]) -> None:
         """Append a fault that a fault with a code in `unless` explains, or count it if the same boot already has it."""
+        unnamed = Component(fault.component.type)
         for position in self.weak:
             known = self.found[position]
-            is_same = known.code == fault.code and known.component == fault.component
-            if is_same and isinstance(known, Fault) and _same_boot(known, fault):
-                self.found[position] = replace(known, count=known.count + fault.count)
+            # The driver names the GPU in some of its messages about one event.
+            is_same = fault.component in {known.component, unnamed} or known.component == unnamed
+            if known.code == fault.code and is_same and isinstance(known, Fault) and _same_boot(known, fault):
+                component = fault.component if known.component == unnamed else known.component
+                self.found[position] = replace(known, component=component, count=known.count + fault.count)
                 return
         if len(self.weak) < _MAX_WEAK:
             self.weak[len(self.found)] = unless
@@ -113,7 +116,9 @@ class DriverMessageReader:
                 _same_time(self.found[position], one) for one in numbered.get(self.found[position].component.pci, ())
             )
         }
-        strong = [one for position, one in enumerate(self.found) if position not in self.weak]
+        strong = [
+            one for position, one in enumerate(self.found) if position not in self.weak and isinstance(one, Fault)
+        ]
         for position, codes in self.weak.items():
             if any(one.code in codes and _same_boot(self.found[position], one) for one in strong):
                 explained.add(position)

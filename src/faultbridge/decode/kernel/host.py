@@ -6,9 +6,9 @@ The rows avoid similar lines of other drivers, of containers and of a normal boo
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.decoder import to_clear, truncate
@@ -80,17 +80,22 @@ _REPORT_FIELD = re.compile(
     r"|\s{0,8}(device_id): ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$"
 )
 _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
+_FLAPPING_CODE = "net.link_flapping"
+_FLAPS, _FLAP_SECONDS = 4, 60
 _SAME_CRASH_SECONDS = 2.0
 _SAME_RESET_SECONDS = 10.0
 _UNCORRECTED_BIT = 61
 
 
-class HostReader(Struct):
+@dataclass(slots=True)
+class HostReader:
     """Reads messages by the rows of kernel texts, and appends their faults to the observations of `driver`."""
 
     driver: DriverMessageReader
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
+    _losses: dict[tuple[str | None, str], deque[float]] = field(default_factory=dict)
+    _flapping: set[tuple[str | None, str]] = field(default_factory=set)
     _last_crash: float | None = None
     _last_stated: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _crash_requested: bool = False
@@ -137,7 +142,7 @@ class HostReader(Struct):
         ) or self._is_stated(row, component, message):
             return
         elif row.code == CARRIER_CODE:
-            self._flap(fault, component.name or "", is_up=ends)
+            self._carrier(fault, component.name or "", _seconds(message), is_up=ends)
         elif unless:
             self.driver.add_weak(fault, unless)
         else:
@@ -165,12 +170,12 @@ class HostReader(Struct):
         last, self._last_stated[key] = self._last_stated.get(key), at
         return "follows" in row.row and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
-    def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
+    def _carrier(self, fault: Fault, name: str, at: float, *, is_up: bool) -> None:
         """Append a fault if an interface lost its carrier, or a clear if it gained a lost carrier.
 
-        `name` is the interface, and `is_up` whether it gained its carrier. A second report of the same loss is ignored,
-        because both the kernel and networkd may report it. A gain without a loss before it is ignored too, because the
-        interface has only started.
+        `name` is the interface, `at` the time in seconds, and `is_up` whether it gained its carrier. A second report of
+        the same loss is ignored, because both the kernel and networkd may report it. A gain without a loss before it is
+        ignored too, because the interface has only started.
         """
         if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.
@@ -179,6 +184,17 @@ class HostReader(Struct):
         elif not is_up and name not in self._without_carrier:
             self._without_carrier.add(name)
             self.found.append(fault)
+            self._count_loss(fault, name, at)
+
+    def _count_loss(self, loss: Fault, name: str, at: float) -> None:
+        """Append one fault for an interface that lost its carrier four times within a minute."""
+        losses = self._losses.setdefault((loss.node, name), deque(maxlen=_FLAPS))
+        losses.append(at)
+        is_flapping = len(losses) == _FLAPS and losses[0] and losses[-1] - losses[0] <= _FLAP_SECONDS
+        if is_flapping and (loss.node, name) not in self._flapping:
+            self._flapping.add((loss.node, name))
+            text = f"{name} lost its carrier {_FLAPS} times within {_FLAP_SECONDS} seconds."
+            self.found.append(replace(loss, code=_FLAPPING_CODE, message=text))
 
 
 def _seconds(message: KernelMessage) -> float:

@@ -130,15 +130,17 @@ _MOUNTED = re.compile(rb"(" + _AT + rb")" + _MOUNTS)
 # Harmless messages start with a subsystem's name and a colon.
 _HARMLESS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + rb")")
 _RELEVANT = re.compile(
-    _AT + rb"(?:NVRM: (?:Xid|GPU|The|Rm|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: "
-    rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
-    rb"|rcu: |[Nn]euron|blk_update_request: |end_request: |print_req_error: |systemd-networkd|kern|user|MESSAGE=|md"
-    rb"|NETDEV|nvme\d{0,4}(?:c\d{1,4})?(?:n\d{1,5})?: |lockd: |\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf)"
+    _AT
+    + rb"(?:NVRM: (?:Xid|GPU|The|Ra|Rm|\(P|fall|knv|nv[AGC]|_issue)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: "
+    rb"|NFS: |nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS"
+    rb"|INFO: (?:task |rcu)|rcu: |[Nn]euron|blk_update_request: |end_request: |print_req_error: |systemd-networkd"
+    rb"|kern|user|MESSAGE=|md|NETDEV|nvme\d{0,4}(?:c\d{1,4})?(?:n\d{1,5})?: |lockd: |\{|\[|<"
+    rb"|[\w.-]{1,15}: (?:NIC )?Link|[^\s:]{1,15}: segf|[^\s:]{1,20}: attempt )"
 )
 # After these words the following text decides, so the whole start of the line is learned.
 _AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
-# A link going up or down can follow any interface name.
-_GUARD = rb"(?![LN])"
+# A link going up or down can follow any interface name, and a failed access to a disk any name of a process.
+_GUARD = rb"(?![LN]|attempt )"
 _XIDS = re.compile(_XID.encode())
 # Replacements of a line end within a line, by first byte: CR of a console, `#012` of rsyslog, a backslash and n.
 _LINE_ENDS = {b"\r": re.compile(rb"\r(?!\n|\Z)"), b"#": re.compile(rb"#012"), b"\\": re.compile(rb"\\n[\[<{Nnk]")}

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
@@ -41,7 +40,8 @@ _TYPES: Mapping[str, ComponentType] = {
 }
 
 
-class PcieReader(Struct):
+@dataclass(slots=True)
+class PcieReader:
     """Reads PCIe errors, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]

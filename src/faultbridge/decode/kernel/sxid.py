@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
-from msgspec import Struct, field
-
+from faultbridge.decode.data import load_catalog
 from faultbridge.decode.frames.decoder import lazy_pattern, truncate
 from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.xid import device_fault
@@ -23,26 +23,36 @@ _SEVERITY = lazy_pattern(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engi
 _DATA = lazy_pattern(r"Data \{([0-9a-fA-Fx, ]{0,400})")
 
 
-class SxidReader(Struct):
+@dataclass(slots=True)
+class SxidReader:
     """Reads SXid lines, and appends their faults to `found`, the list of observations of the input."""
 
     found: list[Fault | Clear]
     _last: dict[tuple[str | None, str], int] = field(default_factory=dict)
 
     def read(self, message: KernelMessage) -> bool:
-        """Append the fault of an SXid, or add a continuation line to its fault. Returns False for other lines."""
+        """Append the fault of an SXid, or add a continuation line to its fault. Returns False for other lines.
+
+        A continuation line without an earlier event of the same switch and number gives a fault of its own, if the
+        catalog has the number.
+        """
         found = _SXID.match(message.text)
         if found is None:
             return False
         name, address, number, remainder = found.groups()
         switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address), name=name)
         code = f"sxid.{int(number)}"
-        details = _continuation(remainder or "")
+        details, key = _continuation(remainder or ""), (switch.pci, code)
+        if details is not None and key in self._last:
+            self._complete(self._last[key], details)
+            return True
+        if details is not None and code not in load_catalog().rows:
+            return False
+        self._last[key] = len(self.found)
         if details is None:
-            self._last[switch.pci, code] = len(self.found)
             self.found.append(_event(message, code, switch, remainder or ""))
-        elif (switch.pci, code) in self._last:
-            self._complete(self._last[switch.pci, code], details)
+        else:
+            self.found.append(_without_event(message, code, switch, details))
         return True
 
     def _complete(self, position: int, details: dict[str, str]) -> None:
@@ -64,6 +74,19 @@ def _event(message: KernelMessage, code: str, switch: Component, remainder: str)
     attributes |= {"first": "true"} if first else {}
     text = text.removesuffix("(First)").strip()
     return _with_severity(replace(fault, message=truncate(text or remainder), attributes=attributes), severity_text)
+
+
+def _without_event(message: KernelMessage, code: str, switch: Component, details: dict[str, str]) -> Fault:
+    """Return the fault of a continuation line whose event the driver did not print, because it limits its messages.
+
+    The level of a `Severity` line is 1 if the error is fatal. A `Data` line has no level, so the catalog decides. If
+    the catalog states that the printed severity decides, the error counts as not fatal.
+    """
+    fault = device_fault(message, code, switch, code, {**details, "event": "missing"})
+    level = details.get("severity_level")
+    if level is None and not load_catalog().rows[code].conflict:
+        return fault
+    return _with_severity(fault, "Fatal" if level == "1" else "Non-fatal")
 
 
 def _with_severity(fault: Fault, severity_text: str) -> Fault:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-
-from msgspec import Struct
 
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
@@ -69,7 +68,8 @@ _MAX_HEAD = 256
 UNIT = "unit"
 
 
-class LogRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LogRecord:
     """One log record, including its continuation lines.
 
     A line of systemd has no level of its own, and gets the level `unit`. `claimed` is True if any program can have
