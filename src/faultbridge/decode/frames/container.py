@@ -10,8 +10,7 @@ copier.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 
@@ -54,7 +53,8 @@ def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield lines.joined(rest) + lines.left()
 
 
-class _Part(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Part:
     """A log line or a part of a line.
 
     `before` and `after` are what a complete line has before and after `text`. `is_last` is True for the last part of a
@@ -101,7 +101,8 @@ class _Docker:
         return _Part(found[4], text if is_last else found[2], found[1], _LINE_END + found[3] + b"\n", is_last)
 
 
-class _Lines(Struct):
+@dataclass(slots=True)
+class _Lines:
     """Joins the parts of split log lines. Incomplete lines are kept by stream (stdout, stderr)."""
 
     form: _Cri | _Docker

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from faultbridge.decode.frames.collector import line_of, unwrapped
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, each_document, embedded, leading_documents, text_of
@@ -29,7 +28,8 @@ _OPENING = re.compile(
 )
 
 
-class _Document(Struct):
+@dataclass(slots=True)
+class _Document:
     """A JSON document whose last line was not read yet.
 
     `items` are the lines of the document as they were read, and `texts` are the texts inside their wrappers. `first`
