@@ -90,12 +90,17 @@ def _set_apart(kind: Any, value: Any) -> Any:
         if isinstance(value, dict) and parts:
             return {name: _set_apart(parts[-1], one) for name, one in value.items()}
         if isinstance(value, dict) and isinstance(member, type) and issubclass(member, Stored):
-            types = {field.name: field.type for field in msgspec.structs.fields(member)}
+            types = _types_of(member)
             known = {name: _set_apart(types[name], one) for name, one in value.items() if name in types}
             # A value without unknown attributes must equal one that was not stored yet.
             unknown = {name: value[name] for name in value.keys() - types.keys()}
             return known | ({"unknown_attributes": unknown} if unknown else {})
     return value
+
+
+@cache
+def _types_of(kind: type[Stored]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def _put_back(value: Any) -> Any:
