@@ -198,13 +198,13 @@ def absent_reporters(
         for reporter, one in condition.reporters.items()
         if one.active and source_of(reporter) == snapshot.source
     ]
-    if not asserted:  # as usual; what the snapshot covers need not be computed
+    if not asserted:
         return {}
-    covered = {(code, component(one)) for code, components in snapshot.covers.items() for one in components}
     present = {(catalog.row_of(fault).code, component(fault.component)) for fault in snapshot.present}
     absent: dict[str, list[str]] = {}
     for key, reporter, on in asserted:
-        if (code_of(reporter), on) in covered and (row_of(reporter), on) not in present:
+        is_covered = any(component(one) == on for one in snapshot.covers.get(code_of(reporter), ()))
+        if is_covered and (row_of(reporter), on) not in present:
             absent.setdefault(key, []).append(reporter)
     return absent
 

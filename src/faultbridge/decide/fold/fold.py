@@ -138,7 +138,10 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
-    return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
+    # Most codes of a snapshot are covered on the same components.
+    lists = {id(covered): covered for covered in snapshot.covers.values()}.values()
+    named = (one for covered in lists for one in covered if one.uuid or one.serial)
+    return snapshot.devices or dict.fromkeys(named)
 
 
 def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arrival) -> Change:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts
@@ -132,7 +133,10 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
             present.append(_fault(component, system, health, text))
         elif health != "Healthy":
             unknown.add((health_code(system), component))
-    covers = {} if _value(report.get("Overall Health")) not in {"Healthy", *_UNHEALTHY} else _covers(unknown, present)
+    others = tuple(fault.component for fault in present if fault.component.type is not ComponentType.GPU)
+    is_checked = _value(report.get("Overall Health")) in {"Healthy", *_UNHEALTHY}
+    codes = frozenset(fault.code for fault in present)
+    covers = _covers(frozenset(unknown), codes, others) if is_checked else {}
     return (Snapshot(SOURCE, covers, tuple(present)),)
 
 
@@ -197,10 +201,12 @@ def _fault(component: Component, system: str, health: str, text: str) -> Fault:
     return fault.classified(Severity.WARNING, Action.NONE) if health == "Warning" and stated is None else fault
 
 
-def _covers(unknown: set[tuple[str, Component]], present: list[Fault]) -> dict[str, tuple[Component, ...]]:
-    others = (fault.component for fault in present if fault.component.type is not ComponentType.GPU)
+@lru_cache(maxsize=256)
+def _covers(
+    unknown: frozenset[tuple[str, Component]], found: frozenset[str], others: tuple[Component, ...]
+) -> Mapping[str, tuple[Component, ...]]:
     covered = (*_GPUS, *others)
-    codes = {f"dcgm.health_{system}" for system in _SYSTEMS} | {fault.code for fault in present} | codes_of_texts()
+    codes = {f"dcgm.health_{system}" for system in _SYSTEMS} | found | codes_of_texts()
     covers = dict.fromkeys(sorted(codes), covered)
     for code in codes.intersection(code for code, _ in unknown):
         covers[code] = tuple(component for component in covered if (code, component) not in unknown)

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -76,7 +77,7 @@ class ConditionReader:
         return (*(joined((*current, *of_checks)) if of_checks else current), *chain.from_iterable(events))
 
     def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
-        covers: defaultdict[str, list[Component]] = defaultdict(list)
+        covered: list[str] = []
         present: list[Fault] = []
         for condition in node.conditions:
             row = mapped["types"].get(condition.type)
@@ -85,13 +86,11 @@ class ConditionReader:
             elif self.source == NODE_SOURCE or self.source in row["sources"]:
                 code = _wrong_code(condition, row, mapped)
                 present += [_fault(self.source, code, condition, node)] if code else []
-                for covered in _covered(condition, row):
-                    covers[covered].append(_component(covered))
+                covered += _covered(condition, row)
         if self.source == NODE_SOURCE:
-            self._labels(node, mapped, covers, present)
-        if covers or present:
-            unique = {code: tuple(dict.fromkeys(components)) for code, components in covers.items()}
-            yield Snapshot(self.source, unique, tuple(present), node=node.name)
+            covered += self._labels(node, mapped, present)
+        if covered or present:
+            yield Snapshot(self.source, _covers(tuple(covered)), tuple(present), node=node.name)
 
     def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
         wrong = (
@@ -99,19 +98,12 @@ class ConditionReader:
         )
         return [_fault(self.source, "agent.condition", condition, node)] if wrong else []
 
-    def _labels(
-        self,
-        node: NodeConditions,
-        mapped: Mapping[str, Any],
-        covers: dict[str, list[Component]],
-        present: list[Fault],
-    ) -> None:
+    def _labels(self, node: NodeConditions, mapped: Mapping[str, Any], present: list[Fault]) -> Iterator[str]:
         for label, codes in mapped["labels"].items():
             value = node.labels.get(label)
             if value not in codes:
                 continue
-            for code in filter(None, codes.values()):
-                covers[code].append(_component(code))
+            yield from filter(None, codes.values())
             if codes[value]:
                 condition = Condition(label.rpartition("/")[2], str(value))
                 present.append(_fault(self.source, codes[value], condition, node))
@@ -192,7 +184,13 @@ def _covered(condition: Condition, row: Mapping[str, Any]) -> Iterator[str]:
     if "unknown" in row:
         yield row["unknown"]
     if condition.status != "Unknown":
-        yield from expand_families((row["code"], *row.get("clears", ())))
+        yield from (row["code"], *row.get("clears", ()))
+
+
+@lru_cache(maxsize=256)
+def _covers(families: tuple[str, ...]) -> Mapping[str, tuple[Component, ...]]:
+    """Return the codes of families, each with its component. The nodes of a cluster have the same few conditions."""
+    return {code: (_component(code),) for code in expand_families(families)}
 
 
 def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -> Fault:
