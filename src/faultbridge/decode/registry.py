@@ -101,7 +101,10 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
 
     Raises `Rejected`, with the reason as a code such as `no_framing`, if the record cannot be read.
     """
-    decoder, cleaner = get(source), TextCleaner()
+    decoder = get(source)
+    if decoder.decode_plain is not None and (plain := decoder.decode_plain(body, hints)) is not None:
+        return _with_instance_type(plain, hints)
+    cleaner = TextCleaner()
     _reject_unreadable(body)
     decoded = records.read(decoder, cleaner.clean(body), hints)
     return cleaner.noted(_with_instance_type(decoded, hints))

@@ -139,8 +139,9 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
     # Most codes of a snapshot are covered on the same components.
-    lists = {id(covered): covered for covered in snapshot.covers.values()}.values()
-    named = (one for covered in lists for one in covered if one.uuid or one.serial)
+    lists = list(snapshot.covers.values())
+    unique = dict(zip(map(id, lists), lists, strict=True)).values()
+    named = (one for covered in unique for one in covered if one.uuid or one.serial)
     return snapshot.devices or dict.fromkeys(named)
 
 

@@ -81,6 +81,9 @@ class Decoder:
     `decode_pieces(pieces, hints)` does the same for a body of any length that arrives in pieces. Only some formats
     support it.
 
+    `decode_plain(body, hints)` returns the result for a record of the most frequent form, in which no frame and no
+    unusual character occurs, or None for any other record.
+
     `can_be_silent` is True if healthy input can give no observation, as in a log or an event stream. Healthy input of
     any other format gives at least one health snapshot or counter sample.
 
@@ -94,6 +97,7 @@ class Decoder:
     decode: Callable[[bytes, Hints], tuple[Observation, ...] | Decoded]
     decode_lines: Callable[[Iterable[Item], Hints], Decoded] | None = None
     decode_pieces: Callable[[Iterable[bytes], Hints], Decoded] | None = None
+    decode_plain: Callable[[bytes, Hints], Decoded | None] | None = None
     can_be_silent: bool = False
 
 

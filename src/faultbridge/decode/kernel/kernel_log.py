@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from faultbridge.decode.frames.chain import framed_lines, framed_pieces, single_lines
+from faultbridge.decode.frames.clock import iso_instant
 from faultbridge.decode.frames.collector import unwrap, unwrapped
 from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, lazy_pattern
 from faultbridge.decode.frames.documents import text_of
@@ -278,6 +279,31 @@ def decode_items(texts: Iterable[bytes | Item], hints: Hints) -> Decoded:
     return Decoded(reader.result(), reader.unparsed)
 
 
+# One Xid after the prefix that the kernel or `dmesg` writes, without a character that can start a second message.
+_PLAIN = re.compile(
+    rb"(?:[0-7],\d{1,20},(\d{1,12})(\d{6}),-;|\[ {0,6}(\d{1,10}\.\d{1,9})\] "
+    rb"|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d) )?(NVRM: Xid \([ !\"$-Z^-~]{16,400})\n?"
+)
+
+
+def decode_plain(body: bytes, _hints: Hints) -> Decoded | None:
+    """Return the fault of a record that is one line with an Xid; None for any other record."""
+    found = _PLAIN.fullmatch(body)
+    if found is None or body.count(b"NVRM:") > 1:
+        return None
+    seconds, micros, uptime, at, line = found.groups()
+    message = KernelMessage(line.decode("ascii"), framed=True)
+    if at is not None:
+        message.observed_at = iso_instant(at.decode("ascii"))
+    elif uptime is not None:
+        message.uptime = uptime.decode("ascii")
+    elif seconds is not None:
+        message.uptime = f"{int(seconds)}.{micros.decode('ascii')}"
+        message.facility = "kern"
+    fault = read_xid(message)
+    return Decoded((fault,)) if isinstance(fault, Fault) else None
+
+
 def recognize(body: bytes) -> bool:
     """Return whether a body is probably a kernel log, judged by the starts of its first lines."""
     text = text_of(body)
@@ -442,6 +468,7 @@ DECODER = Decoder(
     recognize=recognize,
     decode=decode,
     decode_pieces=decode_pieces,
+    decode_plain=decode_plain,
     can_be_silent=True,
 )
 

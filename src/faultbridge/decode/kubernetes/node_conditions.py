@@ -190,7 +190,8 @@ def _covered(condition: Condition, row: Mapping[str, Any]) -> Iterator[str]:
 @lru_cache(maxsize=256)
 def _covers(families: tuple[str, ...]) -> Mapping[str, tuple[Component, ...]]:
     """Return the codes of families, each with its component. The nodes of a cluster have the same few conditions."""
-    return {code: (_component(code),) for code in expand_families(families)}
+    on_gpus, on_node = (_GPU,), (NODE_COMPONENT,)
+    return {code: on_gpus if _component(code) is _GPU else on_node for code in expand_families(families)}
 
 
 def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -> Fault:
