@@ -11,10 +11,12 @@ import pytest
 
 from faultbridge.decode import registry
 from faultbridge.decode.frames.body import unpacked
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Fault
 
 AT = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+HINTS = Hints(received_at=AT)
 NANOSECONDS = "1770091506000000000"
 INSTANCE = "i-0a1b2c3d4e5f60718"
 LINES = {
@@ -136,3 +138,21 @@ def test_a_fault_of_a_message_of_many_lines_has_the_time_of_its_own_line() -> No
     (fault,) = registry.decode("kernel-log", json.dumps({"log": text, "time": AT.isoformat()}).encode())
     assert isinstance(fault, Fault)
     assert fault.observed_at == AT.replace(minute=0, second=0)
+
+
+PLAIN = {
+    "bare": LINES["kernel-log"],
+    "uptime": f"[ 8123.617543] {LINES['kernel-log']}\n",
+    "kmsg": f"3,1,8123617543,-;{LINES['kernel-log']}\n",
+    "dmesg": f"2026-02-03T04:05:06,000000+00:00 {LINES['kernel-log']}",
+    "recovery": "[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 "
+    "(Node Reboot Required)",
+    "recovered": "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x2 (Node Reboot) to 0x0 (None)",
+}
+
+
+@pytest.mark.parametrize("line", PLAIN.values(), ids=PLAIN)
+def test_a_record_of_one_plain_line_is_read_as_the_same_line_in_a_log(line: str) -> None:
+    log = registry.read("kernel-log", f"\n{line}".encode(), HINTS)
+    assert registry.read("kernel-log", line.encode(), HINTS) == log
+    assert len(log.observations) == 1

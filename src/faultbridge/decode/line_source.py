@@ -68,7 +68,7 @@ class LineSource(Struct, frozen=True):
             return framing.search(text_of(body)) is not None
 
         def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
-            texts = [Line(line) if isinstance(line, str) else line for line in lines]
+            texts = [Line(line) if isinstance(line, str) else line for line in lines if line]
             if not any(framing.search(line.text) for line in texts):
                 raise Rejected("no_framing", f"no line of the source {name}")
             found = list(_faults(name, rules, texts, hints.received_at))

@@ -17,6 +17,8 @@ from faultbridge.decode.frames.line import MAX_DEPTH, Item, Line
 from faultbridge.decode.frames.pretty_json import document_lines, joined_documents, may_be_spread
 from faultbridge.model.values import replace
 
+_HEADS = frozenset("{ \t0123456789")
+
 
 def messages_of(body: bytes) -> tuple[Line, ...]:
     """Return the messages of a CloudWatch Logs record or of `aws logs tail`; otherwise the whole body as one."""
@@ -58,8 +60,12 @@ def framed_pieces(pieces: Iterable[bytes]) -> Iterator[bytes | Item]:
 def lines_of(body: bytes) -> Iterator[Item]:
     """Yield the lines of a body, each without the wrapper that a runtime, collector or log store put around it."""
     for item in framed_lines(body) or text_of(body).split("\n"):
-        line = unwrapped(item) or item
-        yield from (line,) if isinstance(line, str) else single_lines(line)
+        # Every wrapper starts with a brace or with the time of a container runtime.
+        if isinstance(item, str) and item[:1] not in _HEADS:
+            yield item
+        else:
+            line = unwrapped(item) or item
+            yield from (line,) if isinstance(line, str) else single_lines(line)
 
 
 def single_lines(line: Line) -> Iterator[Line]:

@@ -160,6 +160,8 @@ MAX_LINE = 8192
 def _lines_of(lines: Iterable[Item]) -> Iterator[Line]:
     """Yield the lines that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
     for item in lines:
+        if not item:
+            continue
         line = Line(item) if isinstance(item, str) else item
         if "\r" not in line.text and 0 < len(line.text) <= MAX_LINE:
             yield line
