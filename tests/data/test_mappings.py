@@ -16,6 +16,7 @@ from faultbridge.decode.data.mapping import NAMES, mapping, packaged, parse_exte
 from faultbridge.decode.data.patterns import bounded_pattern, patterns_of
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.faults import Fault
 from tests.decoders.captures import faults_and_clears
 
 CODE = re.compile(r"(?:agent|cloud|dcgm|host|net|smi|sxid|train|xid)\.[a-z0-9_]+")
@@ -86,6 +87,8 @@ def test_every_packaged_pattern_is_bounded_like_a_customers_pattern(name: str) -
         '{"alerts": {"rules": [{"alert": "A", "labels": {"x": ".*"}, "code": "host.clock"}]}}',
         '{"slurm": {"reasons": [{"pattern": ".{0,99}.{0,99}.{0,99}x", "code": "host.clock"}]}}',
         '{"alerts": {"rules": [{"alert": "(", "code": "host.clock"}]}}',
+        '{"alerts": {"rules": [{"alert": "A", "code": "gpu.los"}]}}',
+        '{"conditions": {"reasons": {"GpuBad": "nvlink.bad"}}}',
         '{"nothing": {}}',
         '{"thresholds": []}',
         '{"thresholds": {"kernel-log": {"symbol_error": {"limit": 1}}}}',
@@ -112,6 +115,22 @@ def test_a_customers_rule_precedes_the_packaged_rules() -> None:
     assert merged["rules"][0]["alert"] == "LowDiskBandwidth"
     assert merged["rules"][1:] == packaged("alerts")["rules"]
     assert merged["node_labels"] == packaged("alerts")["node_labels"]
+
+
+def test_a_customers_rule_can_name_a_failure_mode_that_then_decides() -> None:
+    own = parse_extensions('{"alerts": {"rules": [{"alert": "RackGpuGone", "code": "gpu.lost"}]}}')
+    alert = {"status": "firing", "labels": {"alertname": "RackGpuGone", "node": "n1"}, "startsAt": None}
+    body = json.dumps({"receiver": "x", "alerts": [alert]}).encode()
+    (fault,) = faults_and_clears(registry.decode("alertmanager", body, Hints(mappings=own)))
+    assert isinstance(fault, Fault)
+    row, mode = load_catalog().row_of(fault), load_catalog().modes["gpu.lost"]
+    assert (row.code, row.mode, row.severity, row.action) == ("gpu.lost", "gpu.lost", mode.severity, mode.action)
+    assert load_catalog().covers("ssm-dcgm", 2, fault.code)
+
+
+def test_a_name_that_is_no_failure_mode_is_rejected_with_the_closest_one() -> None:
+    with pytest.raises(Misconfigured, match=r"unknown failure mode: 'gpu.los'; did you mean gpu.lost\?"):
+        parse_extensions('{"alerts": {"rules": [{"alert": "A", "code": "gpu.los"}]}}')
 
 
 def test_a_customers_limits_replace_those_of_one_counter_only() -> None:

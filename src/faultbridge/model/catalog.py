@@ -162,9 +162,18 @@ class Catalog:
     def row(self, code: str) -> Row:
         """Return the catalog row of a fault code, or the default row for an unknown code.
 
-        Each unknown code has a failure mode of its own, `unclassified.<code>`, so that two of them never become one.
+        A mapping can use the name of a failure mode as a code; its row is what the mode says. Each unknown code has a
+        failure mode of its own, `unclassified.<code>`, so that two of them never become one.
         """
-        return self.rows.get(code) or _unclassified(code, Severity.WARNING, WorkEffect.UNAFFECTED)
+        if row := self.rows.get(code):
+            return row
+        if mode := self.modes.get(code):
+            return _row_of_mode(mode)
+        return _unclassified(code, Severity.WARNING, WorkEffect.UNAFFECTED)
+
+    def knows(self, code: str) -> bool:
+        """Return whether the catalog has a fault code, or a failure mode of this name."""
+        return code in self.rows or code in self.modes
 
     def canonical(self, code: str) -> str:
         """Return the code under which a fault is stored. Codes with the same meaning share one stored code."""
@@ -187,7 +196,7 @@ class Catalog:
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
             if rows:
                 return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
-        if fault.severity is Severity.FATAL and fault.code not in self.rows:
+        if fault.severity is Severity.FATAL and not self.knows(fault.code):
             return _unclassified(fault.code, Severity.ERROR, WorkEffect.AT_RISK)
         return self.row(fault.code)
 
@@ -197,9 +206,24 @@ class Catalog:
         A source cannot make a fault fatal whose code the catalog does not have: its severity becomes `error`.
         """
         row = self.row_of(fault)
-        if fault.severity is Severity.FATAL and fault.code not in self.rows:
+        if fault.severity is Severity.FATAL and not self.knows(fault.code):
             fault = replace(fault, severity=row.severity)
         return fault.classified(row.severity, row.action)
+
+
+def _row_of_mode(mode: Mode) -> Row:
+    return Row(
+        mode.name,
+        mode.meaning.rstrip("."),
+        mode.severity,
+        mode.action,
+        scope=mode.scope,
+        ends_on=mode.ends_on,
+        reason=mode.reason,
+        family=mode.family,
+        mode=mode.name,
+        work=mode.work,
+    )
 
 
 def _unclassified(code: str, severity: Severity, work: WorkEffect) -> Row:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from faultbridge.decode.data import failure_modes, load_catalog
 from faultbridge.decode.data.counters import EFA_RATES, LINK_RATES, THRESHOLDS, check_rates, check_thresholds
 from faultbridge.decode.data.patterns import bounded_pattern
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.names import did_you_mean
 
 _FOLDER = Path(__file__).parent / "mappings"
 MAX_LENGTH = 256 * 1024
@@ -69,6 +72,7 @@ def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
+    _check_modes(extensions)
     for name, extension in extensions.items():
         if name in _CHECKS:
             _CHECKS[name](extension)
@@ -78,6 +82,31 @@ def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
         _validate_shape(name, packaged(name), extension)
         for pattern in _patterns(extension):
             bounded_pattern(pattern)
+
+
+def _check_modes(value: object) -> None:
+    """Raise `Misconfigured` if a value has the form of a failure mode (`gpu.lost`) and no mode has this name."""
+    items = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(items, list):
+        for item in items:
+            _check_modes(item)
+    elif isinstance(value, str) and _is_mode_name(value) and value not in failure_modes():
+        hint = did_you_mean(value, failure_modes())
+        raise Misconfigured(f"unknown failure mode: {value!r}{hint}; `faultbridge catalog mode` lists them")
+
+
+def _is_mode_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None and text.partition(".")[0] in _mode_groups()
+
+
+_NAME = re.compile(r"[a-z]+\.[a-z0-9_]+")
+
+
+@cache
+def _mode_groups() -> frozenset[str]:
+    """Return the first parts of the names of failure modes, such as `gpu`, that begin no fault code."""
+    codes = {code.partition(".")[0] for code in load_catalog().rows}
+    return frozenset(mode.partition(".")[0] for mode in failure_modes()) - codes
 
 
 def _patterns(value: object) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, An
             show([{"problem": str(error)}], {}, output)
         notice(f"invalid mappings: {error}")
         raise typer.Exit(EXIT_NOT_WELL) from None
-    for code in sorted(set(_codes(mappings)) - load_catalog().rows.keys()):
+    for code in sorted(one for one in set(_codes(mappings)) if not load_catalog().knows(one)):
         notice(f"code not in the catalog: {code}; such a fault gets the action contact_support")
     return mappings
 

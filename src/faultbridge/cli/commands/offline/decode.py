@@ -84,7 +84,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "evidence": found.evidence,
         "attributes": {name: value for name, value in found.attributes.items() if name not in _INCARNATION},
         "catalog": caller.catalog.version,
-        "known": row.code in caller.catalog.rows,
+        "known": caller.catalog.knows(row.code),
         "count": fault.count if fault else 1,
     } | {name: found.attributes.get(name) for name in _INCARNATION}
 
