@@ -28,6 +28,12 @@ _FAILED = re.compile(
     re.MULTILINE,
 )
 _PASSED = re.compile(r"^.{0,256}?Node Health Check completed successfully", re.MULTILINE)
+# A reason of Slurm can start with `NHC: `, so these words alone do not show the source.
+_HEADS = re.compile(
+    rb"\bnhc: {1,4}Health check failed: |\bHealth Check '\w"
+    rb"|^.{0,64}Node Health Check(?:s failed - | completed successfully)",
+    re.MULTILINE,
+)
 # Any program prints such lines, so they count only if the source is named.
 _GENERIC = re.compile(r"^\W{0,8}(?:CRITICAL|FAIL(?:ED|URE)?)\b\W{1,8}(?P<text>\w.{0,1024})", re.MULTILINE)
 _GENERIC_PASSED = re.compile(r"^\W{0,8}(?:OK|PASS(?:ED)?|SUCCESS|WARNING)\b\W{1,8}\w", re.MULTILINE)
@@ -52,8 +58,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 def recognize(body: bytes) -> bool:
     """Return whether a body probably has a failed check or a completed run of NHC."""
-    text = text_of(body)
-    return b"ealth " in body and (_FAILED.search(text) is not None or _PASSED.search(text) is not None)
+    return b"ealth " in body and _HEADS.search(body) is not None
 
 
 def _faults(failed: tuple[re.Match[str], ...]) -> Iterator[Fault]:
