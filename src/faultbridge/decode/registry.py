@@ -54,8 +54,6 @@ _DECODERS: Mapping[str, str] = {
     "disk-health": "host.disk_health:DECODER",
     "pci-devices": "host.pci_devices:DECODER",
     "bmc-events": "host.bmc_events:DECODER",
-    "health-check": "host.health_checks:DECODER",
-    "nvlsm-log": "network.nvlsm_log:DECODER",
     "neuron-monitor": "host.neuron_monitor:DECODER",
     "training-log": "training.training_log:DECODER",
     "heartbeat": "native.heartbeat:DECODER",
