@@ -11,7 +11,8 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import unpack
 from faultbridge.model.storage.writes import Put
-from tests.builders import GPU, NOON, arrival, fault, folded, node
+from faultbridge.model.values import replace
+from tests.builders import GPU, NOON, arrival, case, fault, folded, node
 from tests.sim.environment.samples import alert_group
 from tests.sim.fault_injection import NO_FAULTS
 from tests.sim.history import run
@@ -32,7 +33,7 @@ def system_with_claims() -> SimulatedSystem:
 
 def stored(version: Version | None, state: NodeState) -> tuple[NodeState, items.Item]:
     """Return the state that this version reads, and the item that a process of another version wrote."""
-    put = written_by(version, Put(items.state_item(state, NOON)))
+    (put,) = written_by(version, [Put(items.state_item(state, NOON))])
     assert isinstance(put, Put)
     return items.read_state(state.key, put.item), put.item
 
@@ -52,6 +53,15 @@ def test_this_version_reads_what_a_newer_one_wrote_and_writes_its_attributes_bac
     assert (document[ADDED], [one[ADDED] for one in document["conditions"].values()]) == ({"kind": "unknown"}, [1])
     _, rewritten = stored(None, read)
     assert document_of(rewritten) == document
+
+
+def test_a_newer_version_adds_its_attribute_to_both_items_of_a_case() -> None:
+    waiting = case()
+    state = replace(FAULTY, case=waiting)
+    writes = [Put(items.state_item(state, NOON)), Put(items.case_item(waiting, state.key, 0, NOON))]
+    of_node, of_case = (one.item for one in written_by(Version.NEWER, writes) if isinstance(one, Put))
+    assert document_of(of_node)["case"] == of_case["case"]
+    assert ADDED in document_of(of_node)["case"]
 
 
 def test_an_older_version_writes_no_attribute_of_this_one_and_keeps_all_others() -> None:

@@ -6,12 +6,12 @@ know. An older version does not write the attributes that were added last. No ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any
 
 from faultbridge.model.storage.codec import pack, unpack
-from faultbridge.model.storage.writes import Packed, Put, Write
+from faultbridge.model.storage.writes import Item, Packed, Put, Write
 from faultbridge.model.values import replace
 from tests.sim.fakes.table import FakeTable
 
@@ -37,29 +37,49 @@ class TableOfVersion:
 
     def write(self, write: Write) -> None:
         """Perform a write as the version of the process makes it."""
-        self._table.write(written_by(self._version(), write))
+        self._table.write(*written_by(self._version(), [write]))
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
         """Perform writes as the version of the process makes them."""
-        version = self._version()
-        self._table.transact([written_by(version, write) for write in writes], token)
+        self._table.transact(written_by(self._version(), writes), token)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
 
 
-def written_by(version: Version | None, write: Write) -> Write:
-    """Return a write as a version of the code makes it. Only items with the state of a node differ."""
-    state = write.item.get("state") if isinstance(write, Put) else None
-    if version is None or not isinstance(write, Put) or not isinstance(state, Packed):
-        return write
-    document = unpack(dict[str, Any], state)
-    if version is Version.OLDER:
-        document = {name: value for name, value in document.items() if name not in LATEST_ATTRIBUTES}
-        return replace(write, item={**write.item, "state": pack(document)})
+def written_by(version: Version | None, writes: Sequence[Write]) -> list[Write]:
+    """Return the writes of one commit as a version of the code makes them.
+
+    Only the items of nodes and cases differ. A case gets an attribute in both of its items, or in none.
+    """
+    if version is None:
+        return list(writes)
+    change, cases = (_older, set[str]()) if version is Version.OLDER else (_newer, set(_cases(writes)))
+    return [replace(one, item=change(one.item, cases)) if isinstance(one, Put) else one for one in writes]
+
+
+def _cases(writes: Sequence[Write]) -> Iterator[str]:
+    found = (one.item for one in writes if isinstance(one, Put))
+    return (str(item["case_id"]) for item in found if "case_id" in item and isinstance(item.get("case"), dict))
+
+
+def _older(item: Item, _: set[str]) -> Item:
+    if not isinstance(item.get("state"), Packed):
+        return item
+    document = unpack(dict[str, Any], item["state"])
+    return {**item, "state": pack({name: one for name, one in document.items() if name not in LATEST_ATTRIBUTES})}
+
+
+def _newer(item: Item, cases: set[str]) -> Item:
+    case = item.get("case")
+    if isinstance(case, dict):
+        return {**item, ADDED: "unknown", "case": {**case, ADDED: ["unknown"]}}
+    if not isinstance(item.get("state"), Packed):
+        return item
+    document = unpack(dict[str, Any], item["state"])
     document[ADDED] = {"kind": "unknown"}
-    if "case" in document:
+    if document.get("case", {}).get("id") in cases:
         document["case"] = {**document["case"], ADDED: ["unknown"]}
     conditions = document.get("conditions", {})
     document["conditions"] = {key: {**one, ADDED: 1} for key, one in conditions.items()}
-    return replace(write, item={**write.item, ADDED: "unknown", "state": pack(document)})
+    return {**item, ADDED: "unknown", "state": pack(document)}
