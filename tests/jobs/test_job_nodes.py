@@ -98,6 +98,16 @@ def test_a_job_that_starts_again_on_other_nodes_leaves_no_id_on_its_former_nodes
     assert [world.append.read(world.key(node)).jobs for node in (1, 2)] == [(), ("1",)]
 
 
+def test_a_job_whose_updates_of_two_runs_were_interrupted_leaves_its_id_on_no_node_after_its_end() -> None:
+    world = started(1)
+    interrupted = Jobs(world.append, marks_nodes=False)
+    interrupted.end(CLUSTER, "1", outcome="failed")
+    interrupted.start(CLUSTER, "1", ["node-2"])
+    interrupted.end(CLUSTER, "1", outcome="failed")
+    world.sweep.run()
+    assert [world.append.read(world.key(node)).jobs for node in (1, 2)] == [(), ()]
+
+
 def test_a_late_update_of_an_earlier_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = LedgerFixture()
     world.register_node("n-1")

@@ -160,10 +160,12 @@ def test_a_job_with_the_longest_id_and_the_most_nodes_is_recorded(world: LedgerF
     assert (job.nodes, [event["data"]["change"] for event in job_events(world)]) == (("n-1",), ["started"])
 
 
-def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world: LedgerFixture) -> None:
+def test_a_running_job_cannot_start_again_or_end_before_its_start(world: LedgerFixture) -> None:
     started: Job = jobs(world).start("train-a", "1", ["n-1"])
     with pytest.raises(Rejected, match="job_runs"):
         jobs(world).start("train-a", "1", ["n-2"])
+    with pytest.raises(Rejected, match="job_runs"):  # another run, the end of which was not reported
+        jobs(world).start("train-a", "1", ["n-1"], at=started.started_at + timedelta(minutes=1))
     with pytest.raises(Rejected, match="bad_time"):
         jobs(world).end("train-a", "1", at=started.started_at - timedelta(seconds=1))
 

@@ -12,6 +12,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.jobs.changes import Resume
 from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
@@ -167,6 +168,16 @@ def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
     world.advance_minutes(10)
     assert changes(world)[-1] == "started"
     assert [job.nodes for job in JobViews(world.table).all(CLUSTER)] == [("node-2",)]
+
+
+def test_a_job_that_starts_again_while_its_nodes_are_checked_is_not_reported() -> None:
+    """Its receiver would requeue a job that runs."""
+    world = started(1)
+    break_and_end(world)
+    ended = jobs(world).show(CLUSTER, "1")
+    jobs(world).start(CLUSTER, "1", ["node-2"])
+    assert jobs(world).record_resumable(ended, Resume(), ("webhook",)).resumable_at is None
+    assert (changes(world)[-1], jobs(world).show(CLUSTER, "1").callbacks) == ("started", ())
 
 
 def test_a_retired_node_does_not_hold_a_job_back() -> None:

@@ -27,18 +27,33 @@ CONTROL = keys.cluster_control(CLUSTER)
 REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE)
 
 
-def test_a_successor_registered_for_another_node_during_the_claim_stays_there() -> None:
+def await_one_of_two() -> tuple[World, str, str]:
+    """Return a world whose repair is about to claim the first of two new instances, and their ids."""
     world = World(launch_delay=timedelta(minutes=1))
     world.fault_and_react()
     world.clock.advance(timedelta(minutes=2))
     (first,) = [one.instance_id for one in world.fleet.running(GROUP)]
-    second = world.fleet.launch(GROUP)
+    return world, first, world.fleet.launch(GROUP)
+
+
+def test_a_successor_registered_for_another_node_during_the_claim_stays_there() -> None:
+    world, first, second = await_one_of_two()
     row = AliasRow(NodeKey(CLUSTER, "node-9"), first, world.clock.now())
     register = Put(items.alias_item(Alias("instance", first), row, world.clock.now()))
     run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(register))
     world.advance_minutes()
     assert world.node().incarnation.instance_id == second
     assert items.read_alias(world.table.get(keys.alias("instance", first))).key.node == "node-9"
+
+
+def test_an_instance_that_another_case_claims_during_the_claim_stays_with_that_case() -> None:
+    world, first, second = await_one_of_two()
+    holder = {"cluster": CLUSTER, "node": "node-9", "case": "c-other", "attempt": 1}
+    claimed = Put(items.item(keys.claim(first), world.clock.now(), holder))
+    run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(claimed))
+    world.advance_minutes()
+    assert world.node().incarnation.instance_id == second
+    assert world.table.get(keys.claim(first))["case"] == "c-other"
 
 
 def test_a_host_name_registered_for_another_node_during_the_claim_stays_with_that_node() -> None:
