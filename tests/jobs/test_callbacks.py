@@ -12,7 +12,7 @@ import pytest
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Transient
 from faultbridge.model.storage import jobs as stored
-from faultbridge.model.storage.writes import Delete, Key
+from faultbridge.model.storage.writes import Delete, Key, Write
 from faultbridge.record.queries import query_all
 from faultbridge.repair.jobs.callbacks import LEASE, RETRY_FOR
 from faultbridge.repair.jobs.changes import Resume
@@ -20,6 +20,7 @@ from faultbridge.repair.jobs.verdicts import record_verdict
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import callback, configure, document, repaired
 from tests.jobs.resume import changes, job_data, jobs
+from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call, raise_once
 
@@ -139,6 +140,33 @@ def test_a_sweep_delivers_nothing_during_the_delivery_of_another_sweep() -> None
     during_next_delivery(world, sweep_again)
     world.advance_minutes(20)
     assert (received, len(world.callback.received)) == ([0], 1)
+
+
+def test_two_sweeps_that_reserve_the_callbacks_at_the_same_time_deliver_once() -> None:
+    world = repaired("webhook", failures=[LOST])
+
+    def reserves(write: Write) -> bool:
+        return write.key.sk == "CALLBACKS" and not world.callback.failures
+
+    def other_sweep() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        world.deliver_callbacks.deliver(CLUSTER)
+
+    run_before_write(world.seam, reserves, other_sweep)
+    world.advance_minutes(20)
+    assert len(world.callback.received) == 1
+
+
+def test_a_delivery_that_another_sweep_repeated_is_recorded_once() -> None:
+    world = repaired("webhook", failures=[LOST])
+
+    def sweep_again() -> None:
+        world.clock.advance(LEASE + timedelta(seconds=1))
+        world.deliver_callbacks.deliver(CLUSTER)
+
+    during_next_delivery(world, sweep_again)
+    world.advance_minutes(20)
+    assert (len(world.callback.received), len(notified(world))) == (2, 1)
 
 
 def test_a_job_that_becomes_resumable_again_during_a_delivery_is_delivered_again() -> None:

@@ -19,6 +19,7 @@ from faultbridge.repair.jobs.jobs import Jobs
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
 from tests.jobs.resume import break_and_end, changes, jobs, started
+from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import raise_once
 
@@ -108,7 +109,8 @@ def test_a_job_whose_updates_of_two_runs_were_interrupted_leaves_its_id_on_no_no
     assert [world.append.read(world.key(node)).jobs for node in (1, 2)] == [(), ()]
 
 
-def test_a_late_update_of_an_earlier_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", ["table.get_many", "table.transact"])
+def test_a_late_update_of_an_earlier_run_changes_nothing(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = LedgerFixture()
     world.register_node("n-1")
     service = Jobs(world.append)
@@ -117,7 +119,7 @@ def test_a_late_update_of_an_earlier_run_changes_nothing(monkeypatch: pytest.Mon
     ended: list[bool] = []
 
     def end_first(call: Any) -> None:
-        if call.name == "table.transact" and not ended:
+        if call.name == before and not ended:
             ended.append(True)
             service.end("train-a", "1", outcome="succeeded")
             service.mark_nodes("train-a", "1")
@@ -126,6 +128,18 @@ def test_a_late_update_of_an_earlier_run_changes_nothing(monkeypatch: pytest.Mon
     service.mark_nodes("train-a", "1")
     assert ended
     assert world.append.read(NodeKey("train-a", "n-1")).jobs == ()
+
+
+def test_a_job_that_ends_while_its_id_is_stored_leaves_it_on_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultbridge.repair.jobs.jobs.NODES_PER_TRANSACTION", 1)
+    world = World(nodes=2)
+    interrupted = Jobs(world.append, marks_nodes=False)
+    interrupted.start(CLUSTER, "1", ["node-1", "node-2"])
+    run_before_write(
+        world.seam, writes_to(keys.node_state(world.key(2))), lambda: interrupted.end(CLUSTER, "1", outcome="failed")
+    )
+    jobs(world).mark_nodes(CLUSTER, "1")
+    assert [world.append.read(world.key(node)).jobs for node in (1, 2)] == [(), ()]
 
 
 def test_of_many_jobs_on_one_node_the_earliest_are_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.errors import Rejected
+from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.nodes import NodeKey
@@ -113,6 +113,14 @@ def test_a_repeated_start_adds_what_the_first_did_not_say(world: LedgerFixture) 
     )
     assert known == jobs(world).find("train-a", "1")
     assert [event["data"]["change"] for event in job_events(world)] == ["started"]
+
+
+def test_a_job_that_was_read_before_its_end_does_not_overwrite_the_end(world: LedgerFixture) -> None:
+    started = jobs(world).start("train-a", "1", ["n-1"])
+    ended = jobs(world).end("train-a", "1")
+    with pytest.raises(Conflict):
+        jobs(world).writer.store(started, replace(started, name="llama"))
+    assert jobs(world).show("train-a", "1") == ended
 
 
 def test_a_requeued_job_starts_again_with_the_same_id(world: LedgerFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from faultbridge.repair.jobs.progress import JobProgress
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import calls
 from tests.jobs.resume import changes, job_data, jobs
+from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, World
 
 LIMIT = timedelta(minutes=10)
@@ -185,6 +187,50 @@ def test_a_heartbeat_during_the_sweep_keeps_its_timer_and_a_later_hang_is_report
     assert state(world) == "running"
     world.advance_minutes(12)
     assert changes(world)[-1] == "stalled"
+
+
+def test_of_two_heartbeats_at_once_the_later_step_is_not_overwritten_by_the_earlier_one() -> None:
+    world = running()
+    beat(world, 7)
+    world.clock.advance(1)
+    run_before_write(world.seam, writes_to(progress_key(CLUSTER, "1")), lambda: beat(world, 9))
+    beat(world, 8)
+    stored = world.table.get(progress_key(CLUSTER, "1"))
+    assert stored is not None
+    assert stored["step"] == 9
+
+
+@pytest.mark.parametrize(
+    ("wait", "act", "change"),
+    [
+        (0, lambda world: beat(world, 8, float("nan")), "loss"),
+        (0, lambda world: JobProgress(jobs(world)).check(progress_key(CLUSTER, "1")), "stalled"),
+        (2, lambda world: beat(world, 8), "advanced"),
+    ],
+)
+def test_two_processes_that_find_the_same_change_of_a_job_record_it_once(
+    wait: int, act: Callable[[World], object], change: str
+) -> None:
+    world = running()
+    beat(world, 7)
+    world.clock.advance(11 * 60)
+    world.advance_minutes(wait)  # a sweep records the stall
+
+    def rival() -> None:
+        world.clock.advance(1)
+        act(world)
+
+    run_before_write(world.seam, lambda _: True, rival)
+    act(world)
+    assert changes(world).count(change) == 1
+
+
+def test_a_wrong_loss_of_a_job_that_ends_meanwhile_is_not_recorded() -> None:
+    world = running()
+    beat(world, 7)
+    run_before_write(world.seam, lambda _: True, lambda: jobs(world).end(CLUSTER, "1", outcome="failed"))
+    beat(world, 8, float("nan"))
+    assert changes(world) == ["started", "ended"]
 
 
 def test_a_stall_changes_no_node() -> None:

@@ -170,6 +170,16 @@ def test_a_job_that_was_requeued_meanwhile_is_not_reported() -> None:
     assert [job.nodes for job in JobViews(world.table).all(CLUSTER)] == [("node-2",)]
 
 
+def test_a_job_that_starts_again_just_before_it_is_forgotten_is_still_followed() -> None:
+    """A fault of its nodes would not be recorded on it."""
+    world = started(1)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    (followed,) = jobs(world).rows(CLUSTER)
+    jobs(world).start(CLUSTER, "1", ["node-2"])
+    jobs(world).stop_following(CLUSTER, followed)
+    assert [one.nodes for one in jobs(world).rows(CLUSTER)] == [{"node-2"}]
+
+
 def test_a_job_that_starts_again_while_its_nodes_are_checked_is_not_reported() -> None:
     """Its receiver would requeue a job that runs."""
     world = started(1)
