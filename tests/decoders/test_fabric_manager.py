@@ -202,3 +202,15 @@ def test_the_status_of_a_service_without_switches_is_information_like_the_lines_
     for line, expected in ((NOTHING, (Severity.INFO, Action.NONE)), (TOPOLOGY, (None, None))):
         found = read(*head, SYSLOG.format(line))
         assert [(one.severity, one.action) for one in found] == [expected] * 2
+
+
+@pytest.mark.parametrize("prefix", ["", "Feb  3 04:05:06 n-7 nv-fabricmanager[192]: "])
+def test_two_records_on_a_line_are_both_read(prefix: str) -> None:
+    error = "[Feb 03 2026 04:05:{:02}] [ERROR] [tid 1] detected NVSwitch fatal error {} on fid 0"
+    line = f"{prefix}{error.format(6, 20034)} {error.format(7, 12028)}"
+    first, second = registry.decode("fabric-manager-log", line.encode())
+    assert isinstance(first, Fault)
+    assert isinstance(second, Fault)
+    assert [first.code, second.code] == ["sxid.20034", "sxid.12028"]
+    assert (first.node, first.attributes.get("transport")) == (second.node, second.attributes.get("transport"))
+    assert first.message == "detected NVSwitch fatal error 20034 on fid 0"

@@ -11,6 +11,9 @@ from faultbridge.model.faults import Fault
 from tests.loops import for_each
 
 KERNEL = packaged_texts("kernel")
+BMC = packaged_texts("bmc")
+FABRIC_MANAGER = packaged_texts("fabric_manager")
+HEADS = {"error": "[Feb 03 2026 04:05:06] [ERROR] [tid 1] ", "unit": "Feb  3 04:05:06 n-7 systemd[1]: "}
 
 TRAINING = patterns_of(packaged("training")["patterns"])
 PROGRESS = patterns_of(packaged("training")["progress"])
@@ -70,3 +73,26 @@ def test_the_line_of_a_training_row_matches_it_first_and_the_near_line_does_not(
 @for_each("row", TRAINING)
 def test_a_training_log_with_the_line_of_a_row_has_its_fault(row: Pattern) -> None:
     assert codes("training-log", f"loss\n{row.row['line']}") == [row.code]
+
+
+@for_each("row", (*BMC, *FABRIC_MANAGER))
+def test_the_line_of_a_service_row_matches_it_and_the_near_line_does_not(row: Pattern) -> None:
+    level = row.row.get("level")
+    rows = [one for one in (BMC if row in BMC else FABRIC_MANAGER) if one.row.get("level") == level]
+    matched = first_match(rows, row.row["line"])
+    assert matched is not None
+    assert matched[0] is row
+    assert row.regex.match(row.row["near"]) is None
+    assert row.row["source"]
+
+
+@for_each("row", BMC)
+def test_a_listing_of_a_controller_with_the_line_of_a_row_has_its_fault(row: Pattern) -> None:
+    sensor, _, says = row.row["line"].partition(": ")
+    assert codes("bmc-events", f"   3 | 02/03/2026 | 04:05:06 | {sensor} | {says} | Asserted") == [row.code]
+
+
+@for_each("row", FABRIC_MANAGER)
+def test_a_log_of_the_fabric_manager_with_the_line_of_a_row_has_its_fault(row: Pattern) -> None:
+    (code,) = codes("fabric-manager-log", HEADS.get(row.row["level"], HEADS["error"]) + row.row["line"])
+    assert code == row.code.format(number=20034)

@@ -11,13 +11,12 @@ schemas.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
-from faultbridge.decode.frames.clock import instant, iso_instant
+from faultbridge.decode.data.patterns import first_match, packaged_texts
+from faultbridge.decode.frames.clock import MONTHS, calendar_time, instant, iso_instant
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
@@ -32,7 +31,6 @@ from faultbridge.model.values import replace
 # a heading, the columns are those of the default output.
 
 _DEFAULT = ("ID", "Date", "Time", "Name", "Type", "Event")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _COLUMN = r"[ \t]{0,64}[|,][ \t]{0,8}"
 _HEADING = re.compile(
     rf"^ID{_COLUMN}Date{_COLUMN}Time{_COLUMN}Name{_COLUMN}[^\n]{{0,200}}\bEvent[ \t]{{0,64}}\r?$", re.MULTILINE
@@ -44,49 +42,28 @@ _ROW = re.compile(
 )
 
 
-class Event(Struct, frozen=True):
-    """One event: the name and type of the sensor, what the event reports (`says`), and its time.
-
-    `at` is the time of the controller in ISO 8601, or None if its clock was not set. `ended` is True for a deasserted
-    event.
-    """
-
-    name: str
-    type: str
-    says: str
-    at: str | None
-    ended: bool
-    line: str
-
-
-def is_listing(text: str) -> bool:
+def _is_listing(text: str) -> bool:
     """Return whether a text has the heading or an event of an `ipmi-sel` listing."""
     return _HEADING.search(text) is not None or _ROW.search(text) is not None
 
 
-def events(text: str) -> Iterator[Event]:
-    """Yield the events of an `ipmi-sel` listing."""
-    heading = _HEADING.search(text)
+def _of_listing(whole: str) -> Iterator[Fault | Clear | None]:
+    heading = _HEADING.search(whole)
     names = _cells(heading[0], len(heading[0])) if heading else _DEFAULT
-    for row in _ROW.finditer(text):
-        cells = _cells(row[0], len(names))
-        if len(cells) >= len(_DEFAULT):
-            yield _event(dict(zip(names, cells, strict=False)), row[0].strip())
+    for row in _ROW.finditer(whole):
+        values = _cells(row[0], len(names))
+        cells = dict(zip(names, values, strict=False))
+        if len(values) >= len(_DEFAULT):
+            name, says = cells["Name"], f"{cells['Name']} {cells['Type']}: {cells.get('Event', '')}"
+            fault = _fault(says, name, _listed_time(cells["Date"], cells["Time"]), row[0].strip())
+            direction = next((value for column, value in cells.items() if "Direction" in column), "")
+            yield to_clear(fault) if fault is not None and direction.startswith("Deassert") else fault
 
 
-def _event(cells: Mapping[str, str], line: str) -> Event:
-    says = cells.get("Event", "")
-    direction = next((value for name, value in cells.items() if "Direction" in name), "")
-    ended = direction.startswith("Deassert")
-    return Event(cells["Name"], cells["Type"], says, _time(cells["Date"], cells["Time"]), ended, line)
-
-
-def _time(date: str, clock: str) -> str | None:
+def _listed_time(date: str, clock: str) -> datetime | None:
     month, _, rest = date.partition("-")
     day, _, year = rest.partition("-")
-    if month not in _MONTHS or ":" not in clock:
-        return None
-    return f"{year}-{_MONTHS.index(month) + 1:02}-{day}T{clock}"
+    return calendar_time(month, day, clock, year) if month in MONTHS and ":" in clock else None
 
 
 def _cells(line: str, count: int) -> Sequence[str]:
@@ -102,53 +79,18 @@ _EVENT = re.compile(
     re.MULTILINE,
 )
 _HEAD = re.compile(r"^\s{0,16}[0-9a-f]{1,6} \| (?:\d\d/\d\d/(?:\d{4}|\d\d) \||Pre-Init|Unspecified)", re.MULTILINE)
-# What a sensor and its event mean, in the words of IPMI's table of event types; the first match counts.
-_MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), code, kind)
-    for pattern, code, kind in (
-        (
-            r"uncorrectable (?:\w+ )?(?:ecc|memory)|memory.*uncorrectable",
-            "host.memory_uncorrected",
-            ComponentType.MEMORY,
-        ),
-        (r"(?<!un)correctable (?:\w+ )?(?:ecc|memory)", "host.memory_corrected", ComponentType.MEMORY),
-        (
-            r"bus (?:fatal|uncorrectable) error|pcie.*(?<!non-)(?:fatal|uncorrectable)|\bPCI SERR\b",
-            "host.pcie_fatal",
-            ComponentType.NODE,
-        ),
-        (r"\bIERR\b|machine check|CPU.*(?:uncorrectable|configuration) error", "host.machine_check", ComponentType.CPU),
-        (
-            r"power supply.*(?:fail|lost|out-of-range)|redundancy lost|AC lost"
-            r"|voltage.*(?:upper|lower) (?:critical|non-recoverable)",
-            "host.power_failed",
-            ComponentType.NODE,
-        ),
-        (
-            r"thermal trip|fan.*(?:lower|fail|critical)|temp.*upper (?:critical|non-recoverable)",
-            "host.cooling_failed",
-            ComponentType.NODE,
-        ),
-        (
-            r"drive (?:slot|bay).*(?:fault|predictive failure|in (?:critical|failed) array)",
-            "host.disk_failing",
-            ComponentType.DISK,
-        ),
-    )
-)
 # The Xid that NVIDIA's baseboard controller names in an event of a GPU.
 _XID = re.compile(r"\bXID {0,2}:? ?(\d{1,4})\b", re.IGNORECASE)
 _GPU = re.compile(r"(?<![A-Za-z0-9])GPU_(?:SXM_)?\d{1,3}\b")
 _UNNAMED = "agent.gpu_unhealthy"
 # The severity that the controller states determines the code of an event of an unknown kind.
 _UNKNOWN = {"Critical": "host.bmc_critical", "Warning": "host.bmc_warning"}
-# The log keeps events for years, so a fault with one of these codes needs diagnostics, not a repair.
-_OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.machine_check"})
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each event about a fault, or a clear if the event is deasserted."""
     whole = text_of(body)
+    found: Iterable[Fault | Clear | None]
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]
         if not entries:
@@ -156,8 +98,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         found = (_of_entry(entry) for entry in entries)
     elif _HEAD.search(whole) is not None:
         found = (_of_event(event) for event in _EVENT.finditer(whole))
-    elif is_listing(whole):
-        found = (_of_listed(event) for event in events(whole))
+    elif _is_listing(whole):
+        found = _of_listing(whole)
     else:
         raise Rejected("no_framing", "no event of a management controller")
     return tuple(one for one in found if one is not None)
@@ -170,7 +112,7 @@ def recognize(body: bytes) -> bool:
 
 
 def _is_table(text: str) -> bool:
-    return _HEAD.search(text) is not None or is_listing(text)
+    return _HEAD.search(text) is not None or _is_listing(text)
 
 
 def _of_event(event: re.Match[str]) -> Fault | Clear | None:
@@ -180,11 +122,6 @@ def _of_event(event: re.Match[str]) -> Fault | Clear | None:
     hour = f"{int(hour) % 12 + 12 * (half == 'PM'):02}" if half else hour
     fault = _fault(f"{sensor}: {says}", sensor, iso_instant(f"{year}-{month}-{day}T{hour}:{rest}"), event[0].strip())
     return to_clear(fault) if fault is not None and state == "Deasserted" else fault
-
-
-def _of_listed(event: Event) -> Fault | Clear | None:
-    fault = _fault(f"{event.name} {event.type}: {event.says}", event.name, iso_instant(event.at or ""), event.line)
-    return to_clear(fault) if fault is not None and event.ended else fault
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -230,16 +167,15 @@ def _of_gpu(fault: Fault) -> Fault:
 
 
 def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severity: str = "") -> Fault | None:
-    meaning = next(((code, kind) for pattern, code, kind in _MEANINGS if pattern.search(shown[:512])), None)
-    if meaning is None and severity in _UNKNOWN:
-        meaning = (_UNKNOWN[severity], ComponentType.NODE)
-    if meaning is None:
+    matched = first_match(packaged_texts("bmc"), shown)
+    if matched is None and severity not in _UNKNOWN:
         return None
-    code, kind = meaning
+    row = matched[0].row if matched else {"code": _UNKNOWN[severity], "component": ComponentType.NODE}
+    kind = ComponentType(row["component"])
     component = NODE_COMPONENT if kind is ComponentType.NODE else Component(kind, name=sensor[:64] if sensor else None)
     details = {"sensor": sensor[:128]} if sensor else {}
-    fault = Fault(SOURCE, code, component, truncate(shown), at, evidence(raw), details)
-    return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if code in _OF_THE_PAST else fault
+    fault = Fault(SOURCE, row["code"], component, truncate(shown), at, evidence(raw), details)
+    return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if row.get("past") else fault
 
 
 DECODER = Decoder(

@@ -13,16 +13,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 
+from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
-from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, attributes_of, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.line import Item
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.model.errors import Rejected
-from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, normalize_pci
+from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault
 from faultbridge.model.records import OF_SYSLOG
 from faultbridge.model.values import replace
 
@@ -37,6 +38,7 @@ _HEAD = re.compile(
     r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
     r"|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))\] {0,4}\[(\w{1,10})\] {0,4}(?:\[tid (\d{1,10})\])? {0,4}(.*)$"
 )
+_HEAD_START = re.compile(r"\[(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d{4}|\d{4}-\d\d-\d\d) \d\d:\d\d:\d\d\] {0,4}\[[A-Z]{4,8}\]")
 # What is left of the head if a collector removed the time.
 _LEVEL = re.compile(r"^\[[A-Z]{4,8}\] {0,4}(?:\[tid \d{1,10}\] {0,4})?")
 PERSISTENCE = "nvidia-persistenced"
@@ -100,13 +102,24 @@ def records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[
     status: list[str] = []
     for line in lines:
         text = (line if isinstance(line, str) else line.text).rstrip("\r")
+        text, *further = _records_of_line(text)
         record = (_framed_record(text, line, received_at) if text else None) or _state_of_unit(text, status)
         if record is not None:
             yield from _joined(current, continuation)
+            for head in filter(None, map(_HEAD.match, further)):
+                yield record
+                record = replace(_headed(head), node=record.node, program=record.program, claimed=record.claimed)
             current, continuation = record, []
         elif current is not None and text.strip() and len(continuation) < _MAX_LINES:
             continuation.append(text.strip())
     yield from _joined(current, continuation)
+
+
+def _records_of_line(text: str) -> list[str]:
+    """Return the records in a line, which a collector may have joined; only the first can have another prefix."""
+    starts = [found.start() for found in _HEAD_START.finditer(text)]
+    bounds = [0, *starts[1:], len(text)]
+    return [text[start:end].strip() if start else text[:end] for start, end in pairwise(bounds)]
 
 
 def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRecord]:
@@ -191,21 +204,7 @@ def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
 
 
 SOURCE = "fabric-manager-log"
-FAILED, ERROR = "host.fabric_manager_failed", "host.fabric_manager_error"
-PERSISTENCE_FAILED = "host.persistence_daemon_failed"
-_SWITCH_ERROR = re.compile(
-    r"detected NVSwitch (fatal|non-fatal) error (\d{1,6})(?: on (?:fid|NodeId) (\d{1,5}))?(?: on NVSwitch pci bus id "
-    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: physical id (\d{1,5}))?(?: port (\d{1,5}))?",
-    re.IGNORECASE,
-)
-_FAILED = re.compile(
-    r"fail(?:ed|ure)\b.{0,80}\b(?:initiali[sz]|topology|driver|NVLink|NVSwitch|fabric|train)|\bexiting\b|\baborting\b"
-    r"|degraded mode|interface version \S{1,32} (?:don't|doesn't) match with",
-    re.IGNORECASE,
-)
-_UNIT_FAILED = re.compile(
-    r"fail(?:ed|ure)|inactive|exited, code=(?:exited, status=[1-9]|killed|dumped)|Job for", re.IGNORECASE
-)
+ERROR, PERSISTENCE_FAILED = "host.fabric_manager_error", "host.persistence_daemon_failed"
 # An instance without NVSwitches; its fabric manager stops because it has nothing to do.
 _NO_SWITCHES = "NV_WARN_NOTHING_TO_DO"
 _STARTS = re.compile(r"fabric manager version |Scheduled restart job", re.IGNORECASE)
@@ -277,33 +276,26 @@ def _is_of_next_start(before: LogRecord, record: LogRecord) -> bool:
 
 
 def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
-    found = _SWITCH_ERROR.search(record.text)
-    if found is not None:
-        return _switch_error(record, found)
-    if record.level == UNIT:
-        is_failure = _UNIT_FAILED.search(record.text) is not None
-    elif record.level in _SERIOUS:
-        is_failure = _FAILED.search(record.text) is not None
-    else:
-        return None
-    if record.level == UNIT and not is_failure:
+    level = record.level if record.level == UNIT else "error" if record.level in _SERIOUS else None
+    rows = (row for row in packaged_texts("fabric_manager") if row.row["level"] in {"any", level})
+    matched = first_match(rows, record.text)
+    if matched is not None and "number" in matched[1]:
+        return _switch_error(record, *matched)
+    if level is None or (matched is None and level == UNIT):
         return None
     if record.is_of_persistence_daemon:
         return _fault_of(record, PERSISTENCE_FAILED, NODE_COMPONENT, {"level": record.level})
-    code = FAILED if is_failure and has_switches else ERROR
+    code = matched[0].code if matched and has_switches else ERROR
     fault = _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
     return fault if has_switches else fault.classified(Severity.INFO, Action.NONE)
 
 
-def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:
-    fatality, number, fabric, address, physical, port = found.groups()
-    switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address) if address else None)
-    details = attributes_of(
-        severity=fatality.lower(), fid=fabric, physical_id=physical, port=port, level=record.level or "ERROR"
-    )
-    fault = _fault_of(record, f"sxid.{int(number)}", switch, details)
+def _switch_error(record: LogRecord, row: Pattern, details: dict[str, str]) -> Fault:
+    switch, number, severity = row.component(details), details.pop("number"), details["severity"].lower()
+    details |= {"severity": severity, "level": record.level or "ERROR"}
+    fault = _fault_of(record, row.code.format(number=number), switch, details)
     # The printed severity decides, as in the kernel log: a non-fatal error needs no action.
-    if fatality.lower() == "fatal":
+    if severity == "fatal":
         return replace(fault, severity=Severity.FATAL)
     return fault.classified(Severity.WARNING, Action.NONE)
 
