@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
@@ -29,8 +28,7 @@ DIAGNOSED = "dcgm.diag_failed"
 """A code of severity error whose action is to run diagnostics."""
 
 
-@dataclass(frozen=True)
-class RacingPermits(IsolationPermits):
+class RacingPermits(IsolationPermits, frozen=True):
     """Permits whose answers pass through a function, which can let another writer commit first."""
 
     answer: Callable[[NodeState, Rules, datetime], Update | str]

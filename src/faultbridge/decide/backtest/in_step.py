@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,6 +56,7 @@ from faultbridge.model.enums import (
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import earliest, from_text
+from faultbridge.model.values import replace
 
 STAYS_OPEN = "it stays open"
 """The text in an entry about a breaker that only an operator can close."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -29,6 +29,7 @@ from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Ignored, Incarnation, NodeState, Placement
 from faultbridge.model.policy import Limits, Policy
 from faultbridge.model.times import from_text
+from faultbridge.model.values import replace
 
 Event = Mapping[str, Any]
 """A recorded entry as its published event: `metadata` and `data`."""

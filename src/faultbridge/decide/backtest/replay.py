@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.decide.backtest.in_step import ClusterReplay, Counterfactual, InStep, timers
@@ -27,6 +27,7 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
+from faultbridge.model.values import replace
 
 TICK = timedelta(milliseconds=1)
 AFTER_END = timedelta(days=1)

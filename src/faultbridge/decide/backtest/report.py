@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from faultbridge.model.entries import FAULT_TYPES
 from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.times import from_text, to_text
+from faultbridge.model.values import replace
 
 RELAPSE_WITHIN = timedelta(days=7)
 
