@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import force_setattr
 
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.extensions import Parts
@@ -20,9 +19,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings
-from faultbridge.model.values import replace
 from faultbridge.record.ports import Orchestrator, Presence, Surroundings
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import Registration
@@ -30,7 +27,7 @@ from faultbridge.repair.registry.replacement_detection import ReplacementDetecti
 from faultbridge.repair.registry.retirement import Retirement
 from tests.architecture.project import ROOT
 from tests.cli.desk import Desk
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import FakeOrchestrator, ManualClock
 
 NAME, NEW = "rack-controller", "i-00000000000000009"
@@ -81,17 +78,17 @@ class RackWorld(World):
         super().__init__(**others)
         changed = {"provider": NAME, "orchestrator": NAME}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, changed)
-        force_setattr(self.isolate, "orchestrators", self.ports.orchestrators)
         self.verifier.alive = lambda _: True
         launched = self.clock.now().isoformat()
         instance = {"group": GROUP, "running": True, "takes_work": True, "launched_at": launched}
         numbered = {f"i-{number:017x}": {**instance, "position": f"p{number}"} for number in (1, 2)}
         rack.write_text(json.dumps(numbered))
 
-    def _tools(self) -> StepTools:
-        self.ports = AwsPorts(Settings.from_environment({}))
-        self.ports.clock = self.clock
-        return replace(super()._tools(), providers=self.ports.providers, orchestrators=self.ports.orchestrators)
+    def connect(self, ports: ScenarioPorts) -> None:
+        installed = AwsPorts(Settings.from_environment({}))
+        installed.clock = self.clock
+        ports.providers, ports.orchestrators = installed.providers, installed.orchestrators
+        ports.inventories = installed.inventories
 
     def instances(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = json.loads(self.rack.read_text())

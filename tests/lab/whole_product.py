@@ -16,7 +16,6 @@ from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
 from tests.lab.events import Event, EventKind, events_of
@@ -25,7 +24,7 @@ from tests.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
 from tests.lab.product.product_fleet import ALARM_SOURCE
 from tests.lab.scenario import MINUTE, Scenario
 from tests.lab.symptoms import symptom
-from tests.scenarios.world import World, entry_text
+from tests.scenarios.world import ScenarioPorts, World, entry_text
 
 Line = tuple[datetime, str, str]
 
@@ -43,12 +42,12 @@ class WholeProduct(World):
         heapq.heapify(self.events)
         self.escalated: set[str] = set()
 
-    def _tools(self) -> StepTools:
+    def connect(self, ports: ScenarioPorts) -> None:
         self.host_ports = HostPorts(self.hosts, self.clock, NOON)
-        provider = {"ec2-auto-scaling": self.host_ports}
-        restarters, verifiers = {"ssm": HostRestarter(self.host_ports)}, {"ssm-dcgm": HostVerifier(self.host_ports)}
-        return replace(
-            super()._tools(), providers=provider, restarters=restarters, verifiers=verifiers, collector=self.host_ports
+        ports.providers, ports.collector = {"ec2-auto-scaling": self.host_ports}, self.host_ports
+        ports.restarters, ports.verifiers = (
+            {"ssm": HostRestarter(self.host_ports)},
+            {"ssm-dcgm": HostVerifier(self.host_ports)},
         )
 
     def run(self) -> list[Line]:

@@ -21,43 +21,39 @@ from faultbridge.model.faults import Clear, Component, Observation, Snapshot
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits, Policy, Rule
 from faultbridge.model.records import RawRecord
+from faultbridge.model.settings import Settings
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Update
 from faultbridge.model.values import replace
-from faultbridge.record.append import Append, Stack
-from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.rulebook import Rulebook, rules_of
-from faultbridge.repair.attempt.step_context import StepTools
-from faultbridge.repair.attempt.step_runner import StepRunner
-from faultbridge.repair.breakers import Breakers
-from faultbridge.repair.case_orders import CaseOrders
-from faultbridge.repair.cluster_status import ClusterRollup
-from faultbridge.repair.controls import Controls
-from faultbridge.repair.dispatch import Dispatch
-from faultbridge.repair.incidents.changes import IncidentChanges
-from faultbridge.repair.incidents.correlate import Correlate, Onsets
-from faultbridge.repair.incidents.held import HeldCases
-from faultbridge.repair.isolate import Isolate
-from faultbridge.repair.isolation_permits import IsolationPermits
-from faultbridge.repair.jobs.callbacks import DeliverCallbacks
-from faultbridge.repair.jobs.job_impact import JobImpact
-from faultbridge.repair.jobs.jobs import Jobs
-from faultbridge.repair.jobs.progress import JobProgress
-from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import NewNode, Registration
-from faultbridge.serve.ingest.heartbeat_log import HeartbeatLog
-from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor
-from faultbridge.serve.ops.claim_checks import ClaimChecks
-from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
-from faultbridge.serve.ops.react import React, status_causes
-from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, SweepResult, TickNode
+from faultbridge.serve.entrypoints.react import wire_react
+from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.ops.react import status_causes
+from faultbridge.serve.ops.sweep import SweepResult
+from faultbridge.serve.wiring.installation import Installation, Timing
+from faultbridge.serve.wiring.job_tracking import wire_job_callbacks
+from faultbridge.serve.wiring.repairing import (
+    wire_breakers,
+    wire_case_orders,
+    wire_cluster_status,
+    wire_controls,
+    wire_correlate,
+    wire_dispatch,
+    wire_incident_changes,
+    wire_isolate,
+    wire_node_orders,
+    wire_step_runner,
+)
 from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, STACK_ID, arrival, fault
 from tests.sim import fakes
 from tests.sim.fakes.state_machine import FakeStateMachine
+from tests.world import SETTINGS, FakePorts
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"
+AUTO_SCALING, TEMPLATE = "ec2-auto-scaling", "ec2-launch-template"
 REPLACEMENT_AFTER_INTENT = [
     "node draining -> replacing",
     "release_instance released",
@@ -73,6 +69,30 @@ REPLACEMENT_AFTER_INTENT = [
 ]
 """The entries of a replacement without an orchestrator, after its intent."""
 REACT_ENTRY_TYPES = {"Node Status Change", "Case Status Change", "Cluster Safety Change"}
+
+
+class ScenarioPorts(FakePorts):
+    """The ports of a scenario: a provider with two names, and a state machine that runs repair attempts."""
+
+    workflow: FakeStateMachine  # type: ignore[assignment]
+
+    def __init__(self, *, orchestrated: bool, launch_delay: timedelta) -> None:
+        super().__init__()
+        clock, seam = self.clock, self.seam
+        self.fleet = fakes.FakeFleet(clock, launch_delay=launch_delay)
+        self.providers = dict.fromkeys((AUTO_SCALING, TEMPLATE), fakes.FakeProvider(self.fleet, seam=seam))
+        self.volumes = dict.fromkeys((AUTO_SCALING, TEMPLATE), fakes.FakeVolumes(self.fleet, seam=seam))
+        self.volume_attachments = {"none": fakes.FakeVolumeAttachments(seam=seam)}
+        self.launchers = {TEMPLATE: fakes.FakeLauncher(self.fleet, seam=seam)}
+        self.restarters = {"ssm": fakes.FakeRestarter(self.fleet, seam=seam)}
+        orchestrator = fakes.FakeOrchestrator(clock, applicable=orchestrated, seam=seam, fleet=self.fleet)
+        self.orchestrators = {"none": orchestrator}
+        verifier = fakes.FakeVerifier(clock, seam=seam, duration=timedelta(minutes=10), alive=self.fleet.is_alive)
+        self.verifiers = dict.fromkeys(("ssm-dcgm", "ssm-deep"), verifier)
+        self.workflow = FakeStateMachine(clock, seam=seam)
+        self.objects = fakes.FakeObjects()
+        unordered = fakes.FakeJobCallback(ordered=False, seam=seam)
+        self.job_callbacks = {"webhook": fakes.FakeJobCallback(seam=seam), "slurm-requeue": unordered}
 
 
 class World:
@@ -92,110 +112,35 @@ class World:
         nodes_per_shard: int = 800,
         catalog: Catalog = CATALOG,
     ) -> None:
-        self.clock = fakes.ManualClock(NOON)
         self.catalog = catalog
-        self.seam = fakes.Seam()
-        self.table = fakes.FakeTable(self.clock, seam=self.seam)
-        self.fleet = fakes.FakeFleet(self.clock, launch_delay=launch_delay)
-        self.provider = fakes.FakeProvider(self.fleet, seam=self.seam)
-        self.volumes = fakes.FakeVolumes(self.fleet, seam=self.seam)
-        self.volume_attachments = fakes.FakeVolumeAttachments(seam=self.seam)
-        self.launcher = fakes.FakeLauncher(self.fleet, seam=self.seam)
-        self.collector = fakes.FakeCollector(self.clock, seam=self.seam)
-        self.restarter = fakes.FakeRestarter(self.fleet, seam=self.seam)
-        self.orchestrator = fakes.FakeOrchestrator(
-            self.clock, applicable=orchestrated, seam=self.seam, fleet=self.fleet
-        )
-        self.verifier = fakes.FakeVerifier(
-            self.clock, seam=self.seam, duration=timedelta(minutes=10), alive=self.fleet.is_alive
-        )
-        self.workflow = FakeStateMachine(self.clock, seam=self.seam)
-        self.objects = fakes.FakeObjects()
-        stack = Stack(STACK_ID, "faultbridge")
         self.policy = Policy("test-policy", (*rules, DEFAULT_RULE), limits or Limits(), breakers)
-        self.reads = ClusterReads(self.table, self.clock)
-        self.append = Append(self.reads, self.clock, stack, lambda _: None, Random(7))
+        self.ports = ports = ScenarioPorts(orchestrated=orchestrated, launch_delay=launch_delay)
+        self.clock, self.seam, self.table, self.fleet = ports.clock, ports.seam, ports.table, ports.fleet
+        self.provider, self.volumes = ports.providers[TEMPLATE], ports.volumes[TEMPLATE]
+        self.volume_attachments, self.launcher = ports.volume_attachments["none"], ports.launchers[TEMPLATE]
+        self.collector, self.restarter = ports.collector, ports.restarters["ssm"]
+        self.callback = ports.job_callbacks["webhook"]
+        self.verifier, self.orchestrator = ports.verifiers["ssm-dcgm"], ports.orchestrators["none"]
+        self.workflow, self.objects = ports.workflow, ports.objects
+        self.connect(ports)
+        self.app = app = Installation(ports, Settings(SETTINGS), Timing(lambda _: None, Random(7)))
+        self.reads, self.append = app.table, app.append
         self.rulebook = Rulebook(self.reads, STACK_ID, lambda: self.catalog, lambda: self.policy)
-        self.controls = Controls(self.reads, self.clock, stack)
-        self.guard = Breakers(self.reads, self.rulebook, self.controls)
-        self.orders = CaseOrders(self.reads, self.append, self.rulebook)
-        self.node_orders = NodeOrders(self.append, self.rulebook)
-        permits = IsolationPermits(self.table)
-        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, permits)
-        self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
-        used = self.append, self.isolate, self.workflow, self.rulebook
-        self.dispatch = Dispatch(self.reads, self.clock, *used, self.reads.forget)
-        self.incident_changes = IncidentChanges(self.reads, self.controls)
-        held, onsets = HeldCases(self.reads, self.append), Onsets(self.reads, self.clock)
-        self.correlate = Correlate(self.reads, self.rulebook, self.incident_changes, held, onsets)
-        jobs = Jobs(self.append)
-        self.callback = fakes.FakeJobCallback(seam=self.seam)
-        callbacks = {"webhook": self.callback, "slurm-requeue": fakes.FakeJobCallback(ordered=False, seam=self.seam)}
-        self.deliver_callbacks = DeliverCallbacks(jobs, callbacks)
-        self.react = React(
-            self.correlate,
-            self.guard,
-            self.isolate,
-            self.rollup,
-            self.dispatch,
-            JobImpact(jobs),
-            self.reads,
-        )
-        self.step_runner = StepRunner(self._tools())
+        vars(app)["rulebook"] = self.rulebook  # a test may change the policy and the catalog while it runs
+        self.controls, self.guard, self.orders = wire_controls(app), wire_breakers(app), wire_case_orders(app)
+        self.node_orders, self.isolate, self.rollup = wire_node_orders(app), wire_isolate(app), wire_cluster_status(app)
+        self.dispatch, self.correlate = wire_dispatch(app), wire_correlate(app)
+        self.incident_changes, self.deliver_callbacks = wire_incident_changes(app), wire_job_callbacks(app)
+        self.react, self.step_runner = wire_react(app), wire_step_runner(app)
         self.workflow.handler = self.step_runner.run_step
         self.published: list[Key] = []
-        tick_node = TickNode(self.append, self.rulebook, self.step_runner)
-        steps = ClusterSteps(
-            self.reads,
-            tick_node,
-            self.correlate,
-            self.guard,
-            self.isolate,
-            self.rollup,
-            self.dispatch,
-            JobImpact(jobs),
-            replace(self.step_runner.tools, table=self.reads),
-            self.deliver_callbacks.has_waiting,
-            check_claims=ClaimChecks(replace(self.step_runner.tools, table=self.reads)).check,
-        )
-        self.sweep = Sweep(
-            self.reads,
-            self.clock,
-            tick_node,
-            steps,
-            HeartbeatMonitor(HeartbeatLog(self.reads, self.clock, self.rulebook), self.append),
-            ProbeInstance(self.step_runner.tools),
-            self._publish,
-            lambda _: True,
-            self.deliver_callbacks.deliver,
-            check_progress=JobProgress(jobs).check,
-        )
+        self.sweep = replace(wire_sweep(app), publish=self._publish, retry_reject=lambda _: True)
         self._streamed = 0
         self._domain = domain
         self._register(nodes, mode, nodes_per_shard)
 
-    def _tools(self) -> StepTools:
-        return StepTools(
-            self.table,
-            self.clock,
-            self.append,
-            self.workflow,
-            self.rulebook,
-            self.objects,
-            {"ec2-auto-scaling": self.provider, "ec2-launch-template": self.provider},
-            {"ec2-launch-template": self.launcher},
-            {"ssm": self.restarter},
-            self.collector,
-            {"none": self.orchestrator},
-            {"ssm-dcgm": self.verifier, "ssm-deep": self.verifier},
-            dict.fromkeys(("ec2-auto-scaling", "ec2-launch-template"), self.volumes),
-            {"none": self.volume_attachments},
-            update_incidents=self._correlate_afresh,
-        )
-
-    def _correlate_afresh(self, cluster: str) -> None:
-        self.reads.forget()
-        self.correlate.update_incidents(cluster)
+    def connect(self, ports: ScenarioPorts) -> None:
+        """Replace fakes by other ports, before anything uses them."""
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         registration = Registration(self.table, self.append, self.clock)

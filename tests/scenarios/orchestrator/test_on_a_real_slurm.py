@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import force_setattr
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration
 from tests.builders import NOON
 from tests.contracts.real_slurm import RealSlurm, real_slurm, real_slurmrestd
 from tests.contracts.schedulers import operations
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import fleet
 
 pytestmark = pytest.mark.servers
@@ -47,11 +45,10 @@ class SlurmWorld(World):
     def __init__(self, slurm: RealSlurm, *, named_after_host: bool = False) -> None:
         self.slurm, self.named_after_host = slurm, named_after_host
         super().__init__()
-        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
 
-    def _tools(self) -> StepTools:
+    def connect(self, ports: ScenarioPorts) -> None:
         self.scheduler = SlurmOrchestrator(lambda _: operations(self.slurm), self.clock)
-        return replace(super()._tools(), orchestrators={SLURM: self.scheduler})
+        ports.orchestrators = {SLURM: self.scheduler}
 
     def _register(self, nodes: int, mode: Mode, shards: int) -> None:
         del nodes, shards

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
@@ -14,9 +13,6 @@ from faultbridge.local.kubernetes.cluster import RunningInstance, takes_work
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.cluster.state import Spare, SpareStatus
 from faultbridge.model.enums import CaseStatus
-from faultbridge.model.values import replace
-from faultbridge.record.ports import Orchestrator
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
@@ -25,7 +21,7 @@ from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.provider.growth import Growth
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 
 
 def last(growth: Growth) -> tuple[object, ...]:
@@ -96,13 +92,11 @@ class OnEks(HyperPodWorld):
         self.eks_clients = clients
         super().__init__(stack, RepairOwner.FAULTBRIDGE, {}, **others)
 
-    def _tools(self) -> StepTools:
+    def connect(self, ports: ScenarioPorts) -> None:
+        super().connect(ports)
         self.kubernetes = self.stack.enter_context(eks_cluster(self.eks_clients, self.clock))
         self.orchestration = {"orchestrator": "eks", "eks_cluster": self.kubernetes.name}
-        eks: Mapping[str, Orchestrator] = {"eks": EksOrchestrator(self.eks_clients, self.clock)}
-        cast("dict[str, Orchestrator]", self.isolate.orchestrators).update(eks)
-        tools = replace(super()._tools(), orchestrators=eks)
-        return replace(tools, compute_of_cluster=lambda _: tools)
+        ports.orchestrators = {"eks": EksOrchestrator(self.eks_clients, self.clock)}
 
     def join_nodes(self) -> None:
         """Let the kubelets of running nodes register, and remove the nodes of the others."""

@@ -14,7 +14,6 @@ from faultbridge.adapters.hyperpod.provider import HyperPodProvider, HyperPodRes
 from faultbridge.decode.hyperpod.launch_failures import launch_failure
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.inventory_events import InventoryEventHandler
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
@@ -22,7 +21,7 @@ from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.repair.registry.retirement import Retirement
 from tests.hyperpod import GROUP, NAME, api, hyperpod
-from tests.scenarios.world import CLUSTER, World
+from tests.scenarios.world import CLUSTER, ScenarioPorts, World
 
 
 class HyperPodWorld(World):
@@ -34,17 +33,13 @@ class HyperPodWorld(World):
         self.stack, self.owner, self.settings = stack, owner, settings
         super().__init__(**others)
 
-    def _tools(self) -> StepTools:
+    def connect(self, ports: ScenarioPorts) -> None:
         self.clients, self.cluster = self.stack.enter_context(hyperpod(self.clock, size=0, **self.settings))
         nodes, requests = api(self.clients), RequestLog(self.table, self.clock)
-        tools = replace(
-            super()._tools(),
-            providers={HYPERPOD: HyperPodProvider(nodes)},
-            restarters={HYPERPOD: HyperPodRestarter(nodes, requests)},
-            verifiers={HYPERPOD: HyperPodVerifier(nodes, requests)},
-            collector=HyperPodLogs(),
-        )
-        return replace(tools, compute_of_cluster=lambda _: tools)
+        ports.providers = {HYPERPOD: HyperPodProvider(nodes)}
+        ports.restarters = {HYPERPOD: HyperPodRestarter(nodes, requests)}
+        ports.verifiers = {HYPERPOD: HyperPodVerifier(nodes, requests)}
+        ports.collector = HyperPodLogs()
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         inventories = {HYPERPOD: HyperPodInventory(self.clients)}

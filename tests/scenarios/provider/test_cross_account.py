@@ -10,6 +10,7 @@ from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
+from faultbridge.repair.attempt.step_context import no_other_accounts
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.world import CLUSTER, World
@@ -51,4 +52,6 @@ def test_an_installation_without_access_to_a_cluster_names_what_the_cluster_need
     settings: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(Misconfigured, match=f"the instances of {CLUSTER} is not set up: {named}"):
-        World().step_runner.tools.compute(ClusterConfig(CLUSTER, **settings))
+        replace(World().step_runner.tools, compute_of_cluster=no_other_accounts).compute(
+            ClusterConfig(CLUSTER, **settings)
+        )

@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from msgspec.structs import force_setattr
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.nodes import ISOLATED
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
-from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import eks_cluster
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes import ManualClock
 from tests.sim.fakes.fleet import host_name
 
@@ -33,18 +30,15 @@ class OnEks(World):
     def __init__(self, clients: Clients, kubernetes: Cluster, provider: str) -> None:
         self.eks_clients, self.kubernetes = clients, kubernetes
         super().__init__()
-        force_setattr(self.isolate, "orchestrators", {EKS: self.scheduler})
         if provider == TEMPLATE:
             self.launch_from_template("p5.48xlarge")
         parts = {"orchestrator": EKS, "eks_cluster": kubernetes.name}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, parts)
         self.join_nodes()
 
-    def _tools(self) -> StepTools:
-        self.scheduler = EksOrchestrator(self.eks_clients, self.clock)
-        tools = super()._tools()
-        attachments = {EKS: self.volume_attachments}
-        return replace(tools, orchestrators={EKS: self.scheduler}, volume_attachments=attachments)
+    def connect(self, ports: ScenarioPorts) -> None:
+        ports.orchestrators = {EKS: EksOrchestrator(self.eks_clients, self.clock)}
+        ports.volume_attachments = {EKS: self.volume_attachments}
 
     def join_nodes(self) -> None:
         self.kubernetes.now = self.clock.now

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import force_setattr
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.decode.slurm.node_listing import SlurmNode
 from faultbridge.model.cluster.config import SLURM
 from faultbridge.model.enums import Isolation, NodeStatus
-from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.growth import Growth
-from tests.scenarios.world import CLUSTER, World
+from tests.scenarios.world import CLUSTER, ScenarioPorts, World
 from tests.sim.fakes.fleet import host_name
 from tests.slurm import REST, SlurmInMemory
 
@@ -26,13 +23,11 @@ class OnSlurm(World):
     def __init__(self, **others: Any) -> None:
         self.slurm = SlurmInMemory()
         super().__init__(**others)
-        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
         changed = {"orchestrator": SLURM, "slurm_rest": REST}
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, changed)
 
-    def _tools(self) -> StepTools:
-        self.scheduler = SlurmOrchestrator(lambda _: self.slurm, self.clock)
-        return replace(super()._tools(), orchestrators={SLURM: self.scheduler})
+    def connect(self, ports: ScenarioPorts) -> None:
+        ports.orchestrators = {SLURM: SlurmOrchestrator(lambda _: self.slurm, self.clock)}
 
 
 def joined(reason: str | None) -> tuple[Growth, SlurmInMemory, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,12 +13,10 @@ from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.local.hyperpod import RUNNING
 from faultbridge.model.cluster.config import SLURM, RepairOwner
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
-from faultbridge.model.values import replace
-from faultbridge.record.ports import Orchestrator
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.serve.ops.sweep import SweepResult
 from tests.scenarios.provider.hyperpod import requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
+from tests.scenarios.world import ScenarioPorts
 from tests.slurm import REST, SlurmInMemory
 
 LATE = timedelta(minutes=8)
@@ -34,12 +32,10 @@ class OnSlurm(HyperPodWorld):
         self.join_nodes()
         self.run_inventory()
 
-    def _tools(self) -> StepTools:
+    def connect(self, ports: ScenarioPorts) -> None:
+        super().connect(ports)
         self.orchestration = {"orchestrator": SLURM, "slurm_rest": REST}
-        slurm: Mapping[str, Orchestrator] = {SLURM: SlurmOrchestrator(lambda _: self.slurm, self.clock)}
-        cast("dict[str, Orchestrator]", self.isolate.orchestrators).update(slurm)
-        tools = replace(super()._tools(), orchestrators=slurm)
-        return replace(tools, compute_of_cluster=lambda _: tools)
+        ports.orchestrators = {SLURM: SlurmOrchestrator(lambda _: self.slurm, self.clock)}
 
     def join_nodes(self) -> None:
         """Let the slurmd of each node register that has run long enough."""

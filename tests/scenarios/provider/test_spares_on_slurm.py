@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from msgspec.structs import force_setattr
-
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
 from faultbridge.serve.ops.sweep import SweepResult
 from tests.builders import NOON
-from tests.scenarios.world import CLUSTER, GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes.fleet import host_name
 from tests.slurm import REST, SlurmInMemory
 
@@ -28,13 +24,11 @@ class OnSlurm(World):
     def __init__(self) -> None:
         self.slurm, self.joins = SlurmInMemory(), True
         super().__init__()
-        force_setattr(self.isolate, "orchestrators", {SLURM: self.scheduler})
         self.launch_from_template("p5.48xlarge")
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
 
-    def _tools(self) -> StepTools:
-        self.scheduler = SlurmOrchestrator(lambda _: self.slurm, self.clock)
-        return replace(super()._tools(), orchestrators={SLURM: self.scheduler})
+    def connect(self, ports: ScenarioPorts) -> None:
+        ports.orchestrators = {SLURM: SlurmOrchestrator(lambda _: self.slurm, self.clock)}
 
     def _register(self, nodes: int, mode: Mode, nodes_per_shard: int) -> None:
         del nodes, nodes_per_shard

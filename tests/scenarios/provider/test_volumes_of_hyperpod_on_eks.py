@@ -13,12 +13,12 @@ from faultbridge.model.cluster.config import HYPERPOD
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.step_context import StepTools
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.builders import ZONE, launch, move_through_sagemaker, volume_on
 from tests.hyperpod import api
 from tests.scenarios.provider.builders import OnEks, name
 from tests.scenarios.provider.hyperpod import requests
+from tests.scenarios.world import ScenarioPorts
 
 RELEASE = Rule("release", release_without_capacity=True)
 
@@ -26,14 +26,13 @@ RELEASE = Rule("release", release_without_capacity=True)
 class WithVolumes(OnEks):
     """HyperPod nodes on EKS whose instances and volumes moto has; the policy moves the volumes named `data`."""
 
-    def _tools(self) -> StepTools:
-        tools = super()._tools()
+    def connect(self, ports: ScenarioPorts) -> None:
+        super().connect(ports)
         move_through_sagemaker(self.clients, self.eks_clients)
         mover = HyperPodVolumes(self.eks_clients, api(self.clients))
         mover._clients = self.clients  # the calls to SageMaker reach the fake, those to EC2 reach moto
-        attachments = {"eks": EksVolumeAttachments(self.eks_clients)}
-        changed = replace(tools, volumes={HYPERPOD: mover}, volume_attachments=attachments)
-        return replace(changed, compute_of_cluster=lambda _: changed)
+        ports.volumes = {HYPERPOD: mover}
+        ports.volume_attachments = {"eks": EksVolumeAttachments(self.eks_clients)}
 
     def place_of(self, volume: str) -> list[str]:
         """The instances that a volume is attached to."""
