@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from faultbridge.decode.data import dcgm_texts
 
 _SPACE = re.compile(r"\s{1,64}")
+_NUMBER = re.compile(r"\d{1,32}")
 _XID = re.compile(r"\bDetected (?:fatal NvSwitch )?(S?XID) (\d{1,5})\b")
 
 
@@ -18,13 +20,14 @@ def code_of_text(text: str) -> str | None:
 
 def code_of_diagnostic(text: str) -> str | None:
     """Return the fault code of a message of a diagnostic: an Xid that it names, or the error that it words."""
-    words = _SPACE.sub(" ", text[:4096])
-    of_diagnostics = dcgm_texts()["of_diagnostics"]
-    return (
-        xid_named_in(words)
-        or code_of_text(words)
-        or next((row["code"] for row in of_diagnostics if re.search(row["pattern"], words)), None)
-    )
+    words = _SPACE.sub(" ", text[:1024])
+    return xid_named_in(words) or code_of_text(words) or _code_of_words(_NUMBER.sub("0", words))
+
+
+@lru_cache(maxsize=256)
+def _code_of_words(words: str) -> str | None:
+    rows = dcgm_texts()["of_diagnostics"]
+    return next((row["code"] for row in rows if re.search(row["pattern"], words)), None)
 
 
 def xid_named_in(text: str) -> str | None:

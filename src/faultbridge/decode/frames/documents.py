@@ -95,21 +95,21 @@ def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each JSON object of a text, together with the text before it on its line.
 
     The text is one JSON document, or lines with objects. A document is an object, or a list of objects; the text before
-    such an object is empty. A line is read up to the first brace that starts no object.
+    such an object is empty. Of a line, at most 100 objects are read, up to the first brace that starts none.
     """
     whole = _single_document(text)
     if whole is not None:
         yield from (("", item) for item in whole if isinstance(item, dict))
         return
     for line in _encodable(text).splitlines() if "{" in text else ():
-        position = 0
-        while (start := line.find("{", position)) >= 0:
+        position, left = 0, MAX_DOCUMENTS
+        while left and (start := line.find("{", position)) >= 0:
             try:
                 found, end = _DECODER.raw_decode(line, start)
             except (ValueError, RecursionError):
                 break
             yield line[position:start].strip(), found
-            position = end
+            position, left = end, left - 1
 
 
 def _encodable(text: str) -> str:

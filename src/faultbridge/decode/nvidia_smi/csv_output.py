@@ -109,7 +109,7 @@ def recognize(body: bytes) -> bool:
 
 def _header(line: str) -> str | None:
     """Return the names of the columns in a line: a header, or the command of an output without a header."""
-    command = _COMMAND.search(line)
+    command = _COMMAND.search(line[:_MAX_HEADER])
     names = command[1] if command and "noheader" in line else "" if command else line
     return names if names and _is_header(names) else None
 

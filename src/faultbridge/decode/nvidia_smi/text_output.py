@@ -236,9 +236,7 @@ _NVLINK_GPU = re.compile(
 _STATE = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
 _ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,40}): (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
 # Drivers print `NVLink` or `Nvlink`, and `inactive` or `inActive`.
-_ALL_INACTIVE = re.compile(
-    r"\s{0,16}(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE
-)
+_ALL_INACTIVE = re.compile(r"(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE)
 _INACTIVE = "<inactive>"
 # Models whose NVLinks all lead to switches or to other GPUs on the board. A card has links only through a bridge.
 _ON_BOARD = re.compile(r"\b(?:SXM\d?|HGX|GB\d{3}|B[123]00|H[128]00|H20)\b(?!.{0,64}\b(?:NVL|PCIe)\b)")
@@ -283,7 +281,7 @@ class _LinkedGpu(Struct):
 def is_links(text: str) -> bool:
     """Return whether a text lists the states or the error counts of NVLinks."""
     has_links = _NVLINK_GPU.search(text) is not None and (_STATE.search(text) or _ERRORS.search(text)) is not None
-    return has_links or _ALL_INACTIVE.search(text) is not None
+    return has_links or ("all links are in" in text and _ALL_INACTIVE.search(text) is not None)
 
 
 def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
@@ -310,7 +308,7 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
         # GPUs of two nodes can have the same number.
         gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
         gpu.states |= dict(_STATE.findall(text, heading.end(), end))
-        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(text, heading.end(), end) is not None
+        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(text[heading.end() : end].lstrip()) is not None
         errors: dict[str, int | str] = {}
         for name, count in _ERRORS.findall(text, heading.end(), end):
             if name in _COUNTERS:
