@@ -20,10 +20,8 @@ from faultbridge.model.values import replace
 _READ = frozenset({"fabric-manager-log"})
 # The records that no log may lose; a text that contains one and yields no fault was not understood.
 RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
-_UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
-_UPTIME_BYTES, _RECORD_BYTES = re.compile(_UPTIME.pattern.encode()), re.compile(RECORD.pattern.encode())
-_LINE_MARKS = ("kernel: ", "kernel[", "_TRANSPORT", ",-;")
-_LINE_MARK_BYTES = tuple(map(str.encode, _LINE_MARKS))
+_MARKS = (b"kernel: ", b"kernel[", b"_TRANSPORT", b",-;")
+_MARK_PATTERN = re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]|" + RECORD.pattern.encode())
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:
@@ -33,13 +31,11 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     in these lines are only counted as not understood (`unparsed`), because a job may have forged them. Xid records that
     were not understood are counted too. The input is `events`, or `body` if there are no events.
     """
-    if not events and source not in _READ and not _may_matter(body):
+    if not _may_matter(body):
         return decoded
     items = events or (document_lines(body) if source in _READ else None) or (text_of(body),)
     texts = [item if isinstance(item, str) else item.text for item in items]
     has_records = any(RECORD.search(text) for text in texts)
-    if not has_records and not any(map(_may_hold_lines, texts)):
-        return decoded
     lines = [
         (line, None if isinstance(item, str) else item)
         for text, item in zip(texts, items, strict=True)
@@ -77,18 +73,13 @@ def from_first_line(body: bytes, size: int) -> bytes:
 
 def _may_matter(body: bytes) -> bool:
     """Return whether a body may have Xid records or kernel lines; it is much faster than a search in the text."""
-    has_lines = any(map(body.__contains__, _LINE_MARK_BYTES)) or _UPTIME_BYTES.search(body) is not None
-    return has_lines or _RECORD_BYTES.search(body) is not None
-
-
-def _may_hold_lines(text: str) -> bool:
-    return any(mark in text for mark in _LINE_MARKS) or _UPTIME.search(text) is not None
+    return any(map(body.__contains__, _MARKS)) or _MARK_PATTERN.search(body) is not None
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
     from faultbridge.decode.kernel.line_filter import matching_lines
 
-    for line in matching_lines(text) if _may_hold_lines(text) else ():
+    for line in matching_lines(text):
         message = unprefixed(line)
         # A document can quote a line with the seconds since boot.
         is_bare = message.facility is None and message.uptime is not None and line.lstrip()[:1] != "{"

@@ -11,8 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, compress
 
 from faultbridge.decode.frames.chain import lines_of, versions
 from faultbridge.decode.frames.cloudwatch import events_of
@@ -94,7 +93,7 @@ def of_lines(decoder: Decoder, lines: Sequence[Line], hints: Hints) -> Decoded:
             if not any(whole):
                 raise
         else:
-            places = _LineFinder(decoder, hints, filled, whole)
+            places = _LineFinder(filled, whole)
             return replace(found, observations=tuple(_filled(one, places.of(one)) for one in found.observations))
     parts = [_of_line(decoder, line, hints) for line in filled]
     return Decoded(
@@ -115,65 +114,32 @@ def _of_line(decoder: Decoder, line: Line, hints: Hints) -> Decoded:
 
 
 class _LineFinder:
-    """Finds the log line that an observation comes from, after several lines were decoded as one text.
+    """Finds the line that an observation comes from by its evidence, after several lines were decoded as one text.
 
-    The finder searches the lines for the evidence of a fault or clear. If this finds no line, the finder decodes each
-    line that is a complete record separately, and searches the results for an observation with the same `_key`.
+    Without evidence, it is the last document for a counter sample, and the first one for any other observation.
     """
 
-    def __init__(self, decoder: Decoder, hints: Hints, lines: Sequence[Line], whole: Sequence[bool]) -> None:
-        self._decoder, self._hints = decoder, hints
-        self._lines, self._whole = lines, whole
+    def __init__(self, lines: Sequence[Line], whole: Sequence[bool]) -> None:
+        self._lines = lines
+        self._documents = list(compress(lines, whole)) or lines
         self._text = "\n".join(line.text for line in lines)
         self._ends = list(accumulate(len(line.text) + 1 for line in lines))
         self._next: dict[str, int] = {}
         self._misses = 0
 
     def of(self, one: Observation) -> Line:
-        """Return the line that an observation comes from.
-
-        If no line is found, the last line is returned for a counter sample, and the first line for any other
-        observation.
-        """
-        default = self._lines[-1 if isinstance(one, CounterSample) else 0]
-        return self._by_evidence(one) or self._by_decoding(one) or default
-
-    def _by_evidence(self, one: Observation) -> Line | None:
+        """Return the line of an observation."""
         mark = one.evidence.partition("\n")[0].removesuffix(ELLIPSIS) if isinstance(one, Fault | Clear) else ""
-        if not mark or self._misses >= _MAX_MISSES:
-            return None
-        # A repeated text belongs to a later line.
-        place = self._text.find(mark, self._next.get(mark, 0))
-        place = place if place >= 0 else self._text.find(mark)
+        place = -1
+        if mark and self._misses < _MAX_MISSES:
+            # A repeated text belongs to a later line.
+            place = self._text.find(mark, self._next.get(mark, 0))
+            place = place if place >= 0 else self._text.find(mark)
+            self._misses += place < 0
         if place < 0:
-            self._misses += 1
-            return None
+            return self._documents[-1 if isinstance(one, CounterSample) else 0]
         self._next[mark] = place + len(mark)
         return self._lines[bisect_right(self._ends, place)]
-
-    def _by_decoding(self, one: Observation) -> Line | None:
-        lines = self._alone.get(_key(one), [])
-        # A repeated observation belongs to a later line.
-        return lines.pop(0) if len(lines) > 1 else next(iter(lines), None)
-
-    @cached_property
-    def _alone(self) -> dict[str, list[Line]]:
-        found: dict[str, list[Line]] = {}
-        for line, is_whole in zip(self._lines, self._whole, strict=True):
-            for one in _of_line(self._decoder, line, self._hints).observations if is_whole else ():
-                found.setdefault(_key(one), []).append(line)
-        return found
-
-
-def _key(one: Observation) -> str:
-    """Return a key that is equal for two observations of the same type, component, code and message.
-
-    Time and node are not part of the key: an observation of the joined text may get them from its log line later.
-    """
-    if isinstance(one, Snapshot):
-        return repr((one.part, sorted(one.covers), one.devices, [_key(fault) for fault in one.present]))
-    said = one.values if isinstance(one, CounterSample) else (one.code, one.message)
-    return repr((type(one), one.component, said))
 
 
 def _filled(one: Observation, line: Line) -> Observation:
