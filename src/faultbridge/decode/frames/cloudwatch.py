@@ -16,11 +16,11 @@ from faultbridge.decode.frames.documents import loads, text_of
 from faultbridge.decode.frames.line import Line, instance_of
 from faultbridge.model.times import from_milliseconds
 
-_TIME = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00) "
-BEFORE_KERNEL = _TIME + (
-    r"(?:([^\s:]{1,512}) (?=\[ {0,6}\d{1,10}\.\d{1,9}\] |<\d{1,3}>|\{|NVRM: Xid \("
-    r"|(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-[\dT:.Z+-]{15,30}) [\w.-]{1,253} kernel)"
-    r"|([^\s:/]{0,256}/[^\s:]{0,256}) (?=kernel(?:\[\d{1,10}\])?: ))"
+_TIME = r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00) "
+BEFORE_KERNEL = (
+    rf"{_TIME}(?P<stream>[^\s:]{{1,512}}(?= (?:\[ {{0,6}}\d{{1,10}}\.\d{{1,9}}\] |<\d{{1,3}}>|\{{|NVRM: Xid \("
+    r"|(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-[\dT:.Z+-]{15,30}) [\w.-]{1,253} kernel))"
+    r"|[^\s:/]{0,256}/[^\s:]{0,256}(?= kernel(?:\[\d{1,10}\])?: )) "
 )
 """Matches the time and the stream name before the kernel's own prefix. It matches no line of syslog."""
 

@@ -18,7 +18,8 @@ MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER, DAEMON = "user", "daemon"
-_KERNEL, _NETWORKD, _KERNEL_FACILITY, _DAEMON_FACILITY = "kern", "systemd-networkd", 0, 3
+_KERNEL, _NETWORKD, _DAEMON_FACILITY, _FACILITY_STEP = "kern", "systemd-networkd", 3, 8
+_Patterns = tuple["re.Pattern[str]", ...]
 _OF_NETWORKD = lazy_pattern(rf"(?:\S{{1,255}} )?{_NETWORKD}\[\d{{1,10}}\]: ")
 ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
@@ -63,121 +64,66 @@ def _strip_one(message: KernelMessage, received_at: datetime | None) -> bool:
     text = message.text
     first = text[:1]
     patterns = _BY_FIRST.get(first) or (_from_letter if first.isalpha() else _from_digit if first.isdigit() else None)
-    for pattern, strip in patterns() if patterns else ():
-        match = pattern.match(text)
-        if match is not None:
-            message.text = text[match.end() :]
+    for pattern in patterns() if patterns else ():
+        found = pattern.match(text)
+        if found is not None:
+            message.text = text[found.end() :]
             message.framed = True
-            strip(message, match, received_at)
+            if pattern.groups:
+                _add_prefix(message, found, received_at)
             return True
     if first == "{":
-        return _from_json(message)
+        line = unwrap(text)
+        if line is not None:
+            _add_facts(message, line)
+        return line is not None
     if first == "\x1b" or first.isspace() or first == "\ufeff":
         message.text = ANSI.sub("", text).lstrip().removeprefix("\ufeff")
         return message.text != text
     return False
 
 
-_Strip = Callable[[KernelMessage, "re.Match[str]", "datetime | None"], None]
-_Patterns = tuple[tuple["re.Pattern[str]", _Strip], ...]
+def _add_prefix(message: KernelMessage, found: re.Match[str], received_at: datetime | None) -> None:
+    """Add the facts of a prefix to its message. The groups of its pattern name them."""
+    facts = {name: value for name, value in found.groupdict().items() if value is not None}
+    message.observed_at = message.observed_at or _time(facts, received_at)
+    message.node = message.node or facts.get("host") or instance_of(facts.get("stream"))
+    # `dmesg` prints a comma before the microseconds, and a runtime or Talos more than the time; syslog does neither.
+    is_of_syslog = "iso" in facts and "," not in facts["iso"] and "proof" not in facts
+    message.claimed |= is_of_syslog or "claim" in facts
+    if "uptime" in facts:
+        message.uptime = message.uptime or facts["uptime"]
+        message.facility = USER if message.facility not in {None, _KERNEL} else message.facility
+    elif "level" in facts:  # `dmesg -x` prints it before each record of /dev/kmsg
+        message.facility = facts["level"] if facts["level"] == _KERNEL else USER
+    elif "micros" in facts:  # a record of /dev/kmsg
+        seconds, micros = divmod(int(facts["micros"]), 1_000_000)
+        message.text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), message.text)
+        message.facility = _KERNEL if int(facts["priority"]) < _FACILITY_STEP else USER
+        message.uptime = f"{seconds}.{micros:06d}"
+    elif "priority" in facts:
+        facility = int(facts["priority"]) // _FACILITY_STEP
+        is_daemon = facility == _DAEMON_FACILITY and "host" not in facts
+        message.facility = DAEMON if is_daemon else USER if facility else _KERNEL
+    elif "kernel" in facts:
+        message.facility = _KERNEL if message.facility in {None, _KERNEL} else USER
+    elif "repeats" in facts:
+        message.text = message.text.removesuffix("]").rstrip()
+        message.count *= int(facts["repeats"])
 
 
-def _uptime(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.uptime = message.uptime or match[1]
-    if message.facility not in {None, _KERNEL}:
-        message.facility = USER
-
-
-def _calendar(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    month, day, clock, year = match.groups()
-    message.observed_at = message.observed_at or calendar_time(month, day, clock, year)
-    message.claimed |= match[0][0] != "["
-
-
-def _yearless(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
-    message.observed_at = message.observed_at or yearless_time(match[1], match[2], match[3], received_at)
-    message.claimed = True
-
-
-def _minute(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
-    if month_name(match[1]):
-        message.observed_at = message.observed_at or yearless_time(match[1], match[2], f"{match[3]}:00", received_at)
-
-
-def _localized(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    month = month_name(match[1])
-    if month is not None:
-        message.observed_at = message.observed_at or calendar_time(month, match[2], match[3], match[4])
-
-
-def _date_and_time(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.observed_at = message.observed_at or iso_instant(match[1].replace("/", "-").replace(" ", "T"))
-    # `dmesg` prints a comma before the microseconds, and a container runtime names the stream; syslog does neither.
-    message.claimed |= "," not in match[1] and " std" not in match[0]
-
-
-def _stream(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    _date_and_time(message, match, None)
-    message.node = message.node or instance_of(match[2] or match[3])
-
-
-def _epoch(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.observed_at = message.observed_at or instant(float(match[1]))
-
-
-def _level(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    # `dmesg -x` prints this before each record of /dev/kmsg.
-    message.facility = match[1] if match[1] == _KERNEL else USER
-
-
-def _priority(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.facility = DAEMON if int(match[1]) >> 3 == _DAEMON_FACILITY else _facility(int(match[1]))
-
-
-def _rfc5424(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.facility = _facility(int(match[1]))
-    message.observed_at = message.observed_at or iso_instant(match[2])
-    message.node = message.node or match[3]
-    message.claimed = True
-
-
-def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    seconds, micros = divmod(int(match[3]), 1_000_000)
-    message.text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), message.text)
-    message.facility = _facility(int(match[1]))
-    message.uptime = f"{seconds}.{micros:06d}"
-
-
-def _talos(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.node = message.node or match[1]
-    message.facility = match[2] if match[2] == _KERNEL else USER
-    message.observed_at = message.observed_at or iso_instant(match[3])
-
-
-def _host(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.node = message.node or match[1]
-    message.facility = _KERNEL if message.facility in {None, _KERNEL} else USER
-    message.claimed = True
-
-
-def _strip_only(_message: KernelMessage, _match: re.Match[str], _: datetime | None) -> None:
-    pass
-
-
-def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    message.text = message.text.removesuffix("]").rstrip()
-    message.count *= int(match[1])
-
-
-def _facility(priority: int) -> str:
-    return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
-
-
-def _from_json(message: KernelMessage) -> bool:
-    line = unwrap(message.text)
-    if line is not None:
-        _add_facts(message, line)
-    return line is not None
+def _time(facts: Mapping[str, str], received_at: datetime | None) -> datetime | None:
+    if "iso" in facts:
+        return iso_instant(facts["iso"].replace("/", "-").replace(" ", "T"))
+    if "epoch" in facts:
+        return instant(float(facts["epoch"]))
+    month = month_name(facts.get("month", ""))
+    if month is None:
+        return None
+    clock = facts["clock"] if facts["clock"].count(":") > 1 else f"{facts['clock']}:00"
+    if "year" in facts:
+        return calendar_time(month, facts["day"], clock, facts["year"])
+    return yearless_time(month, facts["day"], clock, received_at)
 
 
 def _add_facts(message: KernelMessage, line: Line) -> None:
@@ -195,78 +141,82 @@ def _add_facts(message: KernelMessage, line: Line) -> None:
 
 
 _ESCAPE = lazy_pattern(r"\\x([0-9a-fA-F]{2})")
-_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)"
-_ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
-_DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
-_FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
+_DAY_AND_CLOCK = r" {1,3}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)"
+_MONTH = rf"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec){_DAY_AND_CLOCK}"
+_ISO = r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+_DATE = r"(?P<iso>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
+_FACILITY = r"(?P<level>kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
 # The node, facility, level and time that `talosctl dmesg` prints.
-_TALOS = rf"([\w.:-]{{1,253}}): {_FACILITY}: {{1,8}}(?:emerg|alert|crit|err|warning|notice|info|debug): \[{_ISO}\]: "
+_TALOS = (
+    rf"(?P<host>[\w.:-]{{1,253}}): {_FACILITY}: {{1,8}}(?:emerg|alert|crit|err|warning|notice|info|debug): "
+    rf"\[{_ISO}\]: (?P<proof>)"
+)
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_YEAR, _CLAIM = r"(?P<year>\d{4})", r"(?P<claim>)"
+_HOST = rf"(?P<kernel>kernel)(?:\[\d{{1,10}}\])?: ?{_CLAIM}"
 # The thread or processor that wrote a message, if the kernel records it; `dmesg` aligns it from util-linux 2.41.
 _CALLER = r"(?: {0,4}\[ {0,12}[TC]\d{1,9}\])?"
 
 
+# Each group of patterns is compiled when a line first needs it: compiling them all takes longer than a short decoding.
 @cache
 def _in_brackets() -> _Patterns:
-    heads: tuple[tuple[str, _Strip], ...] = (
-        (r" {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?", _uptime),
-        (rf"{_WEEKDAY} {_MONTH} (\d{{4}})", _calendar),
-        (r" {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?", _strip_only),
-        (r"(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)", _minute),
-        (r"\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})", _localized),
+    times = (
+        r" {0,6}(?P<uptime>\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?",
+        rf"{_WEEKDAY} {_MONTH} {_YEAR}",
+        r" {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?",
+        r"(?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d)",
+        rf"\S{{1,5}} {{1,3}}(?P<month>\S{{1,6}}){_DAY_AND_CLOCK} {_YEAR}",
     )
-    times = tuple((re.compile(rf"\[{head}\]{_CALLER} ?"), strip) for head, strip in heads)
-    return (*times, (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only))
+    return _compiled(*(rf"\[{time}\]{_CALLER} ?" for time in times), r"\[(?:pod|container)/[\w./-]{1,253}\] ")
 
 
 @cache
 def _in_angle_brackets() -> _Patterns:
-    return (
-        (
-            re.compile(rf"<(\d{{1,3}})>1 {_ISO} (\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?"),
-            _rfc5424,
-        ),
-        (re.compile(r"<(\d{1,3})>"), _priority),
-    )
+    rfc5424 = rf"1 {_ISO} (?P<host>\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?{_CLAIM}"
+    return _compiled(*(rf"<(?P<priority>\d{{1,3}})>{rest}" for rest in (rfc5424, "")))
 
 
 @cache
 def _from_digit() -> _Patterns:
-    return (
-        (re.compile(BEFORE_KERNEL), _stream),
-        (re.compile(rf"{_ISO}(?: std(?:out|err) [FP]|{_CALLER}) "), _date_and_time),
-        (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
-        (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
-        (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),
-        (re.compile(r"([0-9][\w.-]{0,253}) kernel(?:\[\d{1,10}\])?: ?"), _host),
-        (re.compile(_TALOS), _talos),
+    return _compiled(
+        BEFORE_KERNEL,
+        rf"{_ISO}(?:(?P<proof> std(?:out|err) [FP])|{_CALLER}) ",
+        r"(?P<priority>\d{1,6}),\d{1,20},(?P<micros>\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;",
+        rf"{_DATE} ",
+        r"(?P<epoch>\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)",
+        rf"(?P<host>[0-9][\w.-]{{0,253}}) {_HOST}",
+        _TALOS,
     )
 
 
 @cache
 def _from_letter() -> _Patterns:
-    return (
-        (re.compile(rf"{_MONTH}(?:\.\d{{1,9}})? "), _yearless),
-        (re.compile(rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: "), _level),
-        (re.compile(r"(?:([A-Za-z][\w.-]{0,253}) )?kernel(?:\[\d{1,10}\])?: ?"), _host),
-        (re.compile(r"MESSAGE="), _strip_only),
-        (re.compile(r"message repeated (\d{1,6}) times: \[ ?"), _repeated),
-        (re.compile(rf"{_WEEKDAY} {_DATE_AND_TIME} "), _date_and_time),
-        (re.compile(rf"{_WEEKDAY} {_MONTH} (\d{{4}}) "), _calendar),
-        (re.compile(r"([^\W\d_]{3,6}\.?) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (?=[\w.-]{1,253} kernel)"), _yearless),
-        (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
-        (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
-        (re.compile(_TALOS), _talos),
+    return _compiled(
+        rf"{_MONTH}(?:\.\d{{1,9}})? {_CLAIM}",
+        rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: ",
+        rf"(?:(?P<host>[A-Za-z][\w.-]{{0,253}}) )?{_HOST}",
+        "MESSAGE=",
+        r"message repeated (?P<repeats>\d{1,6}) times: \[ ?",
+        rf"{_WEEKDAY} {_DATE} ",
+        rf"{_WEEKDAY} {_MONTH} {_YEAR} {_CLAIM}",
+        rf"(?P<month>[^\W\d_]{{3,6}}\.?){_DAY_AND_CLOCK} (?=[\w.-]{{1,253}} kernel){_CLAIM}",
+        r"(?:[\w.-]{1,253} )?login: {0,8}",
+        r"[\w.-]{1,64} {1,24}\| ",
+        _TALOS,
     )
 
 
 @cache
 def _rest_of_head() -> _Patterns:
     """Return the pattern for the end of a /dev/kmsg prefix whose start was cut off."""
-    return ((re.compile(r"-; ?"), _strip_only),)
+    return _compiled("-; ?")
 
 
-# Each group of patterns is compiled when a line first needs it: compiling them all takes longer than a short decoding.
+def _compiled(*patterns: str) -> _Patterns:
+    return tuple(map(re.compile, patterns))
+
+
 _BY_FIRST: Mapping[str, Callable[[], _Patterns]] = {
     "[": _in_brackets,
     "<": _in_angle_brackets,
