@@ -148,9 +148,11 @@ class InstanceLaw(Law):
 
     def swept(self) -> None:
         """Check how long nodes have waited."""
+        # Only a sweep pages, and faults of calls may end each sweep for hours: one that did all its work must have run.
+        swept = self.system.workers.swept_at or self.system.stopped_until
         for name, since in self._waiting.items():
-            state, counted = self._states[name], max(since, self.system.stopped_until)  # only a sweep pages
-            if self.now - counted > WAIT_LIMIT and state.live_case is not None and not self._was_paged(state, since):
+            state, counted = self._states[name], max(since, self.system.stopped_until)
+            if swept - counted > WAIT_LIMIT and state.live_case is not None and not self._was_paged(state, since):
                 self.broken(UNPAGED, f"{state.key.stream} {state.live_case.id}", f"since {since:%d %H:%M:%S}")
         for name, since in self._blocked.items():
             if self.now - since > SLOT_LIMIT and (holders := self._waiting_holders()):
