@@ -11,6 +11,7 @@ from faultbridge.adapters.ec2.instances import domains_by_instance
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import narrowest
 from faultbridge.record.ports.inventory import OPT_OUT_TAG, GroupMember
 from faultbridge.repair.registry.registration import NewNode
@@ -137,8 +138,8 @@ def test_the_narrowest_failure_domain_is_the_switch_and_then_the_zone() -> None:
     assert narrowest({}) is None
 
 
-@pytest.mark.parametrize("code", ["UnsupportedOperation", "InvalidParameterValue"])
-def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def described_without_topology(code: str, monkeypatch: pytest.MonkeyPatch) -> Instance:
+    """Return what the inventory finds of an instance while its topology cannot be read, for this reason."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     with stubbed("ec2") as (clients, stub):
@@ -146,6 +147,12 @@ def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch:
         stub.add_client_error("describe_instance_topology", code)
         members = {INSTANCE: GroupMember(INSTANCE, "us-west-2a")}
         (found,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
+    return found
+
+
+@pytest.mark.parametrize("code", ["UnsupportedOperation", "InvalidParameterValue"])
+def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = described_without_topology(code, monkeypatch)
     assert (found.name, found.domain, found.has_all_domains) == ("ip-10-0-0-7", "us-west-2a", True)
     assert found.names == ("ip-10-0-0-7", "ip-10-0-0-7.internal")
 
@@ -161,13 +168,7 @@ def test_a_type_without_topology_costs_no_other_type_its_failure_domains() -> No
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InvalidInstanceID.NotFound"])
 def test_failure_domains_that_cannot_be_read_now_are_read_again(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with stubbed("ec2") as (clients, stub):
-        stub.add_response("describe_instances", {"Reservations": [{"Instances": [DESCRIBED]}]})
-        stub.add_client_error("describe_instance_topology", code)
-        members = {INSTANCE: GroupMember(INSTANCE, "us-west-2a")}
-        (found,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
+    found = described_without_topology(code, monkeypatch)
     assert (found.domain, found.has_all_domains) == ("us-west-2a", False)
     assert not NewNode.of_instance(found).is_described
 

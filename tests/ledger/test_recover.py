@@ -142,24 +142,23 @@ def test_a_recovered_record_has_no_breaks_and_names_its_last_restored_entry(anch
     assert note.event["data"]["operator"] == "arn:aws:iam::1:user/a"
 
 
-def test_a_restore_without_recover_is_reported_with_the_anchors() -> None:
+def restored_without_the_last_anchored_note() -> ArchiveWorld:
     world = anchored_world()
     backup_items = backup(world)
     world.note(N1, "to be hidden")
     world.pass_time(hours=1)
     world.anchor(world.config)
-    tampered = restored_from(world, backup_items)
+    return restored_from(world, backup_items)
+
+
+def test_a_restore_without_recover_is_reported_with_the_anchors() -> None:
+    tampered = restored_without_the_last_anchored_note()
     breaks = tampered.verify(anchor=True).breaks
     assert [(one.stream, one.sequence) for one in breaks] == [("train-a/n-1", 6)]
 
 
 def test_a_forged_recovery_without_a_claim_in_the_vault_is_reported() -> None:
-    world = anchored_world()
-    backup_items = backup(world)
-    world.note(N1, "to be hidden")
-    world.pass_time(hours=1)
-    world.anchor(world.config)
-    tampered = restored_from(world, backup_items)
+    tampered = restored_without_the_last_anchored_note()
     RecoverTable(tampered.table, FakeVault(), tampered.clock, tampered.append, tampered.stack).recover()
     breaks = tampered.verify(anchor=True).breaks
     assert [(one.stream, one.epoch, one.sequence) for one in breaks] == [("train-a/n-1", 1, 6)]

@@ -234,11 +234,15 @@ class World:
         """Advance the clock, with a sweep every minute or every few minutes; returns the last sweep's result."""
         swept = SweepResult()
         for _ in range(number // every):
+            self.join_nodes()
             self.clock.advance(timedelta(minutes=every))
             self.workflow.expire_tokens()
             swept = self.sweep.run()
             self.process_entries()
         return swept
+
+    def join_nodes(self) -> None:
+        """Let the nodes of running instances join the orchestrator, at the start of each minute."""
 
     def until(self, condition: Callable[[], bool], minutes: int = 600) -> int:
         """Advance minutes until a condition holds; returns how many it took."""

@@ -95,14 +95,20 @@ def test_a_repair_that_fails_while_its_rack_has_an_incident_is_not_repeated_befo
     assert world.control().holders == {}
 
 
-def test_a_successor_that_failed_in_a_dead_rack_is_only_verified_after_the_incident() -> None:
-    world = world_past_the_intent()
+def repaired_after_an_incident(code: str = "xid.79") -> World:
+    """Return a world whose repair was verified in vain while its rack had lost its links, and again afterwards."""
+    world = world_past_the_intent(code)
     lose_links(world, OTHERS)
     world.verifier.result = UNREACHABLE
     world.advance_minutes(60)
     restore_links(world, OTHERS)
     world.verifier.result = PASSED
     world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    return world
+
+
+def test_a_successor_that_failed_in_a_dead_rack_is_only_verified_after_the_incident() -> None:
+    world = repaired_after_an_incident()
     assert intents(world) == ["replace_node"]
     assert (world.case(1).resolution, world.status(1)) == (Resolution.REPLACED, NodeStatus.HEALTHY)
     (incident,) = incidents(world)
@@ -111,13 +117,7 @@ def test_a_successor_that_failed_in_a_dead_rack_is_only_verified_after_the_incid
 
 
 def test_a_reset_whose_verification_failed_in_a_dead_rack_is_repeated_and_does_not_become_a_reboot() -> None:
-    world = world_past_the_intent("xid.48")
-    lose_links(world, OTHERS)
-    world.verifier.result = UNREACHABLE
-    world.advance_minutes(60)
-    restore_links(world, OTHERS)
-    world.verifier.result = PASSED
-    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    world = repaired_after_an_incident("xid.48")
     assert set(intents(world)) == {"reset_gpu"}
     assert (world.released_instances(), world.case(1).resolution) == ([], Resolution.REPAIRED)
 

@@ -17,7 +17,6 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.provider.growth import Growth
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
@@ -104,13 +103,6 @@ class OnEks(HyperPodWorld):
             one.instance_id for one in self.cluster.current() if one.status in {RUNNING, CHECKING, SYSTEM_UPDATING}
         ]
         self.kubernetes.sync([RunningInstance(one, name(one)) for one in running])
-
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        swept = SweepResult()
-        for _ in range(number):
-            self.join_nodes()
-            swept = super().advance_minutes()
-        return swept
 
     def takes_work(self, instance: str | None) -> bool:
         return takes_work(self.kubernetes.node(name(instance)))

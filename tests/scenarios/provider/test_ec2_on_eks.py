@@ -13,7 +13,6 @@ from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
 from faultbridge.repair.registry.registration import Registration
-from faultbridge.serve.ops.sweep import SweepResult
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import eks_cluster
 from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
@@ -44,13 +43,6 @@ class OnEks(World):
         self.kubernetes.now = self.clock.now
         running = [one.instance_id for one in self.fleet.running(GROUP)]
         self.kubernetes.sync([RunningInstance(one, host_name(one)) for one in running])
-
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        swept = SweepResult()
-        for _ in range(number):
-            self.join_nodes()
-            swept = super().advance_minutes()
-        return swept
 
     def takes_work(self, instance: str) -> bool:
         return takes_work(self.kubernetes.node(host_name(instance)))

@@ -13,7 +13,6 @@ from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.local.hyperpod import RUNNING
 from faultbridge.model.cluster.config import SLURM, RepairOwner
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution
-from faultbridge.serve.ops.sweep import SweepResult
 from tests.scenarios.provider.hyperpod import requests
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
 from tests.scenarios.world import ScenarioPorts
@@ -43,13 +42,6 @@ class OnSlurm(HyperPodWorld):
         for one in self.cluster.current():
             if one.status == RUNNING and now - self.runs_since.setdefault(one.instance_id, now) >= self.joins_after:
                 self.slurm.join(host(one.instance_id))
-
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        swept = SweepResult()
-        for _ in range(number):
-            self.join_nodes()
-            swept = super().advance_minutes()
-        return swept
 
 
 def host(instance: str | None) -> str:

@@ -11,7 +11,6 @@ from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
-from faultbridge.serve.ops.sweep import SweepResult
 from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, GROUP, ScenarioPorts, World
 from tests.sim.fakes.fleet import host_name
@@ -41,14 +40,10 @@ class OnSlurm(World):
         registration.add_node(CLUSTER, NewNode("node-1", instance, GROUP, "p5.48xlarge", host_names=hosts, since=since))
         self.process_entries()
 
-    def advance_minutes(self, number: int = 1) -> SweepResult:
-        swept = SweepResult()
-        for _ in range(number):
-            for one in self.fleet.running(GROUP):
-                if self.joins or one.instance_id == f"i-{1:017x}":
-                    self.slurm.join(host_name(one.instance_id))
-            swept = super().advance_minutes()
-        return swept
+    def join_nodes(self) -> None:
+        for one in self.fleet.running(GROUP):
+            if self.joins or one.instance_id == f"i-{1:017x}":
+                self.slurm.join(host_name(one.instance_id))
 
     def spare(self) -> str | None:
         """The instance of the spare if it is verified."""

@@ -47,7 +47,8 @@ def test_a_node_that_fails_again_is_repaired_or_escalated(moment: str) -> None:
     assert world.control().holders == {}
 
 
-def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -> None:
+def uncordoned_without_record(*, paused: bool) -> World:
+    """Return a world whose node has another fault when it is uncordoned, by a call whose answer is lost."""
     world = World(orchestrated=True)
     world.fault()
     hook = FaultAtUncordon(world)
@@ -55,10 +56,17 @@ def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -
     def lose_the_answer(call: Call) -> None:
         if call.name == "orchestrator.uncordon" and not hook.seen:
             hook(call)
+            if paused:
+                world.pause_repairs(paused=True)
             raise Transient("the answer was lost")
 
     world.seam.after = lose_the_answer
     world.until(lambda: hook.seen, minutes=120)
+    return world
+
+
+def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -> None:
+    world = uncordoned_without_record(paused=False)
     closed_at_give_up = []
 
     def look(call: Call) -> None:
@@ -71,18 +79,7 @@ def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -
 
 
 def test_a_node_whose_uncordon_is_not_recorded_is_cordoned_again_although_repairs_are_paused() -> None:
-    world = World(orchestrated=True)
-    world.fault()
-    hook = FaultAtUncordon(world)
-
-    def lose_the_answer(call: Call) -> None:
-        if call.name == "orchestrator.uncordon" and not hook.seen:
-            hook(call)
-            world.pause_repairs(paused=True)
-            raise Transient("the answer was lost")
-
-    world.seam.after = lose_the_answer
-    world.until(lambda: hook.seen, minutes=120)
+    world = uncordoned_without_record(paused=True)
     assert world.orchestrator.cordoned == set()
     world.until(world.case_is(CaseStatus.QUEUED), minutes=30)
     assert world.status() is NodeStatus.QUARANTINED
