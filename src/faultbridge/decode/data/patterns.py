@@ -122,9 +122,8 @@ class Pattern:
     def component(self, details: dict[str, str]) -> Component:
         """Return the component of the row, and remove its PCI address, UUID and name from `details`."""
         pci, uuid, name = details.pop("pci", None), details.pop("uuid", None), details.pop("name", None)
-        return Component(
-            ComponentType(self.row["component"]), pci=normalize_pci(pci) if pci else None, uuid=uuid, name=name
-        )
+        kind = self.row.get("drivers", {}).get(details.get("driver"), self.row["component"])
+        return Component(ComponentType(kind), pci=normalize_pci(pci) if pci else None, uuid=uuid, name=name)
 
 
 def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:

@@ -2,6 +2,6 @@
 
 `kernel_log` is the decoder: it splits lines into messages, and separates crash dumps of an earlier boot. `line_filter`
 selects the relevant lines. The modules that read messages are `xid` (with the details of NVLink errors), `sxid`,
-`pcie`, `driver` (lost GPUs and their names), and `host`, which reads all other messages by the rows of
+`driver` (lost GPUs and their names), and `host`, which reads all other messages by the rows of
 `data/texts/kernel.json` and firmware reports.
 """

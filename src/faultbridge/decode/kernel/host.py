@@ -15,7 +15,7 @@ from faultbridge.decode.frames.decoder import to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.xid import device_fault
-from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.values import replace
 
@@ -82,6 +82,10 @@ _REPORT_FIELD = re.compile(
 _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id": "pci", "physical_address": "address"}
 _FLAPPING_CODE = "net.link_flapping"
 _FLAPS, _FLAP_SECONDS = 4, 60
+# A line after a PCIe error names one of its bits.
+_PCIE_BIT = re.compile(
+    r"[\w-]{1,32} ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): +\[ ?\d{1,2}\] ?(\w[\w -]{1,40}\w)"
+)
 _SAME_CRASH_SECONDS = 2.0
 _SAME_RESET_SECONDS = 10.0
 _UNCORRECTED_BIT = 61
@@ -100,6 +104,8 @@ class HostReader:
     _last_stated: dict[tuple[str, str | None], float] = field(default_factory=dict)
     _crash_requested: bool = False
     _report: tuple[str | None, int] | None = None
+    _sums: dict[str | None, int] = field(default_factory=dict)
+    _last_pcie: tuple[str, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
         """Append the fault or clear of the first row that matches a message.
@@ -114,7 +120,18 @@ class HostReader:
         if matched is not None:
             self._append(*matched, message)
             return True
-        return "[Hardware Error]" in message.text and self._complete_report(message.text)
+        if "[Hardware Error]" in message.text:
+            return self._complete_report(message.text)
+        found = _PCIE_BIT.match(message.text) if ": [" in message.text else None
+        if found is not None and self._last_pcie is not None and self._last_pcie[0] == normalize_pci(found[1]):
+            self._add_pcie_bit(self._last_pcie[1], found[2])
+        return found is not None
+
+    def _add_pcie_bit(self, position: int, name: str) -> None:
+        attributes = self.found[position].attributes
+        names = [*filter(None, attributes.get("errors", "").split(", ")), name]
+        errors = ", ".join(dict.fromkeys(names))
+        self.found[position] = replace(self.found[position], attributes={**attributes, "errors": errors})
 
     def _complete_report(self, text: str) -> bool:
         head = _REPORT.match(text)
@@ -145,10 +162,29 @@ class HostReader:
             self._carrier(fault, component.name or "", _seconds(message), is_up=ends)
         elif unless:
             self.driver.add_weak(fault, unless)
+        elif "adds" in row.row:
+            self._add_up(fault, row.row["adds"])
         else:
             self.found.append(to_clear(fault) if ends else fault)
             if "severity" in details and (head := _REPORT.match(message.text)):
                 self._report = head[1], len(self.found) - 1
+        if "drivers" in row.row and message.facility != USER:
+            position = self._sums[component.pci] if "adds" in row.row else len(self.found) - 1
+            self._last_pcie = str(component.pci), position
+
+    def _add_up(self, fault: Fault, many: int) -> None:
+        """Append a fault of a device, or add its count to the one that the device already has.
+
+        Single events of this kind are normal. The fault is a warning if the device has at least `many` of them.
+        """
+        position = self._sums.setdefault(fault.component.pci, len(self.found))
+        if position == len(self.found):
+            self.found.append(replace(fault, count=0))
+        known = self.found[position]
+        if isinstance(known, Fault):
+            total = known.count + fault.count
+            severity = Severity.WARNING if total >= many else known.severity
+            self.found[position] = replace(known, count=total, severity=severity)
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
         """Return whether a message is at most two seconds after the last message about a kernel crash.

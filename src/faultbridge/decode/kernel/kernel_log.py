@@ -2,7 +2,7 @@
 
 It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, after any of the prefixes that
 `common.prefix` strips. `xid` and `sxid` read NVIDIA's numbered errors, `DriverMessageReader` reads the driver's other
-errors, and `pcie` and `host` read all other messages.
+errors, and `host` reads all other messages.
 
 Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
 date that is at most a day after receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors:
@@ -37,7 +37,6 @@ from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.decode.kernel.host import HostReader
-    from faultbridge.decode.kernel.pcie import PcieReader
     from faultbridge.decode.kernel.sxid import SxidReader
 
 
@@ -333,12 +332,6 @@ class _LogReader:
         return SxidReader(self._found)
 
     @cached_property
-    def _pcie(self) -> PcieReader:
-        from faultbridge.decode.kernel.pcie import PcieReader  # as HostReader
-
-        return PcieReader(self._found)
-
-    @cached_property
     def _host(self) -> HostReader:
         # Xid lines do not need the rows of texts.
         from faultbridge.decode.kernel.host import HostReader
@@ -426,7 +419,7 @@ class _LogReader:
             return self._sxid.read(message)
         if text.startswith("NVRM: ") or "nvGpuOps" in text or "fallen off the bus" in text:
             return self._gpu.read(message) or self._host.read(message)
-        return self._pcie.read(message) or self._host.read(message)
+        return self._host.read(message)
 
     def _find_framing(self, lines: Sequence[str]) -> None:
         self._unframed += len(lines)

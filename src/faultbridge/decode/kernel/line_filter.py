@@ -25,7 +25,6 @@ _OTHER = (
     "NVRM: The",
     "NVRM: (PCI",
     "fallen off the bus",
-    "PCIe Bus Error: severity=",
     ":    [",
     "rigger a crash",
     # Lines of the fabric manager, which writes to the same journal.
