@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faultbridge.decide.decide import Rules
+from faultbridge.decide.entry_builder import component_data
 from faultbridge.decide.fold.changes import Arrival, Folded
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decode import data
+from faultbridge.model.canonical_json import event_json
 from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Catalog, Row, Scope
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.conditions import Condition, Reporter
+from faultbridge.model.entries import Draft
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
+from faultbridge.model.event_data import FaultData, plain
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component, Fault
 from faultbridge.model.nodes import Head, Incarnation, NodeKey, NodeState, Placement
@@ -65,6 +70,35 @@ POLICY = Policy("test-policy", (DEFAULT_RULE,))
 def after(**units: float) -> datetime:
     """Return a time after `NOON`, given as timedelta arguments."""
     return NOON + timedelta(**units)
+
+
+def data_of(draft: Draft) -> dict[str, Any]:
+    """Return the data of a draft as its event contains it, without evidence."""
+    found: dict[str, Any] = json.loads(event_json(plain(draft.data)))
+    return found
+
+
+def fault_data(code: str = "xid.79", component: Component = GPU, message: str = "a fault") -> FaultData:
+    """Return the data of an entry about a fault."""
+    return FaultData(
+        code=code,
+        component=component_data(component),
+        severity=Severity.FATAL,
+        action=Action.REPLACE_NODE,
+        message=message,
+        since=NOON,
+        observed_at=NOON,
+        count=1,
+        reporters=(),
+        source=None,
+        attributes={},
+        changed=(),
+        reason=None,
+        incarnation=None,
+        rule="default",
+        policy="test-policy",
+        catalog="test.1",
+    )
 
 
 def fault(code: str = "xid.79", component: Component = GPU, **others: Any) -> Fault:

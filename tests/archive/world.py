@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.entries import Draft, seal
-from faultbridge.model.enums import Actor, EntryType
+from faultbridge.decide import entry_builder
+from faultbridge.model.entries import seal
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine
@@ -89,7 +90,7 @@ class ArchiveWorld(LedgerFixture):
         state, now = self.append.read(key), self.clock.now()
         for sequence in range(1, state.head.sequence + 1):
             self.table.write(Delete(self.entry_key(sequence, key)))
-        drafts = [Draft(EntryType.NOTE, now, {"kind": "operator", "text": text}) for text in texts]
+        drafts = [entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=now) for text in texts]
         sealed, head = seal(
             self.stack.stream(*key), Head(state.head.version), drafts, actor=Actor.CLI, severity=None, recorded_at=now
         )

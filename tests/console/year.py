@@ -15,10 +15,13 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import convert
+
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import Draft, seal
 from faultbridge.model.enums import Actor, EntryType, NodeStatus
+from faultbridge.model.event_data import EVENTS
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.policy import Policy
@@ -161,7 +164,9 @@ class YearItems:
         metadata = body["metadata"]
         severity = Severity(metadata["severity"]) if metadata["severity"] else None
         occurred, recorded = (from_text(metadata[name]) + shift for name in ("occurred_at", "recorded_at"))
-        draft = Draft(EntryType(metadata["event_type"]), occurred, body["data"], case_id=case or metadata["case_id"])
+        kind = EntryType(metadata["event_type"])
+        data = convert(body["data"], EVENTS[kind][0])
+        draft = Draft(kind, occurred, data, case_id=case or metadata["case_id"])
         sealed, head = seal(stream, head, (draft,), actor=Actor.INGEST, severity=severity, recorded_at=recorded)
         yield items.entry_item(sealed[0], *place)
         yield from (write.item for write in index_rows((draft,), sealed, place[0], recorded))

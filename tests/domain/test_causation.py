@@ -9,14 +9,16 @@ import pytest
 from faultbridge.model.causation import continues_case, moved_by, name_causes
 from faultbridge.model.entries import Draft, Stream
 from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.event_data import EventData
 from faultbridge.model.nodes import NodeKey, NodeState
+from tests.builders import fault_data
 
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
 STREAM = Stream("stack-id", "stack", "train-a", "node-1")
 
 
 def of_fault(kind: EntryType, code: str, component: str) -> Draft:
-    return Draft(kind, NOW, {"code": code}, causation_id="record", subject=f"{code}|{component}")
+    return Draft(kind, NOW, fault_data(code), causation_id="record", subject=f"{code}|{component}")
 
 
 def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_detection_of_the_fault() -> None:
@@ -26,7 +28,7 @@ def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_d
         of_fault(EntryType.FAULT_DETECTED, "dcgm.health_memory", "gpu 0"),
         of_fault(EntryType.FAULT_UPDATED, "dcgm.health_memory", "0000:53:00"),
         of_fault(EntryType.FAULT_DETECTED, "smi.row_remap_pending", "0000:c1:00"),
-        Draft(EntryType.CASE_STATUS, NOW, {}, case_id="c-1", subject="dcgm.health_memory|0000:53:00"),
+        Draft(EntryType.CASE_STATUS, NOW, EventData(), case_id="c-1", subject="dcgm.health_memory|0000:53:00"),
     )
     _, (detected, *_, opened) = name_causes(state, state, drafts, STREAM, Actor.INGEST)
     assert detected.causation_id == "record"
@@ -38,7 +40,7 @@ def test_a_first_entry_without_a_case_names_the_last_status_change_unless_its_ac
     actor: Actor, cause: str | None
 ) -> None:
     state = NodeState(NodeKey("train-a", "node-1"), status_event="status")
-    note = Draft(EntryType.NOTE, NOW, {})
+    note = Draft(EntryType.NOTE, NOW, EventData())
     _, (first, second) = name_causes(state, state, (note, note), STREAM, actor)
     assert first.causation_id == cause
     assert second.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)
@@ -64,7 +66,7 @@ def test_the_chain_of_a_case_continues_beside_the_incident_that_moved_it(
 
 
 def test_an_incident_causes_the_first_status_change_of_a_case_and_nothing_else() -> None:
-    note, moved, again = (Draft(kind, NOW, {}) for kind in (EntryType.NOTE, *[EntryType.CASE_STATUS] * 2))
+    note, moved, again = (Draft(kind, NOW, EventData()) for kind in (EntryType.NOTE, *[EntryType.CASE_STATUS] * 2))
     assert [one.causation_id for one in moved_by((note, moved, again), "incident")] == [None, "incident", None]
     assert moved_by((note, moved), None) == (note, moved)
     assert moved_by((note,), "incident") == (note,)

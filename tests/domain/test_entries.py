@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cases import case_id
-from faultbridge.model.entries import MAX_REASON, Draft, Entry, Stream, canonical_json, chain, device_of, limited, seal
-from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.entries import MAX_REASON, Draft, Entry, Stream, chain, device_of, limited, seal
+from faultbridge.model.enums import Actor, EntryType, NoteKind
+from faultbridge.model.event_data import NoteData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
 from faultbridge.model.values import replace
@@ -20,7 +22,9 @@ STREAM = Stream(STACK_ID, "faultbridge", "train-a", "ip-10-0-0-7")
 
 
 def draft(text: str = "something", evidence: str = "") -> Draft:
-    return Draft(EntryType.NOTE, NOON, {"kind": "operator", "text": text}, evidence=evidence)
+    return Draft(
+        EntryType.NOTE, NOON, NoteData(kind=NoteKind.OPERATOR, text=text, about=None, facts={}), evidence=evidence
+    )
 
 
 def sealed(*drafts: Draft) -> tuple[tuple[Entry, ...], Head]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from enum import StrEnum
 from typing import TypeGuard
@@ -11,11 +10,10 @@ import pytest
 
 from faultbridge.model import enums, fault_enums
 from faultbridge.model.events import NodeStatusChange, read
-from faultbridge.model.events.enums import NoteKind, Unknown
+from faultbridge.model.events.enums import Unknown
 from faultbridge.model.events.json_schema import EVENT_MODELS, MODELS, open_schema
 from faultbridge.model.events.registry import EVENT_NAMES, event_name, model_of
 from faultbridge.model.fault_enums import Severity
-from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
 
 
@@ -65,21 +63,6 @@ def test_every_entry_type_has_a_model_and_every_model_an_entry_type() -> None:
     assert [model.event_type for model in MODELS] == [kind.value for kind in enums.EntryType]
     assert [model_of(kind.value) for kind in enums.EntryType] == list(MODELS)
     assert list(EVENT_NAMES) == [event_name(kind.value) for kind in enums.EntryType]
-
-
-def kinds_of_notes() -> set[str]:
-    """Return the values that the code passes as the kind of a note."""
-    calls = [node for path in modules(PACKAGE) for node in ast.walk(parse(path)) if isinstance(node, ast.Call)]
-    notes = [call for call in calls if ast.unparse(call.func) in {"note", "entry_builder.note"}]
-    given = [keyword.value for call in notes for keyword in call.keywords if keyword.arg == "kind"]
-    constants = [node for value in given for node in ast.walk(value) if isinstance(node, ast.Constant)]
-    return {node.value for node in constants if isinstance(node.value, str)}
-
-
-def test_every_kind_of_note_in_the_code_is_in_the_contract() -> None:
-    found = kinds_of_notes()
-    assert found
-    assert found <= set(NoteKind)
 
 
 def test_an_unknown_value_does_not_break_a_reader() -> None:

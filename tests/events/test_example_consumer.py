@@ -15,7 +15,7 @@ from examples.consumer.handler import handler
 from examples.consumer.stream import BrokenStreamError, Reader
 from faultbridge.decide.entry_builder import note, status_change
 from faultbridge.model.entries import Draft, Stream, seal
-from faultbridge.model.enums import Actor, EntryType, NodeStatus
+from faultbridge.model.enums import Actor, EntryType, NodeStatus, NoteKind
 from faultbridge.model.events import UntypedEvent
 from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.nodes import Head
@@ -30,9 +30,9 @@ CLUSTER = Stream(STACK_ID, "faultbridge", "train-a")
 def recorded(stream: Stream, count: int, epoch: int = 1) -> list[str]:
     """Return the details of a published stream of some drafts."""
     kinds = (
-        note(kind="information", text="seen", at=NOON, fault=fault()),
+        note(kind=NoteKind.INFORMATION, text="seen", at=NOON, fault=fault()),
         status_change(node(), NodeStatus.DEGRADED, NOON, "xid.79"),
-        note(kind="operator", text="keep it", at=NOON),
+        note(kind=NoteKind.OPERATOR, text="keep it", at=NOON),
     )
     if stream.node is None:
         kinds = (kinds[0], kinds[2], kinds[0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.model.entries import canonical_json
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.events.wire import MAX_BYTES, body_of, detail_of, stub_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)

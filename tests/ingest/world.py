@@ -14,7 +14,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.observe import observe
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.faults import Fault
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.values import replace
@@ -64,7 +64,7 @@ class LedgerFixture:
         """Add an operator note to the stream of a node."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            draft = entry_builder.note(kind="operator", text=text, at=at or now)
+            draft = entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=at or now)
             return Transition(state, (replace(draft, **others),))
 
         return self.append(key, revise, actor=Actor.CLI).state

@@ -11,7 +11,7 @@ from faultbridge.model.entries import Draft
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Match, Rule
-from tests.builders import NOON, STACK_ID
+from tests.builders import NOON, STACK_ID, data_of
 from tests.lab.product.product_fleet import ProductFleet
 from tests.lab.scenario import Scenario
 from tests.lab.traces import scenario
@@ -31,7 +31,7 @@ def both(one: Scenario, rules=(), limits=None, breakers=()) -> tuple[list[Line],
     lines: list[Line] = []
 
     def observer(at: datetime, state: NodeState, drafts: tuple[Draft, ...]) -> None:
-        lines.extend((at, state.key.node, entry_text(draft.type.value, draft.data)) for draft in drafts)
+        lines.extend((at, state.key.node, entry_text(draft.type.value, data_of(draft))) for draft in drafts)
 
     fleet = ProductFleet(one, whole.policy, observer=observer, begin=NOON, stack_id=STACK_ID)
     fleet.run()

@@ -11,12 +11,14 @@ from typing import Any
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import Draft, seal
 from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import INDEXES, Index, Item, Key, Page
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
-from tests.builders import NOON, STACK_ID, node
+from tests.builders import NOON, STACK_ID, fault_data, node
 from tests.sim.fakes.table import projected
 
 CLUSTER = "train-a"
@@ -126,7 +128,7 @@ def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
             draft = Draft(
                 EntryType.FAULT_UPDATED,
                 at,
-                {"code": "xid.48", "component": {"uuid": f"GPU-{offset}", "serial": None}, "text": "x" * 300},
+                fault_data("xid.48", Component(ComponentType.GPU, uuid=f"GPU-{offset}"), "x" * 300),
                 case_id=f"c-{offset}",
             )
             sealed, heads[key] = seal(

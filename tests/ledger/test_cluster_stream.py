@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.state import ClusterState
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Conflict
 from faultbridge.model.storage.writes import Put
 from faultbridge.record.append import MAX_TRIES, Stack
@@ -20,7 +20,7 @@ STACK = Stack(STACK_ID, "faultbridge")
 
 def two_notes(before: ClusterState) -> tuple[ClusterState, list[str]]:
     """Return a cluster's state after a commit of two notes, and the event ids that it recorded."""
-    drafts = tuple(entry_builder.note(kind="operator", text=text, at=NOON) for text in ("first", "second"))
+    drafts = tuple(entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=NOON) for text in ("first", "second"))
     after, writes = cluster_writes(STACK, before, before, drafts, actor=Actor.CLI, severity=None, now=NOON)
     return after, [str(one.item["event_id"]) for one in writes if isinstance(one, Put) and "event_id" in one.item]
 

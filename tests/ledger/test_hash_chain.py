@@ -6,7 +6,7 @@ from typing import Any
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.entries import seal
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.nodes import Head
 from faultbridge.model.storage import items, keys
 from faultbridge.record.append import Stack
@@ -18,7 +18,7 @@ STREAM = Stack(STACK_ID, "faultbridge").stream(*KEY)
 
 def scanned(epoch: int, entries: int, **given: Any) -> tuple[ChainScan, list[Break], Head]:
     """Return a scan of a stream with so many entries in one epoch, its breaks, and the end of the stream."""
-    drafts = [entry_builder.note(kind="operator", text=f"note {number}", at=NOON) for number in range(entries)]
+    drafts = [entry_builder.note(kind=NoteKind.OPERATOR, text=f"note {number}", at=NOON) for number in range(entries)]
     sealed, head = seal(STREAM, Head(epoch=epoch), drafts, actor=Actor.CLI, severity=None, recorded_at=NOON)
     scan = ChainScan(STREAM, table_form(0), **given)
     rows = [items.entry_item(entry, keys.node_partition(KEY), 0) for entry in sealed]

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.jobs import RESUME_WITHIN
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus, NoteKind
 from faultbridge.model.nodes import NodeState
 from faultbridge.record import timeline as job_timeline
 from faultbridge.record.queries import SKEW, node_head, recorded_job
@@ -123,7 +123,7 @@ def note(world: World, text: str) -> None:
     """Add an operator note to the stream of node 1."""
 
     def revise(state: NodeState, now: datetime) -> Transition:
-        return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
+        return Transition(state, (entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=now),))
 
     world.append(world.key(1), revise, actor=Actor.CLI)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.enums import EntryType
+from faultbridge.model.enums import EntryType, JobChangeKind
 from faultbridge.model.errors import Rejected
+from faultbridge.model.event_data import JobData, NodeList
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component
 from faultbridge.record.timeline import Timeline, TimelineQuery
@@ -69,12 +70,27 @@ def test_a_device_query_with_a_cluster_excludes_other_clusters() -> None:
     assert entries_of(Timeline(world.table), device=SERIAL, cluster="another") == []
 
 
+def job_data(job: str, reason: str) -> JobData:
+    """Return the data of an entry about a job."""
+    return JobData(
+        job_id=job,
+        name=None,
+        change=JobChangeKind.HIT,
+        reason=reason,
+        nodes=NodeList(count=0, listed=()),
+        started_at=None,
+        ended_at=None,
+        outcome=None,
+        hit=None,
+    )
+
+
 def test_a_job_query_returns_the_entries_that_name_the_job() -> None:
     world = LedgerFixture()
     for node in ("n-1", "n-2"):
         key = world.register_node(node)
         world.pass_time(minutes=1)
-        world.note(key, "hit", data={"kind": "operator", "text": "hit", "job_id": "4711"})
+        world.note(key, "hit", type=EntryType.JOB, data=job_data("4711", "hit"))
         world.note(key, "not hit")
     timeline = Timeline(world.table)
     assert [node for node, _ in entries_of(timeline, cluster="train-a", job="4711")] == ["n-1", "n-2"]
@@ -92,10 +108,10 @@ def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> N
     assert case is not None
     for job, case_id in (("4711", case.id), ("4711", None), ("4712", case.id)):
         world.pass_time(minutes=1)
-        world.note(key, job, case_id=case_id, data={"kind": "operator", "text": job, "job_id": job})
+        world.note(key, job, case_id=case_id, type=EntryType.JOB, data=job_data(job, job))
     timeline = Timeline(world.table)
     both = list(timeline.entries(TimelineQuery("train-a", case=case.id, job="4711")))
-    assert [(one.event["data"]["text"], one.event["metadata"]["case_id"]) for one in both] == [("4711", case.id)]
+    assert [(one.event["data"]["reason"], one.event["metadata"]["case_id"]) for one in both] == [("4711", case.id)]
     assert len(list(timeline.entries(TimelineQuery("train-a", job="4711")))) == 2
     assert entries_of(timeline, cluster="train-a", device=SERIAL)
     assert entries_of(timeline, cluster="train-a", device=SERIAL, job="4711") == []

@@ -15,7 +15,7 @@ from faultbridge.cli.stack.locate import settings_from
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.settings import Settings
 from faultbridge.record.archive.verification import ReadArchive, VerifyArchive
@@ -129,7 +129,7 @@ def _pages(stack: PrivateStack) -> Any:
 
 def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
-        return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
+        return Transition(state, (entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=now),))
 
     installation.append(KEY, revise, actor=Actor.CLI)
 

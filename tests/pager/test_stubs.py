@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.entries import canonical_json
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.events.wire import detail_of, stub_of

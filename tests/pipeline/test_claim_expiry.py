@@ -11,7 +11,7 @@ from faultbridge.decide.observe import observe, tick
 from faultbridge.model.faults import Clear
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Policy
-from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, after, arrival, fault, folded, node, rules
+from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, after, arrival, data_of, fault, folded, node, rules
 
 TTL = Limits().claim_ttl
 EXPIRY = NOON + TTL
@@ -38,7 +38,7 @@ def test_a_claimed_fault_ends_when_its_time_is_over() -> None:
     assert passed.state.conditions == {}
     (ended,) = [draft for draft in passed.drafts if draft.type.value == "Node Fault Cleared"]
     assert ended.occurred_at == EXPIRY
-    assert "claim_ttl" in ended.data["reason"]
+    assert "claim_ttl" in data_of(ended)["reason"]
 
 
 def test_repeated_claims_of_any_sender_do_not_extend_the_time() -> None:

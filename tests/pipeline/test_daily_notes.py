@@ -25,7 +25,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits
 from faultbridge.model.records import Outcome
 from faultbridge.model.values import replace
-from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, folded, node
+from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, data_of, fault, folded, node
 
 STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"
 
@@ -130,7 +130,7 @@ def test_the_summary_of_a_group_says_which_faults_it_is_about(group: str, text: 
 def test_the_text_of_a_note_is_its_reason_else_the_message_of_the_fault(noted: Arrival, text: str) -> None:
     state, (change,) = changes(node(), noted)
     draft = fault_change(change, state, CATALOG.version, POLICY)
-    assert (draft.type, draft.data["text"]) == (EntryType.NOTE, text)
+    assert (draft.type, data_of(draft)["text"]) == (EntryType.NOTE, text)
 
 
 @pytest.mark.parametrize(("stored", "kept"), [(MAX_NOTED - 1, MAX_NOTED - 1), (MAX_NOTED, MAX_NOTED - 1)])

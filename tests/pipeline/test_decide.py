@@ -13,14 +13,14 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.values import replace
-from tests.builders import CATALOG, GPU, after, arrival, config, fault, rules
+from tests.builders import CATALOG, GPU, after, arrival, config, data_of, fault, rules
 from tests.pipeline.builders import observed
 
 
 def recorded(transition: Transition) -> list[str]:
     moves = {EntryType.NODE_STATUS, EntryType.CASE_STATUS}
     return [
-        f"{draft.data['from']}>{draft.data['to']}" if draft.type in moves else draft.type.value
+        f"{data_of(draft)['from']}>{data_of(draft)['to']}" if draft.type in moves else draft.type.value
         for draft in transition.drafts
     ]
 
@@ -54,7 +54,9 @@ def test_an_unknown_code_is_escalated_to_an_operator() -> None:
     transition = observed(arrival(fault("xid.9999")))
     assert transition.state.case is not None
     assert transition.state.case.status is CaseStatus.ESCALATED
-    assert "support" in transition.drafts[-2].data["reason"] or "support" in transition.drafts[-1].data["reason"]
+    assert (
+        "support" in data_of(transition.drafts[-2])["reason"] or "support" in data_of(transition.drafts[-1])["reason"]
+    )
 
 
 def test_the_case_of_a_node_that_recovers_before_isolation_is_resolved() -> None:
@@ -118,19 +120,23 @@ def test_a_waiting_case_is_queued_by_a_tick_after_its_waiting_period() -> None:
     early = tick(waiting.state, rules=rules(policy=patient), now=after(seconds=89))
     due = tick(waiting.state, rules=rules(policy=patient), now=after(seconds=90))
     assert (recorded(early), recorded(due)) == ([], ["open>queued"])
-    assert due.drafts[-1].data["reason"] == "waiting period over"
+    assert data_of(due.drafts[-1])["reason"] == "waiting period over"
 
 
 def test_a_case_whose_rule_sets_no_waiting_period_states_that_when_it_is_queued() -> None:
     queued = observed(arrival(fault()))
-    assert [draft.data["reason"] for draft in queued.drafts[1:]] == ["xid.79", "xid.79", "no waiting period applies"]
+    assert [data_of(draft)["reason"] for draft in queued.drafts[1:]] == [
+        "xid.79",
+        "xid.79",
+        "no waiting period applies",
+    ]
 
 
 def test_a_rule_overrides_severity_and_action_in_the_entry() -> None:
     mild = Policy("p", (Rule("mild", Match(codes=("xid.79",)), severity=Severity.WARNING, action=Action.NONE),))
     transition = observed(arrival(fault()), policy=mild)
     assert recorded(transition) == ["Node Fault Detected", "healthy>degraded"]
-    assert (transition.drafts[0].data["severity"], transition.drafts[0].data["rule"]) == ("warning", "mild")
+    assert (data_of(transition.drafts[0])["severity"], data_of(transition.drafts[0])["rule"]) == ("warning", "mild")
 
 
 def test_a_rule_lowers_a_severity_once_and_not_with_each_repetition():
@@ -176,7 +182,7 @@ def test_the_closing_entry_contains_the_duration_of_each_phase() -> None:
         state=begun.state,
         now=after(minutes=2),
     )
-    assert over.drafts[-1].data["phases"] == {"detected": 5000, "open": 0, "queued": 120_000}
+    assert data_of(over.drafts[-1])["phases"] == {"detected": 5000, "open": 0, "queued": 120_000}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, EntryType, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.values import replace
-from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
+from tests.builders import ESCALATED, NOON, after, arrival, data_of, fault, folded, node
 
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))
 ASKED = replace(ESCALATED, status=CaseStatus.QUEUED, approval=REQUEST)
@@ -77,8 +77,8 @@ def test_an_approval_request_is_over_when_its_case_leaves_the_queue() -> None:
     still = move_case(Transition(node(case=ASKED)), replace(ASKED, because=Reason("waits")), NOON, "waits")
     assert [draft.type for draft in still.drafts] == [EntryType.CASE_STATUS]
     over, moved = escalate_case(Transition(node(case=ASKED)), ASKED, NOON, "no capacity").drafts
-    assert (over.data["kind"], over.data["stage"], over.case_id) == ("approval", "over", "c-1")
-    assert moved.data["to"] == CaseStatus.ESCALATED
+    assert (data_of(over)["kind"], data_of(over)["stage"], over.case_id) == ("approval", "over", "c-1")
+    assert data_of(moved)["to"] == CaseStatus.ESCALATED
 
 
 def test_a_first_case_of_a_node_ends_no_approval_request() -> None:
@@ -100,7 +100,7 @@ def test_a_case_without_its_approval_waits_for_admission_only_if_it_waited_for_t
     asked = replace(ASKED, approval=replace(REQUEST, granted=granted), waiting_for=waiting_for, because=Reason(reason))
     case, drafts = drop_approval(asked, NOON, "over")
     assert (case.approval, case.waiting_for, case.reason) == (None, *then)
-    assert [draft.data["text"] for draft in drafts] == (["over"] if granted is None else [])
+    assert [data_of(draft)["text"] for draft in drafts] == (["over"] if granted is None else [])
 
 
 def test_a_case_that_no_incident_explains_is_escalated_at_the_end_of_its_wait_and_not_before() -> None:

@@ -19,10 +19,20 @@ from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import MAX_REASON, Draft
-from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import (
+    MAX_LISTED,
+    CaseStatus,
+    EntryType,
+    NodeStatus,
+    NoteKind,
+    RepairAction,
+    Resolution,
+    WaitingFor,
+)
+from faultbridge.model.event_data import NodeList, plain
 from faultbridge.model.nodes import Incarnation
 from faultbridge.model.values import replace
-from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
+from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, data_of, fault, node
 
 NOON_TEXT = "2026-02-03T12:00:00.000Z"
 CASE = case(RepairAction.REPLACE_NODE)
@@ -39,6 +49,7 @@ STATE = node(
     conditions={"xid.1@gpu/pci=0000:c1:00": CONDITION},
     case=CASE,
 )
+COMPONENT = plain(component_data(GPU))
 INCARNATION = {"instance_id": "i-0aaaaaaaaaaaaaaa1", "instance": 2, "boot": 3}
 LONG = "x" * 3000
 PLACEMENT = {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}
@@ -51,9 +62,9 @@ def changed(kind: ChangeKind, about: Condition | None = CONDITION, **others: Any
 
 def test_the_entry_of_a_fault_has_the_condition_and_what_the_source_reported() -> None:
     draft = changed(ChangeKind.UPDATED, changed_parts=("count",), reason="more")
-    assert draft.data == {
+    assert data_of(draft) == {
         "code": "xid.1",
-        "component": component_data(GPU),
+        "component": COMPONENT,
         "severity": "fatal",
         "action": "replace_node",
         "message": "a fault",
@@ -79,17 +90,17 @@ def test_the_entry_of_a_fault_has_the_condition_and_what_the_source_reported() -
 def test_the_entry_of_a_condition_that_ended_without_a_report_has_the_attributes_of_the_condition() -> None:
     draft = changed(ChangeKind.ENDED, fault=None, record_id=None)
     named = ("source", "reported_code", "attributes", "reason")
-    assert [draft.data[name] for name in named] == [None, None, {"pid": "7"}, None]
+    assert [data_of(draft)[name] for name in named] == [None, None, {"pid": "7"}, None]
     assert (draft.type, draft.causation_id, draft.evidence) == (EntryType.FAULT_CLEARED, None, "")
 
 
 def test_the_entry_of_a_fault_names_the_code_of_the_source_if_it_is_not_that_of_the_condition() -> None:
     draft = changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost"))
-    assert (draft.data["code"], draft.data["reported_code"]) == ("xid.1", "smi.gpu_lost")
+    assert (data_of(draft)["code"], data_of(draft)["reported_code"]) == ("xid.1", "smi.gpu_lost")
 
 
 def test_a_fault_names_an_incarnation_only_if_it_is_known_and_a_case_only_if_it_is_open() -> None:
-    assert changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)).data["incarnation"] is None
+    assert data_of(changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)))["incarnation"] is None
     change = Change(ChangeKind.BEGAN, NOON, CONDITION)
     assert fault_change(change, replace(STATE, case=CLOSED), CATALOG.version, POLICY).case_id is None
 
@@ -100,10 +111,10 @@ def test_a_change_without_a_condition_is_a_note_with_its_reason_or_the_message_o
 ) -> None:
     draft = changed(ChangeKind.LATE, None, reason=reason, facts={"sender": "one"})
     assert draft.type is EntryType.NOTE
-    assert draft.data == {
+    assert data_of(draft) == {
         "kind": "late_fault",
         "text": text,
-        "about": {"code": "xid.1", "component": component_data(GPU)},
+        "about": {"code": "xid.1", "component": COMPONENT},
         "facts": {"sender": "one"},
         "operator": None,
     }
@@ -111,16 +122,16 @@ def test_a_change_without_a_condition_is_a_note_with_its_reason_or_the_message_o
 
 
 def test_a_note_about_no_fault_has_no_evidence_and_a_stage_only_if_one_is_given() -> None:
-    plain = note(kind="devices", text="new", at=NOON)
-    assert plain.data == {"kind": "devices", "text": "new", "about": None, "facts": {}, "operator": None}
-    assert plain.evidence == ""
-    lasting = note(kind="approval", text="", at=NOON, stage="begun", case_id="c-1", operator="arn")
-    assert (lasting.data["stage"], lasting.data["operator"], lasting.case_id) == ("begun", "arn", "c-1")
+    bare = note(kind=NoteKind.DEVICES, text="new", at=NOON)
+    assert data_of(bare) == {"kind": "devices", "text": "new", "about": None, "facts": {}, "operator": None}
+    assert bare.evidence == ""
+    lasting = note(kind=NoteKind.APPROVAL, text="", at=NOON, stage="begun", case_id="c-1", operator="arn")
+    assert (data_of(lasting)["stage"], data_of(lasting)["operator"], lasting.case_id) == ("begun", "arn", "c-1")
 
 
 def test_the_entry_of_a_status_has_the_place_of_the_node_and_its_open_case() -> None:
     draft = status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.1")
-    assert draft.data == {
+    assert data_of(draft) == {
         "from": "healthy",
         "to": "degraded",
         "reason": "xid.1",
@@ -143,18 +154,18 @@ def test_the_entry_of_a_status_has_the_given_case_and_no_closed_one(
 
 def test_the_first_status_of_a_node_without_an_instance_has_neither_a_status_before_nor_an_incarnation() -> None:
     draft = status_change(node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added")
-    assert (draft.data["from"], draft.data["incarnation"]) == (None, None)
+    assert (data_of(draft)["from"], data_of(draft)["incarnation"]) == (None, None)
 
 
 def test_the_entry_of_a_closed_case_has_the_times_of_its_phases_and_the_lost_gpu_time() -> None:
     draft = case_change(CaseStatus.IN_PROGRESS, CLOSED, after(seconds=3), "repaired", STATE)
-    assert draft.data == {
+    assert data_of(draft) == {
         "from": "in_progress",
         "to": "resolved",
         "reason": "repaired",
         "waiting_for": None,
         "resolution": "replaced",
-        "cause": {"code": "xid.1", "component": component_data(GPU), "message": "a fault"},
+        "cause": {"code": "xid.1", "component": COMPONENT, "message": "a fault"},
         "severity": "fatal",
         "action": "replace_node",
         "repair_action": "replace_node",
@@ -177,7 +188,7 @@ def test_the_entry_of_a_closed_case_has_the_times_of_its_phases_and_the_lost_gpu
 
 def moved(about: Case, *names: str) -> list[Any]:
     """Return parts of the data of an entry that is written without the state of the node."""
-    data = case_change(None, about, NOON, "moved").data
+    data = data_of(case_change(None, about, NOON, "moved"))
     return [data.get(name) for name in names]
 
 
@@ -191,7 +202,7 @@ def test_the_entry_of_a_case_without_the_state_of_its_node_has_neither_its_place
 
 
 def test_the_entry_of_a_case_has_no_message_once_the_condition_ended() -> None:
-    data = case_change(None, CASE, NOON, "moved", replace(STATE, conditions={})).data
+    data = data_of(case_change(None, CASE, NOON, "moved", replace(STATE, conditions={})))
     assert (data["cause"]["message"], data["incarnation"]) == (None, INCARNATION)
 
 
@@ -210,7 +221,7 @@ def test_the_entry_of_a_case_names_its_incident_and_the_case_of_which_it_is_a_re
 
 def test_the_entry_of_a_step_has_its_outcome_reason_and_facts() -> None:
     draft = step(CASE, "verify", "failed", NOON, reason="one GPU", facts={"level": 3}, evidence="FAIL")
-    assert draft.data == {
+    assert data_of(draft) == {
         "step": "verify",
         "outcome": "failed",
         "attempt": 0,
@@ -224,13 +235,13 @@ def test_the_entry_of_a_step_has_its_outcome_reason_and_facts() -> None:
     }
     assert (draft.case_id, draft.evidence) == ("c-1", "FAIL")
     bare = step(CASE, "verify", "passed", NOON)
-    assert (bare.data["reason"], bare.data["facts"]) == (None, {})
+    assert (data_of(bare)["reason"], data_of(bare)["facts"]) == (None, {})
 
 
 def test_a_list_of_nodes_has_the_number_of_all_nodes_and_the_first_names() -> None:
     names = [f"n-{number:02}" for number in range(MAX_LISTED + 1)]
-    assert node_list(list(reversed(names))) == {"count": MAX_LISTED + 1, "listed": names[:MAX_LISTED]}
-    assert node_list(["n-1"], 7) == {"count": 7, "listed": ["n-1"]}
+    assert node_list(list(reversed(names))) == NodeList(count=MAX_LISTED + 1, listed=tuple(names[:MAX_LISTED]))
+    assert node_list(["n-1"], 7) == NodeList(count=7, listed=("n-1",))
 
 
 @pytest.mark.parametrize(
@@ -243,4 +254,4 @@ def test_a_list_of_nodes_has_the_number_of_all_nodes_and_the_first_names() -> No
     ids=["node", "case", "step"],
 )
 def test_the_reason_of_an_entry_has_a_limited_length(draft: Draft) -> None:
-    assert len(draft.data["reason"]) == MAX_REASON
+    assert len(data_of(draft)["reason"]) == MAX_REASON

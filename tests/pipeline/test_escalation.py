@@ -10,7 +10,7 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.values import replace
-from tests.builders import ESCALATED, NOON, POLICY, after, arrival, fault, folded, node
+from tests.builders import ESCALATED, NOON, POLICY, after, arrival, data_of, fault, folded, node
 
 WAITING = replace(ESCALATED, status=CaseStatus.QUEUED, repair_action=RepairAction.REBOOT_NODE, relapse_of="c-0")
 
@@ -29,8 +29,8 @@ def test_a_worse_fault_raises_the_repair_action_and_ends_the_approval_of_the_for
     case = raised.case
     assert case is not None
     assert (case.repair_action, case.approval, case.relapse_of) == (RepairAction.REPLACE_NODE, None, "c-0")
-    assert note.data["text"] == "xid.48 joined the case: replace_node replaces reboot_node"
-    assert (over.data["kind"], over.data["stage"]) == ("approval", "over")
+    assert data_of(note)["text"] == "xid.48 joined the case: replace_node replaces reboot_node"
+    assert (data_of(over)["kind"], data_of(over)["stage"]) == ("approval", "over")
 
 
 def test_a_milder_fault_that_needs_a_stronger_repair_leaves_the_severity() -> None:

@@ -9,7 +9,7 @@ from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import NodeState, Placement, Probation
 from faultbridge.model.policy import Match, Policy, Rule
-from tests.builders import GPU, KEY, OTHER_GPU, STACK_ID, after, arrival, fault, node
+from tests.builders import GPU, KEY, OTHER_GPU, STACK_ID, after, arrival, data_of, fault, node
 from tests.pipeline.builders import observed
 
 RELAPSE = "relapse after reset_gpu of case c-0"
@@ -46,7 +46,9 @@ def test_a_case_isolates_the_node_for_an_error_or_worse_if_its_rule_does(
 
 @pytest.mark.parametrize(("state", "reason"), [(node(), "xid.79"), (on_probation(), f"xid.79: {RELAPSE}")])
 def test_a_case_is_opened_for_its_fault_and_names_the_repair_that_did_not_last(state: NodeState, reason: str) -> None:
-    moves = [draft.data for draft in observed(arrival(fault()), state=state).drafts if draft.data.get("to") == "open"]
+    moves = [
+        data_of(draft) for draft in observed(arrival(fault()), state=state).drafts if data_of(draft).get("to") == "open"
+    ]
     assert [one["reason"] for one in moves] == [reason]
 
 
@@ -99,5 +101,5 @@ def test_the_id_of_a_case_comes_from_the_position_of_the_first_entry_of_its_tran
 def test_a_case_waits_for_admission_at_once_unless_its_rule_sets_a_waiting_period(
     policy: Policy, waits: list[str | None]
 ) -> None:
-    drafts = observed(arrival(fault()), policy=policy).drafts
-    assert [one.data["waiting_for"] for one in drafts if "waiting_for" in one.data] == waits
+    found = map(data_of, observed(arrival(fault()), policy=policy).drafts)
+    assert [one["waiting_for"] for one in found if "waiting_for" in one] == waits

@@ -12,7 +12,7 @@ from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.values import replace
-from tests.builders import CATALOG, NOON, POLICY, after, arrival, fault, node, rules
+from tests.builders import CATALOG, NOON, POLICY, after, arrival, data_of, fault, node, rules
 
 
 def observed(shadow: Policy | None, *codes: str, state=None, now=NOON, policy: Policy = POLICY) -> Transition:
@@ -26,7 +26,7 @@ def shadow(**fields: object) -> Policy:
 
 
 def notes(transition: Transition) -> list[Draft]:
-    return [one for one in transition.drafts if one.data.get("kind") == "would_have_done"]
+    return [one for one in transition.drafts if data_of(one).get("kind") == "would_have_done"]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_decision_that_differs_is_noted_with_the_case_of_the_policy_in_force(f
     (note,) = notes(decided)
     assert decided.state.case is not None
     assert note.case_id == decided.state.case.id
-    assert text in note.data["text"].split("; decided:")[0]
-    assert note.data["text"].endswith("; decided: replace_node")
-    assert (note.data["facts"]["shadow"], note.data["facts"]["policy"]) == (True, "candidate")
+    assert text in data_of(note)["text"].split("; decided:")[0]
+    assert data_of(note)["text"].endswith("; decided: replace_node")
+    assert (data_of(note)["facts"]["shadow"], data_of(note)["facts"]["policy"]) == (True, "candidate")
 
 
 def test_the_same_decision_is_not_noted() -> None:
@@ -58,7 +58,7 @@ def test_the_same_decision_is_not_noted() -> None:
 def test_a_case_that_only_the_shadow_would_open_is_noted_once() -> None:
     quiet = Policy("quiet", (Rule("none", Match(), action=Action.NONE),))
     first = observed(POLICY, "xid.79", policy=quiet)
-    assert [one.data["facts"]["repair_action"] for one in notes(first)] == ["replace_node"]
+    assert [data_of(one)["facts"]["repair_action"] for one in notes(first)] == ["replace_node"]
     again = observed(POLICY, "xid.79", state=first.state, now=after(minutes=1), policy=quiet)
     assert notes(again) == []
 
@@ -104,5 +104,5 @@ def test_a_change_of_a_known_fault_without_a_case_gets_no_note() -> None:
 
 def test_a_wait_for_other_nodes_with_the_same_fault_is_no_waiting_period_of_the_shadow_policy() -> None:
     (note,) = notes(observed(shadow(repair_actions=()), "net.link_down"))
-    assert note.data["facts"]["wait_seconds"] == 0
-    assert "escalated to an operator; decided: " in note.data["text"]
+    assert data_of(note)["facts"]["wait_seconds"] == 0
+    assert "escalated to an operator; decided: " in data_of(note)["text"]

@@ -25,7 +25,7 @@ from faultbridge.repair.admission import (
     resolve_dry_run,
     take_slots,
 )
-from tests.builders import KEY, NOON, after, node, rules
+from tests.builders import KEY, NOON, after, data_of, node, rules
 from tests.repair.builders import queued
 
 
@@ -124,7 +124,7 @@ def test_a_dry_run_leaves_no_node_out_of_service_without_a_case(
 @pytest.mark.parametrize(("rule", "named"), [(None, "r"), ("another", "another")])
 def test_a_request_for_an_approval_names_the_rule_that_requires_it(rule: str | None, named: str) -> None:
     moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1), rule=rule)
-    assert [draft.data["facts"]["rule"] for draft in moved.drafts] == [named]
+    assert [data_of(draft)["facts"]["rule"] for draft in moved.drafts] == [named]
 
 
 def test_a_canceled_case_asks_only_about_a_verification() -> None:
@@ -135,7 +135,7 @@ def test_a_canceled_case_asks_only_about_a_verification() -> None:
 
 def test_a_request_for_an_approval_names_the_instance() -> None:
     moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1))
-    assert [draft.data["facts"]["instance_id"] for draft in moved.drafts] == ["i-0aaaaaaaaaaaaaaa1"]
+    assert [data_of(draft)["facts"]["instance_id"] for draft in moved.drafts] == ["i-0aaaaaaaaaaaaaaa1"]
 
 
 @pytest.mark.parametrize(("rule", "governed_by"), [(None, ("earlier",)), ("another", ("earlier", "another"))])
@@ -157,7 +157,7 @@ def test_a_rule_that_requires_an_approval_governs_the_case_from_then_on(
 )
 def test_a_dry_run_names_the_repair_action_that_it_suppresses(action: RepairAction | None, text: str) -> None:
     moved = resolve_dry_run(queued(NodeStatus.DEGRADED), "c-1", action, "as ruled", NOON)
-    assert moved.drafts[0].data["text"] == text
+    assert data_of(moved.drafts[0])["text"] == text
 
 
 def ready(action: RepairAction, case_id: str = "c-1") -> ReadyCase:

@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, SafetyKind, SafetyState
 from faultbridge.repair.controls import ControlChange, breaker_draft, control_draft
-from tests.builders import NOON
+from tests.builders import NOON, data_of
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -18,21 +18,24 @@ def test_the_entry_of_a_breaker_states_its_scope_and_the_failing_nodes(
     name: str, scope: str, domain: str | None
 ) -> None:
     draft = breaker_draft(name, None, Breaker(BreakerState.OPEN, NOON, failing=5, of=20), "5 nodes fail at once")
-    assert (draft.subject, draft.data["scope"], draft.data["domain"]) == (name, scope, domain)
-    assert draft.data["counts"] == {"failing": 5, "of": 20}
+    assert (draft.subject, data_of(draft)["scope"], data_of(draft)["domain"]) == (name, scope, domain)
+    assert data_of(draft)["counts"] == {"failing": 5, "of": 20}
 
 
 def test_the_entry_of_the_only_control_of_its_kind_is_about_this_kind() -> None:
-    draft = control_draft("pause", "running", "paused", NOON, reason="ordered by an operator")
-    assert (draft.subject, draft.data["counts"], draft.data["until"]) == ("pause", {}, None)
-    assert "incident_id" not in draft.data
+    running, paused = SafetyState.RUNNING, SafetyState.PAUSED
+    draft = control_draft(SafetyKind.PAUSE, running, paused, NOON, reason="ordered by an operator")
+    assert (draft.subject, data_of(draft)["counts"], data_of(draft)["until"]) == ("pause", {}, None)
+    assert "incident_id" not in data_of(draft)
 
 
 def cause_of(world: World, after: str, cause: str | None, *, operator: str | None = None) -> str | None:
     """Record a new state of the cluster's breaker, and return the cause of the entry."""
 
     def revise(control: Control, now: datetime) -> ControlChange:
-        draft = control_draft("breaker", None, after, now, reason="a test", operator=operator, name="cluster")
+        draft = control_draft(
+            SafetyKind.BREAKER, None, SafetyState(after), now, reason="a test", operator=operator, name="cluster"
+        )
         return ControlChange(control, (draft,), cause=cause)
 
     world.controls.change(CLUSTER, revise, Actor.CLI if operator else Actor.DISPATCH)

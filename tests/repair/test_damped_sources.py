@@ -9,7 +9,7 @@ from faultbridge.model.cluster.config import DampedSource
 from faultbridge.model.storage.writes import Item, Value
 from faultbridge.model.times import to_text
 from faultbridge.repair.breakers import MAX_DAMPED_FOR, update_damped
-from tests.builders import NOON, after, config
+from tests.builders import NOON, after, config, data_of
 
 DAY = timedelta(days=1)
 
@@ -35,10 +35,10 @@ def test_one_false_claim_names_its_source_once_and_damps_it_in_no_cluster() -> N
     known, (draft,) = update_damped((), rows(NOON), NOON)
     assert known == (named(NOON),)
     assert config(damped_sources=known).damped(NOON) == frozenset()
-    assert (draft.data["to"], draft.data["source"]) == ("damped", "prometheus")
+    assert (data_of(draft)["to"], data_of(draft)["source"]) == ("damped", "prometheus")
     assert update_damped(known, rows(NOON), after(hours=1)) == (known, ())
     known, (draft,) = update_damped(known, (), NOON + DAY)
-    assert (known, draft.data["to"]) == ((named(NOON, over=True),), "accepted")
+    assert (known, data_of(draft)["to"]) == ((named(NOON, over=True),), "accepted")
     assert update_damped(known, rows(after(hours=30)), after(hours=30)) == (known, ())
 
 
@@ -50,7 +50,7 @@ def test_false_claims_of_different_sources_damp_no_cluster() -> None:
 def test_a_second_false_claim_damps_a_source_in_the_whole_cluster() -> None:
     known, (draft,) = update_damped((named(NOON),), rows(NOON, after(hours=2)), after(hours=2))
     assert known == (damped(after(hours=2)),)
-    assert (draft.data["from"], draft.data["to"]) == ("damped", "damped")
+    assert (data_of(draft)["from"], data_of(draft)["to"]) == ("damped", "damped")
     assert config(damped_sources=known).damped(after(hours=25)) == {"prometheus"}
     assert config(damped_sources=known).damped(after(hours=26)) == frozenset()
 
@@ -58,9 +58,13 @@ def test_a_second_false_claim_damps_a_source_in_the_whole_cluster() -> None:
 def test_two_false_claims_of_one_source_damp_it_for_a_day_and_say_so_once() -> None:
     known, (draft,) = update_damped((), rows(NOON, after(hours=-3)), NOON)
     assert known == (damped(NOON),)
-    assert (draft.data["from"], draft.data["to"], draft.data["source"]) == ("accepted", "damped", "prometheus")
-    assert draft.data["until"] == to_text(NOON + DAY)
-    assert "2 claims of prometheus" in draft.data["reason"]
+    assert (data_of(draft)["from"], data_of(draft)["to"], data_of(draft)["source"]) == (
+        "accepted",
+        "damped",
+        "prometheus",
+    )
+    assert data_of(draft)["until"] == to_text(NOON + DAY)
+    assert "2 claims of prometheus" in data_of(draft)["reason"]
     assert update_damped(known, rows(NOON, after(hours=-3), after(hours=1)), after(hours=1)) == (known, ())
 
 
@@ -72,7 +76,7 @@ def test_two_codes_of_one_node_are_two_false_claims() -> None:
 def test_after_its_time_claims_of_a_source_count_again_whatever_ended_meanwhile() -> None:
     known, (draft,) = update_damped((damped(NOON),), rows(after(hours=1), after(hours=24)), NOON + DAY)
     assert known == (damped(NOON, over=True),)
-    assert (draft.data["from"], draft.data["to"]) == ("damped", "accepted")
+    assert (data_of(draft)["from"], data_of(draft)["to"]) == ("damped", "accepted")
     assert update_damped(known, (), NOON + DAY) == (known, ())
 
 
@@ -81,7 +85,7 @@ def test_each_further_damping_lasts_twice_as_long_up_to_seven_days() -> None:
     for _ in range(4):
         at = last.until + timedelta(hours=1)
         known, drafts = update_damped((last,), rows(at, at), at)
-        assert [draft.data["to"] for draft in drafts] == ["accepted", "damped"]
+        assert [data_of(draft)["to"] for draft in drafts] == ["accepted", "damped"]
         (last,) = known
         lasts.append(last.until - last.since)
     assert lasts == [2 * DAY, 4 * DAY, MAX_DAMPED_FOR, MAX_DAMPED_FOR]

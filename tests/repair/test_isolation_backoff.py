@@ -20,7 +20,7 @@ from faultbridge.repair.isolation import (
     request_again,
     schedule_call,
 )
-from tests.builders import NOON, node
+from tests.builders import NOON, data_of, node
 from tests.repair.builders import queued
 
 LIMITS = Limits()
@@ -63,7 +63,7 @@ def test_the_delay_between_calls_doubles_up_to_its_maximum() -> None:
 def test_a_note_about_an_isolation_names_the_failure_of_the_call_if_one_failed(
     failure: str, facts: dict[str, str]
 ) -> None:
-    assert isolation_note(node(), "the cordon is overdue", NOON, failure).data["facts"] == facts
+    assert data_of(isolation_note(node(), "the cordon is overdue", NOON, failure))["facts"] == facts
 
 
 @pytest.mark.parametrize("isolation", Isolation)
@@ -86,8 +86,8 @@ def test_a_failed_call_is_noted_with_its_failure_and_the_reason_of_the_orchestra
 ) -> None:
     answer = CallResult(ProviderFailure.PERMISSION_DENIED, reason)
     (noted,) = record_failed_call(node(isolation_since=since), NOON, answer, LIMITS).drafts
-    assert noted.data["text"] == f"{begins}: {text}"
-    assert (noted.data["facts"], noted.data.get("stage")) == ({"failure": "PERMISSION_DENIED"}, stage)
+    assert data_of(noted)["text"] == f"{begins}: {text}"
+    assert (data_of(noted)["facts"], data_of(noted).get("stage")) == ({"failure": "PERMISSION_DENIED"}, stage)
 
 
 @pytest.mark.parametrize("overdue", [False, True])
@@ -95,7 +95,7 @@ def test_an_answer_of_the_orchestrator_ends_the_delays_and_the_page(overdue: boo
     waiting = node(**TRIED, isolation_overdue=overdue, isolation_again_at=NOON, orchestrator_lost_at=NOON)
     cleared, drafts = end_backoff(waiting, NOON)
     assert cleared == node()
-    assert [draft.data["stage"] for draft in drafts] == ["over"] * overdue
+    assert [data_of(draft)["stage"] for draft in drafts] == ["over"] * overdue
 
 
 def test_a_note_about_an_isolation_belongs_to_the_case_of_the_node() -> None:

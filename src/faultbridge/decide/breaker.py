@@ -22,7 +22,7 @@ from faultbridge.model.cluster.state import (
     breaker_name,
     domain_of,
 )
-from faultbridge.model.enums import BreakerScope, ClusterStatus, NodeStatus
+from faultbridge.model.enums import BreakerScope, ClusterStatus, NodeStatus, ProviderHealth, ProviderStage
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 
@@ -35,10 +35,6 @@ RECOVERING = frozenset(
 
 GROWING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
 """Statuses of nodes that are not in service yet; they do not make a cluster critical."""
-
-
-IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "action_required"
-"""The health of a cluster as its provider reports it."""
 
 
 class Thresholds(Struct, frozen=True):
@@ -60,18 +56,18 @@ def in_service(counts: Mapping[str, int]) -> int:
     return sum(number for status, number in counts.items() if NodeStatus(status).in_service)
 
 
-def provider_health(conditions: Iterable[ProviderCondition]) -> str:
+def provider_health(conditions: Iterable[ProviderCondition]) -> ProviderHealth:
     """Return `action_required` (by an operator), `recovering` (any other condition) or `in_service`."""
     kinds = {one.kind for one in conditions}
     if kinds & NEEDS_OPERATOR:
-        return ACTION_REQUIRED
-    return PROVIDER_RECOVERS if kinds else IN_SERVICE
+        return ProviderHealth.ACTION_REQUIRED
+    return ProviderHealth.RECOVERING if kinds else ProviderHealth.IN_SERVICE
 
 
-def provider_stage(before: Iterable[ProviderCondition], after: Iterable[ProviderCondition]) -> str | None:
+def provider_stage(before: Iterable[ProviderCondition], after: Iterable[ProviderCondition]) -> ProviderStage | None:
     """Return `begun` if the conditions start to require an operator, `over` if they stop, else None."""
-    needed, needs = (provider_health(one) == ACTION_REQUIRED for one in (before, after))
-    return None if needed == needs else "begun" if needs else "over"
+    needed, needs = (provider_health(one) is ProviderHealth.ACTION_REQUIRED for one in (before, after))
+    return None if needed == needs else ProviderStage.BEGUN if needs else ProviderStage.OVER
 
 
 def cluster_status(
@@ -88,13 +84,13 @@ def cluster_status(
     """
     health = provider_health(provider)
     present = {status for status, number in bad.items() if number}
-    if not present and health == IN_SERVICE and not occupied:
+    if not present and health is ProviderHealth.IN_SERVICE and not occupied:
         return ClusterStatus.HEALTHY
     out = sum(number for status, number in bad.items() if not status.in_service and status not in GROWING)
     exceeded = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
     if expected and exceeded:
         return ClusterStatus.CRITICAL
-    recovers = present <= RECOVERING and health != ACTION_REQUIRED
+    recovers = present <= RECOVERING and health is not ProviderHealth.ACTION_REQUIRED
     return ClusterStatus.RECOVERING if recovers else ClusterStatus.DEGRADED
 
 

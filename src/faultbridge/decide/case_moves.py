@@ -13,7 +13,7 @@ from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind, RepairAction, Resolution, WaitingFor
 from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.nodes import Ignored, NodeState
@@ -253,4 +253,4 @@ def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -
 
 
 def _approval_over(case: Case, now: datetime, text: str) -> Draft:
-    return entry_builder.note(kind="approval", text=text, at=now, case_id=case.id, stage="over")
+    return entry_builder.note(kind=NoteKind.APPROVAL, text=text, at=now, case_id=case.id, stage="over")

@@ -31,7 +31,7 @@ from faultbridge.decide.governing_rules import Requirement, Response, respond, r
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState
@@ -90,7 +90,7 @@ def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now:
     new, old = raised.repair_action.value, before.repair_action.value
     text = f"{condition.code} joined the case: {new} replaces {old}"
     facts = {"repair_action": new, "repair_action_before": old, "rule": raised.rule, "policy": policy.version}
-    return entry_builder.note(kind="information", text=text, at=now, case_id=before.id, facts=facts)
+    return entry_builder.note(kind=NoteKind.INFORMATION, text=text, at=now, case_id=before.id, facts=facts)
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:

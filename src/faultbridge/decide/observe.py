@@ -26,7 +26,7 @@ from faultbridge.decide.fold.expire import end_boot, expire
 from faultbridge.decide.fold.fold import Sightings, fold, record_sightings
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import CaseStatus, RepairAction
+from faultbridge.model.enums import CaseStatus, NoteKind, RepairAction
 from faultbridge.model.faults import Snapshot
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import NodeState
@@ -85,7 +85,7 @@ def note_shadow(
         return decided
     case = decided.state.live_case
     note = entry_builder.note(
-        kind="would_have_done",
+        kind=NoteKind.WOULD_HAVE_DONE,
         text=f"shadow policy {rules.shadow.version} would have decided: {wanted.text}; decided: {made.text}",
         at=now,
         case_id=case.id if case else None,

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from faultbridge.model.entries import FAULT_TYPES, Draft, Stream
 from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.event_data import FaultData
 from faultbridge.model.nodes import CaseEvent, NodeState
 from faultbridge.model.values import replace
 
@@ -127,11 +128,12 @@ class _Causes(Struct):
         """
         if not draft.subject:
             return
+        code = draft.data.code if isinstance(draft.data, FaultData) else ""
         if draft.type is EntryType.FAULT_DETECTED:
-            self.codes[str(draft.data["code"])] = event_id
+            self.codes[code] = event_id
             self.faults[draft.subject] = self.detected[draft.subject] = event_id
-        elif draft.subject not in self.faults and draft.data.get("code") in self.codes:
-            self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
+        elif draft.subject not in self.faults and code in self.codes:
+            self.faults[draft.subject] = self.detected[draft.subject] = self.codes[code]
 
     def stored_in(self, state: NodeState) -> NodeState:
         conditions = {

@@ -7,7 +7,6 @@ the event id, the exact JSON text of the body, and a hash over that text and the
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,7 +15,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faultbridge.model.canonical_json import event_json
 from faultbridge.model.enums import SCHEMA_VERSION, Actor, EntryType
+from faultbridge.model.event_data import EventData, plain
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
@@ -26,17 +27,13 @@ from faultbridge.model.values import replace
 MAX_REASON = 2000
 """Maximum characters of a reason. A page contains it up to eight times, and SNS accepts 256 KB."""
 
-_PLAIN = frozenset({str, int, bool, type(None)})
-"""The types of values that JSON contains unchanged and that have no parts."""
-
-
 FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, EntryType.FAULT_CLEARED})
 
 
 class Draft(Struct, frozen=True):
     """A timeline entry that is not committed yet: it has no sequence number and no hash.
 
-    - `data` is JSON without floats. `evidence` is raw text of at most 4 KB.
+    - `data` is the data of its event, without evidence. `evidence` is raw text of at most 4 KB.
     - `causation_id` is the id of the raw record or event that caused the entry. If it is None, `domain.causation`
       selects the cause.
     - `subject` is what the entry is about: the condition key, or the name of the breaker, budget, pause or hold.
@@ -45,7 +42,7 @@ class Draft(Struct, frozen=True):
 
     type: EntryType
     occurred_at: datetime
-    data: Mapping[str, Any]
+    data: EventData
     case_id: str | None = None
     causation_id: str | None = None
     evidence: str = ""
@@ -102,36 +99,6 @@ class Entry(Struct, frozen=True):
     causation_id: str | None = None
 
 
-def canonical_json(value: object) -> str:
-    """Return the JSON text that is hashed: sorted keys, no spaces, unescaped UTF-8.
-
-    Raises TypeError for values outside JSON and for floats, because DynamoDB does not return floats unchanged.
-    """
-    _refuse_floats(value)
-    return _ENCODER.encode(value)
-
-
-def _refuse_floats(value: object) -> None:
-    if isinstance(value, float):
-        _refuse(value)
-    parts: Iterable[object] = ()
-    if isinstance(value, dict | Mapping):
-        parts = value.values()
-    elif isinstance(value, list | tuple):
-        parts = value
-    for part in parts:
-        if type(part) not in _PLAIN:
-            _refuse_floats(part)
-
-
-def _refuse(value: object) -> str:
-    message = f"unsupported type in an entry: {type(value).__name__}; allowed: JSON without floats"
-    raise TypeError(message)
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
-
-
 def chain(previous: str, body: str) -> str:
     """Return the hash of an entry: it covers the entry's body and the hash of the previous entry."""
     return hashlib.sha256((previous + body).encode()).hexdigest()
@@ -183,7 +150,10 @@ def _seal_one(
         "causation_id": draft.causation_id,
         "recorded_by": actor.value,
     }
-    body = canonical_json({"metadata": metadata, "data": _data(draft)})
+    data = plain(draft.data)
+    if draft.evidence:
+        data["evidence_sha256"] = evidence_digest(draft.evidence)
+    body = event_json({"metadata": metadata, "data": data})
     return Entry(
         stream=stream,
         epoch=head.epoch,
@@ -196,7 +166,7 @@ def _seal_one(
         hash=chain(head.hash or stream.genesis(head.epoch), body),
         evidence=draft.evidence,
         case_id=draft.case_id,
-        device=device_of(draft.type, draft.data),
+        device=device_of(draft.type, data),
         causation_id=draft.causation_id,
     )
 
@@ -204,12 +174,6 @@ def _seal_one(
 def limited(reason: str) -> str:
     """Return a reason for an entry, cut to `MAX_REASON` characters if it is longer."""
     return reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 3] + "..."
-
-
-def _data(draft: Draft) -> Mapping[str, Any]:
-    if not draft.evidence:
-        return draft.data
-    return {**draft.data, "evidence_sha256": evidence_digest(draft.evidence)}
 
 
 def evidence_digest(evidence: str) -> str:

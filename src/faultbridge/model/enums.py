@@ -310,3 +310,124 @@ class JobOutcome(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     UNREPORTED = "unreported"
+
+
+class NoteKind(StrEnum):
+    """The kind of a note. Treat an unknown value as `information`.
+
+    `late_fault`: a fault that arrived too late to change anything. `refused`: an attempt that admission refused, or an
+    order that was refused. `shadow`: a finding of a detector that is on trial. `operator`: a comment or order of an
+    operator. `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the
+    last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
+    were seen for the first time in an instance. `waiting`: a node waits too long for capacity or a successor.
+    """
+
+    INFORMATION = "information"
+    LATE_FAULT = "late_fault"
+    REFUSED = "refused"
+    SHADOW = "shadow"
+    OPERATOR = "operator"
+    WOULD_HAVE_DONE = "would_have_done"
+    ISOLATION = "isolation"
+    APPROVAL = "approval"
+    INVENTORY = "inventory"
+    ANCHOR = "anchor"
+    CANARY = "canary"
+    DEVICES = "devices"
+    WAITING = "waiting"
+
+
+class SafetyKind(StrEnum):
+    """The kind of a safety control. Treat an unknown value as a control that may stop repairs.
+
+    `breaker`: stops repairs if too many nodes fail at once. `budget`: limits the attempts that start per hour. `pause`:
+    an operator stops all repairs that have not reached their intent. `hold`: a cluster incident delays repairs in a
+    failure domain. `claims`: claims of a source are ignored because earlier ones were refuted or expired. `evictions`:
+    no further lost node is drained for a fault code.
+    """
+
+    BREAKER = "breaker"
+    BUDGET = "budget"
+    PAUSE = "pause"
+    HOLD = "hold"
+    CLAIMS = "claims"
+    EVICTIONS = "evictions"
+
+
+class SafetyState(StrEnum):
+    """The state of a safety control. Treat an unknown value as a state that stops repairs.
+
+    A control permits repairs in `closed` (breaker), `available` (budget), `running` (pause) and `released` (hold). A
+    breaker in `half_open` admits a few repairs. A control stops new repairs in `open`, `used_up`, `paused` and `held`.
+    Claims of a source count in `accepted` and are only notes in `damped`; repairs of proven faults continue.
+    """
+
+    CLOSED = "closed"
+    HALF_OPEN = "half_open"
+    OPEN = "open"
+    AVAILABLE = "available"
+    USED_UP = "used_up"
+    RUNNING = "running"
+    PAUSED = "paused"
+    RELEASED = "released"
+    HELD = "held"
+    ACCEPTED = "accepted"
+    DAMPED = "damped"
+
+
+class ProviderHealth(StrEnum):
+    """The health of a cluster as its provider reports it. Treat an unknown value as `action_required`.
+
+    `in_service`: the provider reports no open condition. `recovering`: conditions are open, and none needs an operator.
+    `action_required`: an open condition needs an operator.
+    """
+
+    IN_SERVICE = "in_service"
+    RECOVERING = "recovering"
+    ACTION_REQUIRED = "action_required"
+
+
+class ProviderStage(StrEnum):
+    """Whether a change starts or ends the need for an operator. Treat an unknown value as no change.
+
+    `begun`: a condition of the provider now needs an operator. `over`: no condition needs an operator any more.
+    """
+
+    BEGUN = "begun"
+    OVER = "over"
+
+
+class JobChangeKind(StrEnum):
+    """The kind of change of a job. Treat an unknown value as a change that did not end the job."""
+
+    STARTED = "started"
+    HIT = "hit"
+    ENDED = "ended"
+    RESUMABLE = "resumable"
+    NOTIFIED = "notified"
+    STALLED = "stalled"
+    ADVANCED = "advanced"
+    LOSS = "loss"
+
+
+class CauseDomain(StrEnum):
+    """The area in which a job failed, such as hardware or network. Treat an unknown value as `software`."""
+
+    HARDWARE = "hardware"
+    NETWORK = "network"
+    STORAGE = "storage"
+    PLATFORM = "platform"
+    SOFTWARE = "software"
+    NUMERICAL = "numerical"
+
+
+class HardwareVerdict(StrEnum):
+    """The verdict on the hardware as the cause of a failed job. Treat an unknown value as `not_shown`.
+
+    `blamed`: a source of the node itself shows the fault. `acquitted`: another cause is clear, or every node was
+    checked without finding a fault.
+    """
+
+    BLAMED = "blamed"
+    ACQUITTED = "acquitted"
+    NOT_SHOWN = "not_shown"

@@ -20,8 +20,9 @@ from msgspec import Struct
 from faultbridge.model.causation import name_causes
 from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge, allowed
 from faultbridge.model.entries import Draft, Entry, Stream, Transition, seal
-from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, IllegalTransition
+from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.model.isolation import without_spent_permit
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
@@ -238,8 +239,8 @@ def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], ac
     if after.case == before.case and not after.live_case:
         case_after = case_before
     try:
-        _check_path("node", NODE_EDGES, before.status, after.status, _moves(drafts, EntryType.NODE_STATUS), actor)
-        _check_path("case", CASE_EDGES, case_before, case_after, _moves(drafts, EntryType.CASE_STATUS), actor)
+        _check_path("node", NODE_EDGES, before.status, after.status, _moves(drafts, NodeStatusData), actor)
+        _check_path("case", CASE_EDGES, case_before, case_after, _moves(drafts, CaseStatusData), actor)
     except IllegalTransition as refused:
         case = after.case or before.case
         log_cause(
@@ -254,8 +255,8 @@ def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], ac
         raise
 
 
-def _moves(drafts: Iterable[Draft], entry_type: EntryType) -> list[tuple[str | None, str]]:
-    return [(draft.data["from"], draft.data["to"]) for draft in drafts if draft.type is entry_type]
+def _moves(drafts: Iterable[Draft], kind: type[NodeStatusData | CaseStatusData]) -> list[tuple[str | None, str]]:
+    return [(draft.data.from_, draft.data.to) for draft in drafts if isinstance(draft.data, kind)]
 
 
 def _check_path(

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.model.enums import EntryType
+from faultbridge.model.enums import EntryType, NoteKind
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds, Offender, Place, Stay, find_offenders
 from faultbridge.model.storage import devices, keys
@@ -100,7 +100,7 @@ class DeviceHistory(Struct, frozen=True):
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
         for line in Timeline(self.table).entries(query):
             data = line.event["data"]
-            if data["kind"] == devices.DEVICES_NOTE and data["facts"]["instance_id"] in instances:
+            if data["kind"] == NoteKind.DEVICES and data["facts"]["instance_id"] in instances:
                 for seen in data["facts"]["devices"]:
                     card = self._name(seen["serial"] or seen["uuid"])
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
@@ -212,7 +212,7 @@ class NodeHistory(Struct, frozen=True):
             if kind == EntryType.NODE_STATUS.value and current not in {None, instance}:
                 instance = current
                 yield _event_of_node_history(event, "instance", "this instance backs the node", instance)
-            if data.get("kind") == devices.DEVICES_NOTE:
+            if data.get("kind") == NoteKind.DEVICES:
                 for seen in data["facts"]["devices"]:
                     named = seen["serial"] or seen["uuid"]
                     yield _event_of_node_history(

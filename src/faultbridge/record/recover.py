@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.entries import Draft, Transition, canonical_json
-from faultbridge.model.enums import Actor
+from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
@@ -135,7 +136,7 @@ def _first_head(head: Head, epoch: int) -> Head:
 
 def _note(last: Head, now: datetime, operator: str | None) -> Draft:
     text = TEXT.format(epoch=last.epoch, sequence=last.sequence)
-    return entry_builder.note(kind="operator", text=text, at=now, operator=operator)
+    return entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=now, operator=operator)
 
 
 def _claim_key(epoch: int) -> str:

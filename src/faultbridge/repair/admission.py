@@ -15,7 +15,7 @@ from faultbridge.model.cases import Approval, Attempt, Case, Phase, Reason
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import Control, Eviction
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import CaseStatus, NoteKind, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
@@ -118,7 +118,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     if (case.waiting_for is refusal.waiting_for and not must_ask and not other_reason) or answered:
         return Transition(state)
     draft = entry_builder.note(
-        kind="refused",
+        kind=NoteKind.REFUSED,
         text=refusal.reason,
         at=now,
         case_id=case.id,
@@ -164,7 +164,7 @@ def ask_operator(
         "rule": rule or case.rule,
         "policy": case.policy,
     }
-    draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
+    draft = entry_builder.note(kind=NoteKind.APPROVAL, text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
     governed_by = tuple(dict.fromkeys((*case.governed_by, *([rule] if rule else ()))))
     state = replace(state, case=replace(case, approval=approval, governed_by=governed_by))
     return Transition(replace(state, due_at=due_at(state, now)), (draft,))
@@ -196,7 +196,7 @@ def resolve_dry_run(
         "policy": case.policy,
     }
     draft = entry_builder.note(
-        kind="would_have_done",
+        kind=NoteKind.WOULD_HAVE_DONE,
         text=f"{text}{': ' if reason else ''}{reason}",
         at=now,
         case_id=case.id,

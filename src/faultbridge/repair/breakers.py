@@ -17,7 +17,7 @@ from faultbridge.decide.isolation_budget import MIN_EVICTIONS
 from faultbridge.model.cluster.config import ClusterConfig, DampedSource
 from faultbridge.model.cluster.state import BreakerState, Control, domain_of
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import Actor, BreakerScope, NodeStatus
+from faultbridge.model.enums import Actor, BreakerScope, NodeStatus, SafetyKind, SafetyState
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items
@@ -32,8 +32,11 @@ from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 
-EVICTIONS = "evictions"
-"""The control that limits how many lost nodes are drained for one fault code within an hour."""
+_USED_UP = SafetyState.AVAILABLE, SafetyState.USED_UP
+_AVAILABLE = SafetyState.USED_UP, SafetyState.AVAILABLE
+"""The states before and after a limit is used up, and before and after it is available again."""
+ACCEPTED, DAMPED = SafetyState.ACCEPTED, SafetyState.DAMPED
+"""The states of the claims of a source."""
 
 
 class Breakers(Struct, frozen=True):
@@ -62,9 +65,11 @@ class Breakers(Struct, frozen=True):
             counts = self._node_counts(rules, failing, control)
             moved = evaluate_breakers(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
-            drafts = tuple(breaker_draft(one.name, one.before, one.breaker, _with_cause(one, rows)) for one in moved)
-            if control.eviction_limits:
-                drafts = tuple(_covered(draft, EVICTIONS) for draft in drafts)
+            covered_by = SafetyKind.EVICTIONS if control.eviction_limits else None
+            drafts = tuple(
+                breaker_draft(one.name, one.before, one.breaker, _with_cause(one, rows), covered_by=covered_by)
+                for one in moved
+            )
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now, failing)
             tripped = any(one.state is not BreakerState.CLOSED for one in breakers.values())
             eviction_limits, eviction_drafts = _update_eviction_limits(control, with_case, now, tripped=tripped)
@@ -99,13 +104,15 @@ def _update_budget(
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
         return used_up, ()
-    before, after = ("available", "used_up") if used_up else ("used_up", "available")
+    before, after = _USED_UP if used_up else _AVAILABLE
     reason = f"{len(starts)} repairs started within an hour; the limit is {limits.per_hour}"
     counts = {"begun": len(starts), "limit": limits.per_hour}
     until = starts[len(starts) - limits.per_hour] + HOUR if used_up else None
     incidents = {one.incident for one in failing}
     incident = incidents.pop() if len(incidents) == 1 else None
-    draft = control_draft("budget", before, after, now, reason=reason, counts=counts, until=until, incident=incident)
+    draft = control_draft(
+        SafetyKind.BUDGET, before, after, now, reason=reason, counts=counts, until=until, incident=incident
+    )
     return used_up, (draft,)
 
 
@@ -126,17 +133,20 @@ def _update_eviction_limits(
         if begins or ends:
             cause = _cause([row for row in rows if row.get("not_drained") == row.get("code") == code]) or code
             reason = f"{drained[code]} nodes were drained for {cause} within an hour; {waiting[code]} more are cordoned"
-            before, after = ("available", "used_up") if begins else ("used_up", "available")
-            counts = {"drained": drained[code], "waiting": waiting[code]}
-            draft = control_draft(EVICTIONS, before, after, now, reason=reason, counts=counts, name=f"evictions:{code}")
-            draft = replace(draft, data={**draft.data, "code": code})
-            drafts.append(_covered(draft, "breaker") if tripped else draft)
+            before, after = _USED_UP if begins else _AVAILABLE
+            draft = control_draft(
+                SafetyKind.EVICTIONS,
+                before,
+                after,
+                now,
+                reason=reason,
+                counts={"drained": drained[code], "waiting": waiting[code]},
+                name=f"evictions:{code}",
+                code=code,
+                covered_by=SafetyKind.BREAKER if tripped else None,
+            )
+            drafts.append(draft)
     return tuple(sorted(kept | waiting.keys())), tuple(drafts)
-
-
-def _covered(draft: Draft, by: str) -> Draft:
-    """Return the entry with the control whose page covers it, so that one cause sends one urgent page."""
-    return replace(draft, data={**draft.data, "covered_by": by})
 
 
 def _with_cause(change: BreakerChange, rows: Iterable[Item]) -> str:
@@ -199,21 +209,21 @@ def update_damped(
     for source in sorted({*last_of, *ends}):
         last = last_of.get(source)
         if last is not None and not last.over and last.until <= now:
-            drafts.append(_draft(last, "damped", "accepted", now, "the time is over; its claims count again"))
+            drafts.append(_draft(last, DAMPED, ACCEPTED, now, "the time is over; its claims count again"))
             last = replace(last, over=True)
-        before = "accepted" if last is None or last.over else "damped"
+        before = ACCEPTED if last is None or last.over else DAMPED
         false = [at for at in ends.get(source, ()) if last is None or not last.cluster or at > last.until]
         if len(false) >= DAMPING_CLAIMS:
             lasts = min(2 * (last.until - last.since), MAX_DAMPED_FOR) if last and last.cluster else DAMPED_FOR
             last = DampedSource(source, now, now + lasts)
             reason = f"{len(false)} claims of {source} were refuted or expired; claims of it are only notes"
-            drafts.append(_draft(last, before, "damped", now, reason))
+            drafts.append(_draft(last, before, DAMPED, now, reason))
         elif false and last is None:
             last = DampedSource(source, now, false[0] + DAMPED_FOR, cluster=False)
             reason = (
                 f"a claim of {source} was refuted or expired; claims of it with the same code are notes on that node"
             )
-            drafts.append(_draft(last, before, "damped", now, reason))
+            drafts.append(_draft(last, before, DAMPED, now, reason))
         if last is not None and now - last.until < MAX_DAMPED_FOR:
             kept.append(last)
     return tuple(kept), tuple(drafts)
@@ -228,7 +238,9 @@ def _ends(rows: Sequence[Item]) -> Mapping[str, list[datetime]]:
     return ends
 
 
-def _draft(one: DampedSource, before: str, after: str, now: datetime, reason: str) -> Draft:
-    until = one.until if after == "damped" else None
+def _draft(one: DampedSource, before: SafetyState, after: SafetyState, now: datetime, reason: str) -> Draft:
+    until = one.until if after is DAMPED else None
     name = f"claims:{one.source}"
-    return control_draft("claims", before, after, now, reason=reason, until=until, name=name, source=one.source)
+    return control_draft(
+        SafetyKind.CLAIMS, before, after, now, reason=reason, until=until, name=name, source=one.source
+    )

@@ -12,7 +12,7 @@ from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_cas
 from faultbridge.decide.fold.expire import end_orders
 from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, Reason
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus, RepairAction, Resolution, WaitingFor
+from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
@@ -51,7 +51,7 @@ class OperatorOrder(Struct, frozen=True):
     ) -> Draft:
         """Return the note that records the order; the stage `over` answers a request for approval."""
         return entry_builder.note(
-            kind="approval" if stage else "operator",
+            kind=NoteKind.APPROVAL if stage else NoteKind.OPERATOR,
             text=f"{verb}{': ' if self.reason else ''}{self.reason}",
             at=at,
             case_id=case_id,

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from faultbridge.decide.breaker import cluster_status, in_service, nodes_by_status, provider_health, provider_stage
+from faultbridge.model import event_data
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.cluster.state import ClusterState, Control, ProviderCondition
+from faultbridge.model.cluster.state import ClusterState, Control
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, EntryType, NodeStatus
+from faultbridge.model.event_data import ClusterStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import UNHEALTHY
-from faultbridge.model.times import to_text, truncate
+from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
@@ -123,23 +125,25 @@ def _next_state(
     same_number = len(occupied) == len(_occupied_in_service(before, rows))
     if same_number and after == replace(before, target=after.target, occupied=after.occupied):
         return after, ()
-    conditions = [_condition(one) for one in reported.provider]
-    causes = [condition_text(one) for one in conditions]
+    causes = [condition_text(to_builtins(one)) for one in reported.provider]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = _numbers(counts, serving, expected, len(occupied))
-    data = {
-        "from": before.status.value if before.status else None,
-        "to": status.value,
-        "reason": ", ".join([*causes, *numbers]),
-        "counts": counts,
-        "expected": expected,
-        "in_service": serving,
-        "verified": verified,
-        "incidents": list(open_incidents),
-        "provider_health": provider_health(reported.provider),
-        "provider_stage": provider_stage(before.provider, reported.provider),
-        "provider_conditions": conditions,
-    }
+    data = ClusterStatusData(
+        from_=before.status,
+        to=status,
+        reason=", ".join([*causes, *numbers]),
+        counts=counts,
+        expected=expected,
+        in_service=serving,
+        verified=verified,
+        incidents=tuple(open_incidents),
+        provider_health=provider_health(reported.provider),
+        provider_stage=provider_stage(before.provider, reported.provider),
+        provider_conditions=tuple(
+            event_data.ProviderCondition(kind=one.kind, group=one.group, message=one.message, since=one.since)
+            for one in reported.provider
+        ),
+    )
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
 
 
@@ -159,8 +163,3 @@ def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) 
     """Return how many nodes in service were never verified by Faultbridge."""
     out = (row for row in rows if not NodeStatus(row["status"]).in_service)
     return control.unverified - sum(bool(row.get("unverified")) for row in out)
-
-
-def _condition(one: ProviderCondition) -> dict[str, str | None]:
-    since = to_text(one.since) if one.since else None
-    return {"kind": one.kind.value, "group": one.group, "message": one.message, "since": since}

@@ -10,20 +10,21 @@ from msgspec import Struct
 from faultbridge.decide.breaker import close_manually
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control, domain_of
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.enums import Actor, BreakerScope, EntryType, SafetyKind, SafetyState
 from faultbridge.model.errors import UnknownName
+from faultbridge.model.event_data import ClusterIncidentData, ClusterSafetyData, or_unset
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Equals, Path, Update, Value, Write
-from faultbridge.model.times import to_text, truncate
+from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from faultbridge.record.ports import Clock, Table
 
-_TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
+_TRIPPED: frozenset[str] = frozenset({SafetyState.OPEN, SafetyState.USED_UP, SafetyState.HELD})
 
 
 class ControlChange(Struct, frozen=True):
@@ -75,9 +76,10 @@ class Controls(Struct, frozen=True):
         def revise(control: Control, now: datetime) -> ControlChange:
             if control.paused is paused:
                 return ControlChange(control)
-            before, after = ("running", "paused") if paused else ("paused", "running")
+            before, after = SafetyState.PAUSED, SafetyState.RUNNING
+            before, after = (after, before) if paused else (before, after)
             reason = "ordered by an operator"
-            draft = control_draft("pause", before, after, now, reason=reason, operator=operator)
+            draft = control_draft(SafetyKind.PAUSE, before, after, now, reason=reason, operator=operator)
             return ControlChange(replace(control, paused=paused), (draft,))
 
         return self.change(cluster, revise, Actor.CLI)
@@ -119,13 +121,18 @@ class Controls(Struct, frozen=True):
 
 
 def breaker_draft(
-    name: str, before: BreakerState | None, breaker: Breaker, reason: str, operator: str | None = None
+    name: str,
+    before: BreakerState | None,
+    breaker: Breaker,
+    reason: str,
+    operator: str | None = None,
+    covered_by: SafetyKind | None = None,
 ) -> Draft:
     """Draft the entry for a breaker that changed; `before` is None for a new breaker."""
     return control_draft(
-        "breaker",
-        before.value if before else None,
-        breaker.state.value,
+        SafetyKind.BREAKER,
+        SafetyState(before) if before else None,
+        SafetyState(breaker.state),
         breaker.since,
         reason=reason,
         domain=domain_of(name),
@@ -133,13 +140,14 @@ def breaker_draft(
         operator=operator,
         name=name,
         incident=breaker.incident,
+        covered_by=covered_by,
     )
 
 
 def control_draft(
-    kind: str,
-    before: str | None,
-    after: str,
+    kind: SafetyKind,
+    before: SafetyState | None,
+    after: SafetyState,
     at: datetime,
     *,
     reason: str,
@@ -150,28 +158,33 @@ def control_draft(
     name: str | None = None,
     incident: str | None = None,
     source: str | None = None,
+    code: str | None = None,
+    covered_by: SafetyKind | None = None,
 ) -> Draft:
-    """Draft the entry for a change of one control: a `breaker`, the `budget`, the `pause`, a `hold` or `claims`.
+    """Draft the entry for a change of one control.
 
     `before` and `after` are the states of the control. `name` distinguishes several breakers or holds of a cluster.
     `domain` is the failure domain of a breaker or a hold; with None, the control applies to the whole cluster. A hold
     delays the repairs that the incident `incident` affects; of a breaker or the budget, it is the expired incident
     whose page covers the change. The claims of `source` are accepted or damped. `until` is the time at which the new
-    state ends by itself.
+    state ends by itself. `covered_by` is the control whose page covers the change, so that one cause sends one urgent
+    page.
     """
-    data = {
-        "kind": kind,
-        "from": before,
-        "to": after,
-        "reason": reason,
-        "scope": "domain" if domain else "cluster",
-        "domain": domain,
-        "counts": dict(counts or {}),
-        "until": to_text(until) if until else None,
-        "operator": operator,
-        **({"incident_id": incident} if incident else {}),
-        **({"source": source} if source else {}),
-    }
+    data = ClusterSafetyData(
+        kind=kind,
+        from_=before,
+        to=after,
+        reason=reason,
+        scope=BreakerScope.DOMAIN if domain else BreakerScope.CLUSTER,
+        domain=domain,
+        counts=dict(counts or {}),
+        until=until,
+        operator=operator,
+        incident_id=or_unset(incident),
+        source=or_unset(source),
+        code=or_unset(code),
+        covered_by=or_unset(covered_by),
+    )
     return Draft(EntryType.CLUSTER_SAFETY, at, data, subject=name or kind)
 
 
@@ -183,20 +196,22 @@ def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
     breaker, budget, pause or hold. If one of these two causes does not exist, the other is used.
     """
     last = before.events.get(str(draft.subject))
-    tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]
-    return replace(draft, causation_id=(cause or last) if tripped else (last or cause))
+    data = draft.data
+    if isinstance(data, ClusterSafetyData | ClusterIncidentData) and data.to in _TRIPPED and not data.operator:
+        return replace(draft, causation_id=cause or last)
+    return replace(draft, causation_id=last or cause)
 
 
 def _log_change(cluster: str, draft: Draft) -> None:
     data = draft.data
-    if draft.type is not EntryType.CLUSTER_SAFETY:
+    if not isinstance(data, ClusterSafetyData):
         return
     log_cause(
-        f"{data['kind']}_changed",
-        reason=data["reason"],
+        f"{data.kind}_changed",
+        reason=data.reason,
         cluster=cluster,
-        before=data["from"],
-        after=data["to"],
-        domain=data["domain"],
-        operator=data["operator"],
+        before=data.from_,
+        after=data.to,
+        domain=data.domain,
+        operator=data.operator,
     )

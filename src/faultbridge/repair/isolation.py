@@ -10,7 +10,7 @@ from faultbridge.decide.fold.node_conditions import NodeConditions
 from faultbridge.decide.governing_rules import rests_on_claims
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
+from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind
 from faultbridge.model.isolation import needs_isolation
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState
@@ -109,7 +109,7 @@ def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "",
     case = state.live_case
     facts = {"failure": failure} if failure else {}
     case_id = case.id if case else None
-    return entry_builder.note(kind="isolation", text=text, at=at, case_id=case_id, facts=facts, stage=stage)
+    return entry_builder.note(kind=NoteKind.ISOLATION, text=text, at=at, case_id=case_id, facts=facts, stage=stage)
 
 
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:

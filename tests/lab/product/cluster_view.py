@@ -12,6 +12,7 @@ from faultbridge.model.cases import Case
 from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import BreakerScope, CaseStatus, EntryType, NodeStatus, WaitingFor
+from faultbridge.model.event_data import CaseStatusData, NoteData
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.projections import queue_row
@@ -94,11 +95,11 @@ class ClusterView:
 
     def _count(self, drafts: tuple[Draft, ...]) -> None:
         for draft in drafts:
-            if draft.type is EntryType.CASE_STATUS:
-                self._log.counts[f"cases_{draft.data['to']}"] += 1
-                self._log.counts["pages"] += draft.data["to"] == "escalated"
-            elif draft.type is EntryType.NOTE and draft.data.get("kind") in PAGED_NOTES:
-                self._log.counts["pages"] += draft.data.get("stage") == "begun"
+            if isinstance(draft.data, CaseStatusData):
+                self._log.counts[f"cases_{draft.data.to}"] += 1
+                self._log.counts["pages"] += draft.data.to is CaseStatus.ESCALATED
+            elif isinstance(draft.data, NoteData) and draft.data.kind in PAGED_NOTES:
+                self._log.counts["pages"] += draft.data.stage == "begun"
 
     @staticmethod
     def triggers(drafts: tuple[Draft, ...]) -> bool:

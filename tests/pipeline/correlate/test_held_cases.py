@@ -24,7 +24,7 @@ from faultbridge.model.fault_enums import Action, Family, Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
-from tests.builders import GPU, NOON, POLICY, after, arrival, fault, folded, node
+from tests.builders import GPU, NOON, POLICY, after, arrival, data_of, fault, folded, node
 
 CASE = Case(
     "c-1",
@@ -63,7 +63,7 @@ def test_a_faulty_node_waits_for_an_incident_that_holds_and_is_queued_when_none_
 
 def test_the_case_of_a_node_that_recovered_is_resolved_even_while_the_incident_holds() -> None:
     released = release(node(NodeStatus.DEGRADED, case=CASE), POLICY, NOON, "closed", ["i-1"])
-    assert (released.state.live_case, released.drafts[0].data["to"]) == (None, CaseStatus.RESOLVED)
+    assert (released.state.live_case, data_of(released.drafts[0])["to"]) == (None, CaseStatus.RESOLVED)
 
 
 INCIDENT = Incident(

@@ -15,7 +15,7 @@ from faultbridge.model.fault_enums import Family
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.repair.incidents.changes import incident_drafts
-from tests.builders import KEY, NOON, after
+from tests.builders import KEY, NOON, after, data_of
 
 LIMITS = CorrelationLimits()
 OPEN = Incident(
@@ -37,7 +37,7 @@ EXPIRED = replace(OPEN, status=IncidentStatus.EXPIRED, expired_at=after(hours=2)
 
 def entries(before: Incident | None, now: Incident, kind: IncidentChangeKind, at: datetime) -> list[dict[str, Any]]:
     """Return the data of the entries of a change for which three cases wait."""
-    return [dict(one.data) for one in incident_drafts(IncidentChange(kind, before, now), at, LIMITS, waiting=3)]
+    return [data_of(one) for one in incident_drafts(IncidentChange(kind, before, now), at, LIMITS, waiting=3)]
 
 
 def test_an_opened_incident_holds_repairs_until_its_maximum_age() -> None:

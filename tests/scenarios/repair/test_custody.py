@@ -10,7 +10,7 @@ import pytest
 from faultbridge.decide import entry_builder
 from faultbridge.decode.data import offender_odds
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus, NoteKind
 from faultbridge.model.fault_enums import Action, ComponentType
 from faultbridge.model.faults import Component, Snapshot
 from faultbridge.model.policy import Match, Rule
@@ -134,7 +134,7 @@ def test_healthy_cards_that_were_in_the_slot_of_a_faulty_one_count_against_the_s
     assert [slot for _, _, slot, _ in fleet.offenders()] == [(0, 0), (0, 0)]
     for name in ("first", "second"):
         fleet.show(1, card(name) if serial else Component(ComponentType.GPU, pci="0000:c1:00", uuid=f"GPU-{name}"))
-    note = entry_builder.note(kind="operator", text="both cards were tested", at=fleet.clock.now())
+    note = entry_builder.note(kind=NoteKind.OPERATOR, text="both cards were tested", at=fleet.clock.now())
     fleet.append(fleet.key(1), lambda state, _: Transition(state, (note,)), actor=Actor.CLI)
     assert sorted(slot for _, _, slot, _ in fleet.offenders()) == [(0, 0), (2, 0)]
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from faultbridge.decide.admit import Refused, admit, closed_window, recent_starts
 from faultbridge.decide.backtest.record import (
@@ -41,7 +40,7 @@ from faultbridge.decide.governing_rules import (
 )
 from faultbridge.model.cases import INSTANCE_ADDED, Case
 from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, QueuedCase, breaker_name
-from faultbridge.model.entries import Draft, Transition
+from faultbridge.model.entries import Transition
 from faultbridge.model.enums import (
     Actor,
     BreakerScope,
@@ -53,6 +52,7 @@ from faultbridge.model.enums import (
     Resolution,
     WaitingFor,
 )
+from faultbridge.model.event_data import CaseStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import earliest, from_text
@@ -230,7 +230,7 @@ class InStep:
             state = ordered(state, "replace")
         rules = self.cluster.rules
         decided = expire_approval(decide(state, changes, rules, commit.at), commit.at)
-        mine = [_of_draft(one) for one in decided.drafts if one.type is EntryType.CASE_STATUS]
+        mine = [_of_case(one.data, one.occurred_at) for one in decided.drafts if isinstance(one.data, CaseStatusData)]
         if not theirs and not mine:
             return [], decided.state
         decision = Decision(commit.at, state.key.node, _case_id(commit), _text(theirs), _text(mine))
@@ -328,19 +328,21 @@ def _is_decided(event: Event) -> bool:
 
 
 def _of_event(event: Event) -> str:
-    return _describe(event["data"], from_text(event["metadata"]["recorded_at"]))
+    data, at = event["data"], from_text(event["metadata"]["recorded_at"])
+    not_before = from_text(data["not_before"]) if data["not_before"] else None
+    return _describe(data["to"], data["repair_action"], data["cause"]["code"], not_before, at)
 
 
-def _of_draft(draft: Draft) -> str:
-    return _describe(draft.data, draft.occurred_at)
+def _of_case(data: CaseStatusData, at: datetime) -> str:
+    return _describe(data.to, data.repair_action, data.cause.code, data.not_before, at)
 
 
-def _describe(data: Mapping[str, Any], at: datetime) -> str:
-    if data["to"] != CaseStatus.OPEN.value:
-        return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data["to"]]
-    wait = (from_text(data["not_before"]) - at).total_seconds() if data["not_before"] else 0
+def _describe(to: str, repair_action: str, code: str, not_before: datetime | None, at: datetime) -> str:
+    if to != CaseStatus.OPEN.value:
+        return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[to]
+    wait = (not_before - at).total_seconds() if not_before else 0
     after = f" after {wait:.0f} s" if wait else ""
-    return f"open {data['repair_action']} for {data['cause']['code']}{after}"
+    return f"open {repair_action} for {code}{after}"
 
 
 def _text(decisions: Iterable[str]) -> str:

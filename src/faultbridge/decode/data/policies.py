@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from faultbridge.decode.data import FOLDER
-from faultbridge.model.entries import canonical_json
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage.codec import load
 

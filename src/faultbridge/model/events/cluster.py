@@ -14,19 +14,12 @@ from faultbridge.model.enums import (
     EntryType,
     IncidentChangeKind,
     IncidentStatus,
-)
-from faultbridge.model.events.enums import (
-    Count,
-    Instant,
-    Milliseconds,
-    Model,
-    Open,
     ProviderHealth,
     ProviderStage,
     SafetyKind,
     SafetyState,
-    Text,
 )
+from faultbridge.model.events.enums import Count, Instant, Milliseconds, Model, Open, Text
 from faultbridge.model.events.envelope import ClusterMetadata, Event
 from faultbridge.model.events.parts import Component, NodeList
 from faultbridge.model.fault_enums import Family

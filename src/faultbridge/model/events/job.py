@@ -6,18 +6,17 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import MAX_JOB_EVIDENCE, MAX_LISTED, EntryType, JobOutcome, Outlook
-from faultbridge.model.events.enums import (
-    CaseId,
+from faultbridge.model.enums import (
+    MAX_JOB_EVIDENCE,
+    MAX_LISTED,
     CauseDomain,
-    Count,
+    EntryType,
     HardwareVerdict,
-    Instant,
     JobChangeKind,
-    Model,
-    Open,
-    Text,
+    JobOutcome,
+    Outlook,
 )
+from faultbridge.model.events.enums import CaseId, Count, Instant, Model, Open, Text
 from faultbridge.model.events.envelope import ClusterMetadata, Event
 from faultbridge.model.events.parts import FaultReference, NodeList
 

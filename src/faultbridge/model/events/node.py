@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from faultbridge.model.enums import EntryType, Isolation, NodeStatus
-from faultbridge.model.events.enums import Instant, Model, NoteKind, Open, Text
+from faultbridge.model.enums import EntryType, Isolation, NodeStatus, NoteKind
+from faultbridge.model.events.enums import Instant, Model, Open, Text
 from faultbridge.model.events.envelope import Event, MetadataV1, NodeMetadata
 from faultbridge.model.events.parts import (
     Component,

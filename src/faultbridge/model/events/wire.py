@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from faultbridge.model.entries import canonical_json
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.enums import ALL_DATA
 
 MAX_BYTES = 60 * 1024

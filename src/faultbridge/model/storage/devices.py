@@ -8,13 +8,11 @@ from typing import Any
 
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.entries import Draft, Entry
-from faultbridge.model.enums import EntryType
+from faultbridge.model.enums import EntryType, NoteKind
+from faultbridge.model.event_data import FaultData, NoteData, plain
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Key, Put
 from faultbridge.model.times import to_text
-
-DEVICES_NOTE = "devices"
-"""The kind of the note that records devices seen in an instance; the devices are in its facts."""
 
 LAST_SIGHTING = ":"
 """A sort key after every sighting of a device (they start with a time) and before its link."""
@@ -75,16 +73,17 @@ def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> It
     instance adds a sighting of each device, and one row that lists them. Both kinds of entries also add a row from the
     UUID to the serial number of each device that has both. Other entries require no rows.
     """
-    component = draft.data.get("component") or {}
-    device = device_id(component.get("serial"), component.get("uuid"))
-    if draft.type is EntryType.FAULT_DETECTED and device:
-        yield from _link(component, now)
-        yield Put(items.item(faulty_device(entry.stream.cluster, device), now, {"device": device}))
-    if draft.type is EntryType.NOTE and draft.data.get("kind") == DEVICES_NOTE:
-        for seen in draft.data["facts"]["devices"]:
+    data = draft.data
+    if draft.type is EntryType.FAULT_DETECTED and isinstance(data, FaultData):
+        device = device_id(data.component.serial, data.component.uuid)
+        if device:
+            yield from _link(plain(data.component), now)
+            yield Put(items.item(faulty_device(entry.stream.cluster, device), now, {"device": device}))
+    if isinstance(data, NoteData) and data.kind is NoteKind.DEVICES:
+        for seen in data.facts["devices"]:
             yield from _link(seen, now)
-            yield _sighting(draft.data["facts"], seen, entry, partition, now)
-        yield _seen(draft.data["facts"]["devices"], entry, partition, now)
+            yield _sighting(data.facts, seen, entry, partition, now)
+        yield _seen(data.facts["devices"], entry, partition, now)
 
 
 def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:

@@ -6,15 +6,15 @@ state. Index rows lead from a job or a device to the entries about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.vacancies import vacant_since
 from faultbridge.model.conditions import Condition, last_end
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
+from faultbridge.model.event_data import JobData, JobExplainedData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.isolation import (
     ORDERED,
@@ -286,16 +286,15 @@ def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition:
     """Return the index rows of new entries: links from a job to its entries, and the rows of devices."""
     rows: dict[tuple[str, str], Put] = {}
     for draft, entry in zip(drafts, entries, strict=True):
-        for row in (*_job_rows(draft.data, entry, partition, now), *devices.device_rows(draft, entry, partition, now)):
+        for row in (*_job_rows(draft, entry, partition, now), *devices.device_rows(draft, entry, partition, now)):
             rows[row.key] = row
     return tuple(rows.values())
 
 
-def _job_rows(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    job = data.get("job_id")
-    if not job:
+def _job_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
+    if not isinstance(draft.data, JobData | JobExplainedData):
         return
     position = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
     entry_key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {"entry_pk": entry_key.pk, "entry_sk": entry_key.sk}
-    yield Put(items.item(jobs.job_link(entry.stream.cluster, str(job), position), now, row))
+    yield Put(items.item(jobs.job_link(entry.stream.cluster, draft.data.job_id, position), now, row))

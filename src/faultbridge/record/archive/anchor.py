@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decide import entry_builder
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.entries import canonical_json
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Head
@@ -122,7 +122,7 @@ class RecordAnchor(Struct, frozen=True):
         now = truncate(self.clock.now())
         state = items.read_cluster(anchor.cluster, self.table.get(keys.cluster_state(anchor.cluster)))
         note = entry_builder.note(
-            kind="anchor",
+            kind=NoteKind.ANCHOR,
             text=f"the heads of {len(anchor.heads)} streams are anchored",
             at=now,
             facts={"anchor": anchor.key, "root": anchor.root, "streams": len(anchor.heads)},

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.entries import Stream, canonical_json
+from faultbridge.model.entries import Stream
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Head, NodeKey

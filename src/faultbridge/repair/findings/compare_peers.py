@@ -17,7 +17,7 @@ from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.conditions import is_another
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus, NoteKind
 from faultbridge.model.errors import Conflict
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault
@@ -259,7 +259,7 @@ class ComparePeers(Struct, frozen=True):
             )
             effect = f"reported as the fault {fault_code(detector)}" if acts else "nothing is done"
             text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; {effect}"
-            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
+            note = entry_builder.note(kind=NoteKind.SHADOW, text=text, at=now, facts=_facts(found), stage="begun")
             written = Put(stored.finding_item(found, now), when=Absent())
             return self._observe(state, note, written, [began(found)] if acts else [], rules, now)
 
@@ -277,7 +277,7 @@ class ComparePeers(Struct, frozen=True):
                 return Transition(state)
             ended = replace(stored.read_finding(row), ended_at=now)
             text = f"{finding.detector}: {reason}"
-            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(ended), stage="over")
+            note = entry_builder.note(kind=NoteKind.SHADOW, text=text, at=now, facts=_facts(ended), stage="over")
             unchanged = Equals("updated_at", str(row["updated_at"]))
             written = Put(stored.finding_item(ended, now), when=unchanged)
             return self._observe(state, note, written, ended_faults(ended, state, now) if recovered else (), rules, now)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Conflict, UnknownName
 from faultbridge.model.findings import Detector, Finding, Mark, Precision, precision_of
 from faultbridge.model.log import log_cause
@@ -56,7 +56,7 @@ class Judgments(Struct, frozen=True):
             marked = replace(stored.read_finding(row), mark=mark, marked_by=operator, reason=reason)
             text = f"finding {finding} of {marked.detector} marked {mark.value}" + (f": {reason}" if reason else "")
             facts = {"finding_id": finding, "detector": marked.detector, "mark": mark.value}
-            note = entry_builder.note(kind="operator", text=text, at=now, facts=facts, operator=operator)
+            note = entry_builder.note(kind=NoteKind.OPERATOR, text=text, at=now, facts=facts, operator=operator)
             when = Equals("updated_at", str(row["updated_at"]))
             return Transition(state, (note,), (Put(stored.finding_item(marked, now), when=when),))
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, hold_of
 from faultbridge.decide.correlate.shared_causes import AffectedNode
 from faultbridge.decide.entry_builder import node_list
+from faultbridge.model import event_data
 from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import Actor, EntryType, IncidentChangeKind, IncidentStatus
+from faultbridge.model.enums import Actor, EntryType, IncidentChangeKind, IncidentStatus, SafetyKind, SafetyState
 from faultbridge.model.errors import Rejected
+from faultbridge.model.event_data import ClusterIncidentData, IncidentCause
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage.writes import Put
-from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -36,27 +36,27 @@ def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLim
     return entry, _hold_draft(change.after, at, limits, held_before=held_before)
 
 
-def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
+def _data(change: IncidentChange, at: datetime, waiting: int) -> ClusterIncidentData:
     after = change.after
-    return {
-        "incident_id": after.id,
-        "change": change.kind.value,
-        "from": change.before.status.value if change.before else None,
-        "to": after.status.value,
-        "reason": after.reason,
-        "family": after.family.value,
-        "cause": {"code": after.code, "component": None, "text": _cause(after)},
-        "domain": {"type": after.domain.kind.value, "name": after.domain.name},
-        "domain_nodes": after.of,
-        "nodes": node_list(after.nodes, after.affected),
-        "doubled": change.doubled,
-        "added": node_list(change.added),
-        "removed": node_list(change.removed),
-        "absorbed_cases": waiting,
-        "opened_at": to_text(after.opened_at),
-        "operator": after.operator,
-        "phases": _phases(after, after.closed_at or at) if after.status is IncidentStatus.CLOSED else {},
-    }
+    return ClusterIncidentData(
+        incident_id=after.id,
+        change=change.kind,
+        from_=change.before.status if change.before else None,
+        to=after.status,
+        reason=after.reason,
+        family=after.family,
+        cause=IncidentCause(code=after.code, component=None, text=_cause(after)),
+        domain=event_data.Domain(type=after.domain.kind, name=after.domain.name),
+        domain_nodes=after.of,
+        nodes=node_list(after.nodes, after.affected),
+        doubled=change.doubled,
+        added=node_list(change.added),
+        removed=node_list(change.removed),
+        absorbed_cases=waiting,
+        opened_at=after.opened_at,
+        operator=after.operator,
+        phases=_phases(after, after.closed_at or at) if after.status is IncidentStatus.CLOSED else {},
+    )
 
 
 def _cause(incident: Incident) -> str:
@@ -74,9 +74,9 @@ def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
 
 
 def _hold_draft(incident: Incident, at: datetime, limits: CorrelationLimits, *, held_before: bool) -> Draft:
-    before, after = ("held", "released") if held_before else (None, "held")
+    before, after = (SafetyState.HELD, SafetyState.RELEASED) if held_before else (None, SafetyState.HELD)
     return control_draft(
-        "hold",
+        SafetyKind.HOLD,
         before,
         after,
         at,

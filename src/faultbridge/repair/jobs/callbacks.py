@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.enums import JobChangeKind, ProviderFailure
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, jobs, keys
@@ -90,7 +90,7 @@ class DeliverCallbacks(Struct, frozen=True):
                 return None
             return replace(before, callbacks=tuple(one for one in before.callbacks if one != name))
 
-        self.jobs.writer.change(job.cluster, job.id, update, JobChange("notified", reason, callback=change))
+        self.jobs.writer.change(job.cluster, job.id, update, JobChange(JobChangeKind.NOTIFIED, reason, callback=change))
         return True
 
     def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:

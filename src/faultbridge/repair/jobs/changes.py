@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct
 
-from faultbridge.decide import entry_builder
-from faultbridge.decide.entry_builder import node_list
+from faultbridge.decide.entry_builder import node_list, reference_data
 from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.entries import Draft, limited
-from faultbridge.model.enums import MAX_LISTED, Actor, EntryType
+from faultbridge.model.enums import MAX_LISTED, Actor, EntryType, JobChangeKind, JobOutcome
 from faultbridge.model.errors import UnknownName
+from faultbridge.model.event_data import JobCallback, JobData, JobImpact, JobResume, RankMove
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.storage import items, jobs, keys
 from faultbridge.model.times import from_text, to_text, truncate
@@ -50,15 +49,6 @@ def hit_since(key: str) -> datetime:
     return from_text(key.rpartition(" ")[2])
 
 
-class RankMove(Struct, frozen=True):
-    """The ranks (None: unknown) that move from a replaced or retired node to another instance."""
-
-    node: str
-    ranks: str | None
-    from_instance_id: str | None
-    to_instance_id: str | None
-
-
 class Resume(Struct, frozen=True):
     """Why a job may resume, with the event that allowed it and the ranks that must move."""
 
@@ -85,43 +75,46 @@ class CallbackResult(Struct, frozen=True):
 
 
 class JobChange(Struct, frozen=True):
-    """A recorded change of a job: name, reason, and what belongs to an impact, a resume or a callback."""
+    """A recorded change of a job: kind, reason, and what belongs to an impact, a resume or a callback."""
 
-    name: str
+    kind: JobChangeKind
     reason: str
     impact: Impact | None = None
     resume: Resume | None = None
     callback: CallbackResult | None = None
 
 
-def entry_data(job: Job, change: JobChange) -> dict[str, Any]:
+def entry_data(job: Job, change: JobChange) -> JobData:
     """Return the `data` of the entry that records a change of a job."""
     callback = change.callback
-    return {
-        "job_id": job.id,
-        "name": job.name,
-        "change": change.name,
-        "reason": change.reason,
-        "nodes": node_list(job.nodes),
-        "started_at": to_text(job.started_at),
-        "ended_at": to_text(job.ended_at) if job.ended_at else None,
-        "outcome": job.outcome,
-        "hit": _hit(change.impact) if change.impact else None,
-        "resume": _resume(change.resume) if change.resume else None,
-        **({"callback": {"name": callback.name, "delivered": callback.delivered}} if callback else {}),
-    }
+    return JobData(
+        job_id=job.id,
+        name=job.name,
+        change=change.kind,
+        reason=change.reason,
+        nodes=node_list(job.nodes),
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        outcome=JobOutcome(job.outcome) if job.outcome else None,
+        hit=_hit(change.impact) if change.impact else None,
+        resume=_resume(change.resume) if change.resume else None,
+        callback=JobCallback(name=callback.name, delivered=callback.delivered) if callback else UNSET,
+    )
 
 
-def _hit(impact: Impact) -> dict[str, Any]:
+def _hit(impact: Impact) -> JobImpact:
     condition = impact.condition
-    about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
-    return {"node": impact.node, "about": about, "message": limited(condition.message)}
+    about = reference_data(condition.code, condition.component)
+    return JobImpact(node=impact.node, about=about, message=limited(condition.message))
 
 
-def _resume(resume: Resume) -> dict[str, Any]:
-    nodes = {name: node_list(getattr(resume, name)) for name in ("returned", "replaced", "retired")}
-    moves = sorted(resume.moves, key=lambda one: one.node)[:MAX_LISTED]
-    return {**nodes, "moves": [to_builtins(one) for one in moves]}
+def _resume(resume: Resume) -> JobResume:
+    return JobResume(
+        returned=node_list(resume.returned),
+        replaced=node_list(resume.replaced),
+        retired=node_list(resume.retired),
+        moves=tuple(sorted(resume.moves, key=lambda one: one.node)[:MAX_LISTED]),
+    )
 
 
 UpdateJob = Callable[[Job | None, datetime], Job | None]

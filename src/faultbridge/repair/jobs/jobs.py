@@ -12,7 +12,7 @@ from msgspec import Struct
 from faultbridge.model.cluster.jobs import OUTCOMES, Job
 from faultbridge.model.cluster.ranks import MAX_RANKS, rank_text, ranks_of
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import MAX_JOBS_OF_NODE, Actor
+from faultbridge.model.enums import MAX_JOBS_OF_NODE, Actor, JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected, UnknownName
 from faultbridge.model.isolation import ORDERED
 from faultbridge.model.log import log_cause
@@ -147,7 +147,9 @@ class Jobs(Struct, frozen=True):
                 return None  # a start that was delivered again, after the end
             return described(_new_run(before, Job(cluster, job_id, placed, started_at)))
 
-        job = self.writer.change(cluster, job_id, update, JobChange("started", f"started on {len(placed)} nodes"))
+        job = self.writer.change(
+            cluster, job_id, update, JobChange(JobChangeKind.STARTED, f"started on {len(placed)} nodes")
+        )
         return self._marked(self.writer.describe(job, described) if job.runs else job)
 
     def _end_other_run(self, cluster: str, job_id: str, nodes: tuple[str, ...], at: datetime | None) -> None:
@@ -179,7 +181,7 @@ class Jobs(Struct, frozen=True):
             return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark, stalled_at=None)
 
         return self._marked(
-            self.writer.change(cluster, job_id, update, JobChange("ended", reason or f"ended: {outcome}"))
+            self.writer.change(cluster, job_id, update, JobChange(JobChangeKind.ENDED, reason or f"ended: {outcome}"))
         )
 
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
@@ -208,7 +210,7 @@ class Jobs(Struct, frozen=True):
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"
         for job_id in job_ids:
-            self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
+            self.writer.change(cluster, job_id, update, JobChange(JobChangeKind.HIT, reason[:MAX_REASON], impact))
 
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
         """Record that an ended job may resume, unless this is recorded or the job has started again."""
@@ -218,7 +220,9 @@ class Jobs(Struct, frozen=True):
                 return None
             return replace(before, resumable_at=now, callbacks=callbacks)
 
-        return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
+        return self.writer.change(
+            job.cluster, job.id, update, JobChange(JobChangeKind.RESUMABLE, resume.reason, resume=resume)
+        )
 
     def _marked(self, job: Job) -> Job:
         if not job.to_mark or not self.marks_nodes:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
+from faultbridge.model.enums import JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import jobs as stored
@@ -87,7 +88,9 @@ class JobProgress(Struct, frozen=True):
                 return None
             return replace(before, stalled_at=now) if current.is_stalled(now, before.stall_after) else None
 
-        self.jobs.writer.change(job.cluster, job.id, update, JobChange("stalled", _stall(progress, job.stall_after)))
+        self.jobs.writer.change(
+            job.cluster, job.id, update, JobChange(JobChangeKind.STALLED, _stall(progress, job.stall_after))
+        )
 
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
         """Record that the loss becomes abnormal or, at a new step, normal again; return the job."""
@@ -99,14 +102,14 @@ class JobProgress(Struct, frozen=True):
             return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)
 
         what = "is ordinary again" if alarm is None else "is not finite" if alarm == NOT_FINITE else "rose suddenly"
-        change = JobChange("loss", f"the loss {what} at step {step}: {loss}")
+        change = JobChange(JobChangeKind.LOSS, f"the loss {what} at step {step}: {loss}")
         return self.jobs.writer.change(job.cluster, job.id, update, change)
 
     def _record_advance(self, job: Job, step: int) -> Job:
         def update(before: Job | None, _: datetime) -> Job | None:
             return None if before is None or before.stalled_at is None else replace(before, stalled_at=None)
 
-        change = JobChange("advanced", f"the job makes progress again: step {step}")
+        change = JobChange(JobChangeKind.ADVANCED, f"the job makes progress again: step {step}")
         return self.jobs.writer.change(job.cluster, job.id, update, change)
 
     def _stored(self, cluster: str, job_id: str) -> Progress | None:

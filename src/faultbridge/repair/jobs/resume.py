@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from faultbridge.model.cluster.jobs import LATE_FAULTS, RESUME_WITHIN, Job
 from faultbridge.model.enums import NodeStatus
+from faultbridge.model.event_data import RankMove
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
-from faultbridge.repair.jobs.changes import RankMove, Resume
+from faultbridge.repair.jobs.changes import Resume
 from faultbridge.repair.jobs.jobs import Jobs
 
 MAX_RANK_TEXT = 256
@@ -68,7 +69,9 @@ def _move(job: Job, state: NodeState) -> RankMove:
     node = state.key.node
     instance = None if state.status is NodeStatus.RETIRED else _instance(state)
     ranks = job.ranks.get(node)
-    return RankMove(node, ranks if ranks and len(ranks) <= MAX_RANK_TEXT else None, job.affected[node], instance)
+    fits = ranks and len(ranks) <= MAX_RANK_TEXT
+    former = job.affected[node]
+    return RankMove(node=node, ranks=ranks if fits else None, from_instance_id=former, to_instance_id=instance)
 
 
 def _holds_back(state: NodeState) -> bool:

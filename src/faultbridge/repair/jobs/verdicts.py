@@ -9,8 +9,17 @@ from typing import Any
 from faultbridge.decide.entry_builder import node_list
 from faultbridge.model.cluster.jobs import Job, JobVerdict
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import MAX_JOB_EVIDENCE, MAX_LISTED, Actor, EntryType
-from faultbridge.model.times import to_text
+from faultbridge.model.enums import (
+    MAX_JOB_EVIDENCE,
+    MAX_LISTED,
+    Actor,
+    CauseDomain,
+    EntryType,
+    HardwareVerdict,
+    Outlook,
+)
+from faultbridge.model.event_data import JobDevice, JobEvidence, JobExplainedData
+from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.repair.jobs.changes import JobEntry, JobWriter
 
@@ -34,40 +43,45 @@ def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mappi
     return writer.write(cluster, job_id, update, entry)
 
 
-def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
+def explained_data(job: Job, document: Mapping[str, Any]) -> JobExplainedData:
     """Return the entry's data; log lines are named by number, because they may contain secrets."""
     hardware, causes = document["hardware"], document["causes"] if document["mechanism"] else ()
     points = [*causes[0]["for"], *causes[0]["against"]] if causes else []
-    return {
-        "job_id": job.id,
-        "name": job.name,
-        "verdict": document["verdict"],
-        "nodes": node_list(document["nodes"]),
-        "check": node_list(document["check"]),
-        "domain": document["domain"] if document["mechanism"] else None,
-        "mechanism": document["mechanism"],
-        "summary": document["summary"],
-        "settles": document["settles"],
-        "hardware": hardware["state"],
-        "checked": node_list(hardware["checked"]),
-        "not_checked": node_list(hardware["not_checked"]),
-        "ranks": list((document["collectives"] or {}).get("ranks", ()))[:MAX_LISTED],
-        "devices": [_device(one) for one in document["devices"][:MAX_LISTED]],
-        "evidence": [_point(one) for one in points[:MAX_JOB_EVIDENCE]],
-        "cases": sorted({one["case_id"] for one in document["repairs"]})[:MAX_LISTED],
-        "started_at": to_text(job.started_at),
-        "ended_at": to_text(job.ended_at) if job.ended_at else None,
-        "failed_at": document["failed_at"],
-    }
+    return JobExplainedData(
+        job_id=job.id,
+        name=job.name,
+        verdict=Outlook(document["verdict"]),
+        nodes=node_list(document["nodes"]),
+        check=node_list(document["check"]),
+        domain=CauseDomain(document["domain"]) if document["mechanism"] else None,
+        mechanism=document["mechanism"],
+        summary=document["summary"],
+        settles=document["settles"],
+        hardware=HardwareVerdict(hardware["state"]),
+        checked=node_list(hardware["checked"]),
+        not_checked=node_list(hardware["not_checked"]),
+        ranks=tuple((document["collectives"] or {}).get("ranks", ()))[:MAX_LISTED],
+        devices=tuple(_device(one) for one in document["devices"][:MAX_LISTED]),
+        evidence=tuple(_point(one) for one in points[:MAX_JOB_EVIDENCE]),
+        cases=tuple(sorted({one["case_id"] for one in document["repairs"]})[:MAX_LISTED]),
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        failed_at=_time(document["failed_at"]),
+    )
 
 
-def _device(device: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: str(device[name])[:MAX_TEXT] if device[name] else None for name in ("pci", "uuid", "serial")}
-    return {name: device[name] for name in ("node", "rank", "index", "signal")} | texts
+def _time(text: str | None) -> datetime | None:
+    return from_text(text) if text else None
 
 
-def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+def _device(device: Mapping[str, Any]) -> JobDevice:
+    pci, uuid, serial = (str(device[name])[:MAX_TEXT] if device[name] else None for name in ("pci", "uuid", "serial"))
+    facts = {name: device[name] for name in ("node", "rank", "index", "signal")}
+    return JobDevice(pci=pci, uuid=uuid, serial=serial, **facts)
+
+
+def _point(point: Mapping[str, Any]) -> JobEvidence:
     signal = point["signal"] or {}
-    facts = {name: signal.get(name) for name in ("name", "trust", "node", "rank", "at", "line")}
+    facts = {name: signal.get(name) for name in ("name", "trust", "node", "rank", "line")}
     file = str(signal["file"])[-MAX_TEXT:] if signal else None
-    return {"weight": point["weight"], "points": point["points"], **facts, "file": file}
+    return JobEvidence(weight=point["weight"], points=point["points"], at=_time(signal.get("at")), file=file, **facts)

@@ -14,6 +14,7 @@ from faultbridge.model.cases import Approval
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import Breaker, ProviderCondition
 from faultbridge.model.conditions import Condition
+from faultbridge.model.event_data import plain
 from faultbridge.model.findings import Finding
 from faultbridge.model.nodes import Ignored, NodeState, Probation
 from faultbridge.model.offenders import Offender
@@ -95,7 +96,7 @@ def _probation(probation: Probation) -> Document:
     return {
         "case_id": probation.case_id,
         "code": probation.code,
-        "component": component_data(probation.component),
+        "component": plain(component_data(probation.component)),
         "repair_action": probation.repair_action,
         "until": _text_of(probation.until),
     }
@@ -124,7 +125,7 @@ def node_document(state: NodeState) -> Document:
         "domains": dict(state.placement.domains),
         "aliases": [*state.placement.aliases, *state.placement.host_names],
         "conditions": [_condition(condition) for condition in state.active()],
-        "devices": [component_data(device) for device in state.devices],
+        "devices": [plain(component_data(device)) for device in state.devices],
         "probations": [_probation(one) for one in state.probations],
         "case": {"case_id": case.id, "status": case.status} if case else None,
         "last_case": state.case.id if state.case else None,
@@ -149,7 +150,7 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "failure": case.because.failure,
         "detail": case.because.detail,
         "code": case.code,
-        "component": component_data(case.component),
+        "component": plain(component_data(case.component)),
         "severity": case.severity,
         "action": case.action,
         "repair_action": case.repair_action,
@@ -219,7 +220,7 @@ def _approval(approval: Approval | None) -> Document | None:
 def _condition(condition: Condition) -> Document:
     return {
         "code": condition.code,
-        "component": component_data(condition.component),
+        "component": plain(component_data(condition.component)),
         "severity": condition.severity,
         "action": condition.action,
         "message": condition.message,

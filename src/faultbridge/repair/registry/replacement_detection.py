@@ -20,7 +20,7 @@ from faultbridge.model.cases import EXTERNAL
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, Isolation, NodeStatus
+from faultbridge.model.enums import Actor, Isolation, NodeStatus, NoteKind
 from faultbridge.model.instances import Instance
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Ignored, Incarnation, NodeKey, NodeState, Placement, left_behind, narrowest
@@ -166,7 +166,9 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
     current, case = state.incarnation, state.live_case
     facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
-    return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
+    return entry_builder.note(
+        kind=NoteKind.INVENTORY, text=text, at=now, case_id=case.id if case else None, facts=facts
+    )
 
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
@@ -195,7 +197,7 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
     if instance.opted_out == by_label or (ignored is not None and not by_label):
         return state, ()
     text = "excluded from repair by its label" if instance.opted_out else "no longer excluded from repair by its label"
-    note = entry_builder.note(kind="inventory", text=text, at=now, facts={"opted_out": instance.opted_out})
+    note = entry_builder.note(kind=NoteKind.INVENTORY, text=text, at=now, facts={"opted_out": instance.opted_out})
     excluded = Ignored(LABEL, now, kubernetes_node=instance.opt_out_node)
     return start_ignoring(state, excluded) if instance.opted_out else stop_ignoring(state, now), (note,)
 

@@ -18,7 +18,7 @@ from faultbridge.decide.instance_pairing import VacantNode
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, Resolution
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, NoteKind, Resolution
 from faultbridge.model.errors import Rejected
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
@@ -54,7 +54,7 @@ class Retirement(Struct, frozen=True):
         text = f"retire: {instance_id} is gone, and its group is complete without it"
         return self._retire(
             key,
-            lambda now: entry_builder.note(kind="inventory", text=text, at=now),
+            lambda now: entry_builder.note(kind=NoteKind.INVENTORY, text=text, at=now),
             Actor.INVENTORY,
             keeps_instance=False,
         )

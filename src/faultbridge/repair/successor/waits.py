@@ -10,7 +10,7 @@ from faultbridge.decide.case_moves import Rules
 from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.entries import Transition
-from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
+from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, WaitingFor
 from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
@@ -115,7 +115,7 @@ def _page(state: NodeState, now: datetime, waiting_for: str, since: datetime, re
         return Transition(state)
     text = f"the node waits for {waiting_for} since {to_text(since)}; {reason}"
     facts = {"waiting_for": waiting_for, "group": state.placement.group, "capacity_checks": case.capacity_checks}
-    draft = entry_builder.note(kind="waiting", text=text, at=now, case_id=case.id, facts=facts, stage="overdue")
+    draft = entry_builder.note(kind=NoteKind.WAITING, text=text, at=now, case_id=case.id, facts=facts, stage="overdue")
     return Transition(replace(state, case=replace(case, wait_paged=True)), (draft,))
 
 
@@ -128,7 +128,7 @@ def ending_wait(change: Change) -> Change:
         if case is None or (case.capacity_since is None and not case.wait_paged):
             return changed
         after = replace(changed.state, case=replace(case, capacity_since=None, wait_paged=False))
-        note = entry_builder.note(kind="waiting", text="the wait is over", at=now, case_id=case.id, stage="over")
+        note = entry_builder.note(kind=NoteKind.WAITING, text="the wait is over", at=now, case_id=case.id, stage="over")
         return replace(changed, state=after, drafts=(*changed.drafts, *((note,) if case.wait_paged else ())))
 
     return ended

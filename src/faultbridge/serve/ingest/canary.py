@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.enums import Actor
+from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import CANARY, Outcome, RawRecord
@@ -102,7 +102,7 @@ class RecordCanary(Struct, frozen=True):
                 return Outcome.STALE
         now = truncate(self.clock.now())
         note = entry_builder.note(
-            kind=CANARY,
+            kind=NoteKind.CANARY,
             text="Canary recorded: queue, ingest and table work.",
             at=sent,
             record_id=record.record_id,

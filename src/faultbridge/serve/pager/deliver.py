@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faultbridge.decide.entry_builder import component_data, incarnation_data
+from faultbridge.decide.entry_builder import component_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
 from faultbridge.model.enums import ALL_DATA, ProviderFailure
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.event_data import plain
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
@@ -140,7 +141,7 @@ def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
 
 
 def _cause_of(case: Case | None) -> dict[str, Any]:
-    return {} if case is None else {"code": case.code, "component": component_data(case.component)}
+    return {} if case is None else {"code": case.code, "component": plain(component_data(case.component))}
 
 
 def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
@@ -156,12 +157,13 @@ def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 def _location(
     metadata: Mapping[str, Any], data: Mapping[str, Any], component: Mapping[str, Any] | None, node: NodeState | None
 ) -> Location:
-    incarnation = data.get("incarnation") or incarnation_data(node.incarnation if node else None) or {}
+    incarnation = data.get("incarnation")
+    current = node.incarnation.instance_id if node and node.incarnation else None
     fields = component or {}
     return Location(
         cluster=metadata["cluster"],
         node=metadata.get("node"),
-        instance_id=incarnation.get("instance_id"),
+        instance_id=incarnation.get("instance_id") if incarnation else current,
         component=component_text(component),
         serial=fields.get("serial") or _serial(fields.get("pci"), node),
         pci=fields.get("pci"),

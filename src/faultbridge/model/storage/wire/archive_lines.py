@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from faultbridge.model.entries import canonical_json
+from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.errors import Rejected
 
 LINES = "archive/"
