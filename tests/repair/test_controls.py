@@ -33,9 +33,8 @@ def cause_of(world: World, after: str, cause: str | None, *, operator: str | Non
     """Record a new state of the cluster's breaker, and return the cause of the entry."""
 
     def revise(control: Control, now: datetime) -> ControlChange:
-        draft = control_draft(
-            SafetyKind.BREAKER, None, SafetyState(after), now, reason="a test", operator=operator, name="cluster"
-        )
+        kind, to = SafetyKind.BREAKER, SafetyState(after)
+        draft = control_draft(kind, None, to, now, reason="a test", operator=operator, name="cluster")
         return ControlChange(control, (draft,), cause=cause)
 
     world.controls.change(CLUSTER, revise, Actor.CLI if operator else Actor.DISPATCH)
