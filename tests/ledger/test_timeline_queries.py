@@ -117,8 +117,8 @@ def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> N
     assert entries_of(timeline, cluster="train-a", device=SERIAL, job="4711") == []
     of_case = entries_of(timeline, cluster="train-a", case=case.id)
     of_both = entries_of(timeline, cluster="train-a", case=case.id, device=SERIAL)
-    assert ("n-1", "Node Note Recorded") in of_case
-    assert ("n-1", "Node Note Recorded") not in of_both
+    assert ("n-1", "Job Change") in of_case
+    assert ("n-1", "Job Change") not in of_both
     assert ("n-1", "Case Status Change") in of_both
 
 
