@@ -112,6 +112,17 @@ def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             position, left = end, left - 1
 
 
+def blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each heading of a text, with the text up to the next heading."""
+    last: re.Match[str] | None = None
+    for found in heading.finditer(text):
+        if last is not None:
+            yield last, text[last.end() : found.start()]
+        last = found
+    if last is not None:
+        yield last, text[last.end() :]
+
+
 def _encodable(text: str) -> str:
     return _LONE_SURROGATE.sub("\\\\ufffd", text) if "\\ud" in text or "\\uD" in text else text
 

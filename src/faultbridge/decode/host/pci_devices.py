@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, truncate
-from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, Fault, Observation, Snapshot, normalize_pci
@@ -37,10 +37,10 @@ _MAX_JUDGED = 512
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return one health snapshot of the GPUs and network adapters of the node."""
-    devices = list(_DEVICE.finditer(text_of(body)))
+    devices = list(blocks(_DEVICE, text_of(body)))
     if not devices:
         raise Rejected("no_framing", "no device of lspci")
-    judged = bounded(_judged(devices, text_of(body)), _MAX_JUDGED)
+    judged = bounded(_judged(devices), _MAX_JUDGED)
     covers = {UNREADABLE: tuple(component for component, *_ in judged)}
     covers[FEWER_LANES] = tuple(component for component, _, details in judged if "LnkSta:" in details)
     present = tuple(fault for component, line, details in judged for fault in _faults(component, line, details))
@@ -52,13 +52,12 @@ def recognize(body: bytes) -> bool:
     return _DEVICE.search("\n".join(text_of(body[:16384]).split("\n", 50)[:50])) is not None
 
 
-def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    ends = [found.start() for found in devices[1:]] + [len(body)]
-    for found, end in zip(devices, ends, strict=True):
+def _judged(devices: list[tuple[re.Match[str], str]]) -> Iterator[tuple[Component, str, str]]:
+    for found, details in devices:
         is_gpu = found[2] in _GPU_CLASSES and _GPU_VENDOR in found[3]
         if is_gpu or found[2] in _NIC_CLASSES:
             kind = ComponentType.GPU if is_gpu else ComponentType.NIC
-            yield Component(kind, pci=normalize_pci(found[1])), found[0], body[found.end() : end]
+            yield Component(kind, pci=normalize_pci(found[1])), found[0], details
 
 
 def _faults(component: Component, line: str, details: str) -> Iterator[Fault]:

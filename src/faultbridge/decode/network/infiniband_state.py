@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from faultbridge.decode.data.counters import efa_rates_with
 from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, truncate
-from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.network.link_state import PortRate, compare_rates
 from faultbridge.decode.network.rdma_ports import (
     Port,
@@ -160,9 +160,9 @@ _PHYSICAL_STATES = {
 
 def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
     found: list[Port] = []
-    for name, block in _blocks(_CA, body):
+    for name, block in blocks(_CA, body):
         model = _MODEL.search(block)
-        for number, fields in _blocks(_PORT, block):
+        for number, fields in blocks(_PORT, block):
             port = Port(name[1], int(number[1]), model=model[1] if model else None)
             port.fields = {_NAMES[item]: _numbered(item, value.strip()) for item, value in _FIELD.findall(fields)}
             found.append(port)
@@ -171,7 +171,7 @@ def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
 
 def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
     found: list[Port] = []
-    for heading, block in _blocks(_STATUS, body):
+    for heading, block in blocks(_STATUS, body):
         port = Port(heading[1], int(heading[2]))
         port.fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
         found.append(port)
@@ -190,12 +190,6 @@ def _numbered(name: str, value: str) -> str:
         number = _PHYSICAL_STATES.get(value.lower())
         return f"{number}: {value}" if number else value
     return value
-
-
-def _blocks(heading: re.Pattern[str], body: str) -> list[tuple[re.Match[str], str]]:
-    found = list(heading.finditer(body))
-    ends = (*(item.start() for item in found[1:]), len(body))
-    return [(item, body[item.end() : end]) for item, end in zip(found, ends, strict=False)]
 
 
 DECODER = Decoder(

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from faultbridge.decode.data.counters import expected_rate
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, is_virtual, truncate
-from faultbridge.decode.frames.documents import documents, text_of
+from faultbridge.decode.frames.documents import blocks, documents, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -105,17 +105,6 @@ def kinds_of(text: str) -> dict[str, Hashable]:
         if supported:
             found[name[1]] = (medium[1].strip() if medium else "", supported)
     return found
-
-
-def blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each heading of a text, with the text up to the next heading."""
-    last: re.Match[str] | None = None
-    for found in heading.finditer(text):
-        if last is not None:
-            yield last, text[last.end() : found.start()]
-        last = found
-    if last is not None:
-        yield last, text[last.end() :]
 
 
 # Compares the rates of ports of the same kind within one record.

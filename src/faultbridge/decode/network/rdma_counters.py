@@ -16,9 +16,8 @@ from typing import Any
 
 from faultbridge.decode.data.counters import counters_of
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, number, text
-from faultbridge.decode.frames.documents import objects, text_of
+from faultbridge.decode.frames.documents import blocks, objects, text_of
 from faultbridge.decode.network.infiniband_state import states_of
-from faultbridge.decode.network.link_state import blocks
 from faultbridge.decode.network.rdma_ports import (
     MODULE_FAULT,
     SIGNAL_FAULT,

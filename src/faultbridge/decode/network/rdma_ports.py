@@ -15,7 +15,7 @@ from msgspec import field as struct_field
 
 from faultbridge.decode.frames.decoder import members, number, pci_of
 from faultbridge.decode.frames.decoder import text as field_text
-from faultbridge.decode.frames.documents import loads, objects, text_of
+from faultbridge.decode.frames.documents import blocks, loads, objects, text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -295,19 +295,15 @@ def _without_counters(port: Port) -> bool:
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
-    headings = list(_HEADING.finditer(body))
-    yield None, body[: headings[0].start() if headings else len(body)]
-    ends = (*(heading.start() for heading in headings[1:]), len(body))
-    for heading, end in zip(headings, ends, strict=False):
-        yield (heading[1], int(heading[2])), body[heading.end() : end]
+    first = _HEADING.search(body)
+    yield None, body[: first.start() if first else len(body)]
+    yield from (((heading[1], int(heading[2])), text) for heading, text in blocks(_HEADING, body))
 
 
 def _of_perfquery(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
-    heads = list(_PERFQUERY.finditer(text))
-    ends = (*(head.start() for head in heads[1:]), len(text))
-    for head, end in zip(heads, ends, strict=False):
+    for head, values in blocks(_PERFQUERY, text):
         name, number = device or (f"lid{int(head[1])}", int(head[2]))
-        yield Port(name, number, counters=_counters(dict(_VALUE.findall(text[head.end() : end]))))
+        yield Port(name, number, counters=_counters(dict(_VALUE.findall(values))))
 
 
 def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:

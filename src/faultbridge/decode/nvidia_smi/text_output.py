@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Decoder, Hints, bounded
-from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
     LOST,
     WIDTH,
@@ -297,20 +297,18 @@ def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
 
 
 def _gpus(text: str) -> Iterator[_LinkedGpu]:
-    headings = bounded(_NVLINK_GPU.finditer(text))
-    if not headings:
+    listed = bounded(blocks(_NVLINK_GPU, text))
+    if not listed:
         yield _LinkedGpu(gpu_component("", "", "", None), "", all_inactive=True)
-        return
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
     found: dict[tuple[str, str | None], _LinkedGpu] = {}
-    for heading, end in zip(headings, ends, strict=True):
+    for heading, details in listed:
         number, model, uuid = heading.groups()
         # GPUs of two nodes can have the same number.
         gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
-        gpu.states |= dict(_STATE.findall(text, heading.end(), end))
-        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(text[heading.end() : end].lstrip()) is not None
+        gpu.states |= dict(_STATE.findall(details))
+        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(details.lstrip()) is not None
         errors: dict[str, int | str] = {}
-        for name, count in _ERRORS.findall(text, heading.end(), end):
+        for name, count in _ERRORS.findall(details):
             if name in _COUNTERS:
                 errors[_COUNTERS[name]] = int(errors.get(_COUNTERS[name], 0)) + int(count)
         if errors:

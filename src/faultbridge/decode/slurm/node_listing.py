@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from faultbridge.decode.frames.clock import iso_time, yearless_time
 from faultbridge.decode.frames.decoder import elements, objects_in, text
-from faultbridge.decode.frames.documents import objects
+from faultbridge.decode.frames.documents import blocks, objects
 from faultbridge.model.names import expand_host_list
 from faultbridge.model.values import replace
 
@@ -113,11 +113,9 @@ def _of_json(body: str) -> Iterator[SlurmNode]:
 
 
 def _of_records(body: str) -> Iterator[SlurmNode]:
-    starts = [found.start() for found in _NODE.finditer(body)]
-    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
-        record = body[start:end]
-        name, state, reason = _NODE.match(record), _STATE.search(record), _REASON.search(record)
-        if name and state:
+    for name, record in blocks(_NODE, body):
+        state, reason = _STATE.search(record), _REASON.search(record)
+        if state:
             found = _with_reason(name[1], state[1], reason[1] if reason else "")
             host, address, instances = _HOST.search(record), _ADDRESS.search(record), _INSTANCE.findall(record)
             yield replace(
