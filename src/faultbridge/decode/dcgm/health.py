@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts
+from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts, xid_named_in
 from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
@@ -188,7 +188,7 @@ def _text(node: object) -> str:
 
 
 def _fault(component: Component, system: str, health: str, text: str) -> Fault:
-    stated = code_of_text(text)
+    stated = xid_named_in(text) or code_of_text(text)
     fault = Fault(
         source=SOURCE,
         code=stated or health_code(system),

@@ -118,7 +118,7 @@ def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
                 bare[found.type, found.reason] = found
             elif (event := _event(item) or _logged_event(item)) is not None:
                 yield event
-            elif item.get("kind") in {"Pod", "ResourceSlice"}:
+            elif item.get("kind") in ("Pod", "ResourceSlice"):
                 yield from _of_pod(item) if item["kind"] == "Pod" else _of_slice(item)
             elif (node := _node(item)) is not None:
                 yield node
@@ -129,7 +129,7 @@ def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
 def _logged_condition(item: Mapping[str, Any]) -> Condition | None:
     """Return a condition that the EKS node monitoring agent logs when it sets or resolves it."""
     condition, kind = members(item.get("condition")), text(item.get("conditionType"), 128)
-    if kind is None or item.get("msg") not in _LOGGED or condition.get("Severity") != "Fatal":
+    if kind is None or text(item.get("msg"), 64) not in _LOGGED or condition.get("Severity") != "Fatal":
         return None
     if item["msg"] != _SENT:
         return Condition(kind, "True", changed_at=instant(item.get("ts"))) if item.get("recovered") is True else None
@@ -240,7 +240,7 @@ def _of_yaml(body: str) -> Iterator[NodeConditions]:
         yield NodeConditions(None, tuple(found))
 
 
-def _of_description(body: str) -> Iterator[NodeConditions]:
+def _of_description(body: str) -> Iterator[NodeConditions | NodeEvent]:
     name, found = None, []
     for line in body.splitlines():
         cells = _COLUMNS.split(line.strip()[:8192])
@@ -249,6 +249,8 @@ def _of_description(body: str) -> Iterator[NodeConditions]:
         elif len(cells) >= 5 and cells[1] in _STATUSES:  # noqa: PLR2004 - type, status, two times, reason
             changed_at = instant(cells[3])
             found.append(Condition(cells[0][:128], cells[1], cells[4][:512], " ".join(cells[5:]) or None, changed_at))
+        elif cells[0] in {"Normal", "Warning"} and len(cells) >= 5:  # noqa: PLR2004 - type, reason, age, source, text
+            yield NodeEvent(node_name(name), cells[1], " ".join(cells[4:]), None, cells[0] == "Warning")
     if found:
         yield NodeConditions(node_name(name), tuple(found))
 
