@@ -34,7 +34,6 @@ KERNEL_LINES = 20_000
 REASON_CHARACTERS = 300
 MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 
-READ_SECONDS, READ_DELIVERY_SECONDS = 20, 30
 READ_SCRIPT = (
     "export LC_ALL=C TZ=UTC",
     "pack() { gzip -9c | base64 -w0; echo; }",
@@ -83,13 +82,7 @@ class SsmLogCollector:
         with translated(f"reading the kernel log of {instance_id}"):
             try:
                 sent = commands.find(self._ssm, instance_id, token) or commands.send(
-                    self._ssm,
-                    instance_id,
-                    token,
-                    READ_SCRIPT,
-                    seconds=READ_SECONDS,
-                    delivery_seconds=READ_DELIVERY_SECONDS,
-                    retry=Retry(1),
+                    self._ssm, instance_id, token, READ_SCRIPT, seconds=20, delivery_seconds=30, retry=Retry(1)
                 )
             except ClientError as error:
                 if code_of(error) == "InvalidInstanceId":

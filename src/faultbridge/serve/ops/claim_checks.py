@@ -26,7 +26,7 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.model.faults import NODE_COMPONENT, Component, Observation, Snapshot, faults_of
+from faultbridge.model.faults import NODE_COMPONENT, Observation, Snapshot, faults_of
 from faultbridge.model.isolation import in_service
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
@@ -125,7 +125,7 @@ def _evidence(
 
     If one of the two cannot be read, or shows the code at any time on any component, no claim of the code is refuted.
     """
-    oldest = {one.code: one.since - LOOK_BACK for one in claims}
+    oldest = {one.code: one.since - LOOK_BACK for one in sorted(claims, key=lambda one: one.since, reverse=True)}
     log, smi = _decoded("kernel-log", output.kernel_log), _decoded("nvidia-smi-xml", output.nvidia_smi)
     snapshots = [one for one in smi if isinstance(one, Snapshot)]
     if any(abs((one.observed_at or at) - at) > MAX_CLOCK_ERROR for one in snapshots):
@@ -138,18 +138,13 @@ def _evidence(
             yield Arrival(fault, seen, token)
     if output.log_from is None or not snapshots:
         return
-    covers: dict[str, tuple[Component, ...]] = {}
+    covers = {catalog.canonical(code): on for one in snapshots for code, on in one.covers.items()}
     for claim in claims:
         if claim.code.startswith(KERNEL_CODES) and output.log_from <= oldest[claim.code]:
             covers[claim.code] = (*covers.get(claim.code, ()), claim.component)
-    for code, on in ((code, on) for snapshot in snapshots for code, on in snapshot.covers.items()):
-        canonical = catalog.canonical(code)
-        covers[canonical] = (*covers.get(canonical, ()), *on)
-    refuted = {code: on for code, on in covers.items() if code in oldest and code not in shown}
-    if refuted:
+    if refuted := {code: on for code, on in covers.items() if code in oldest and code not in shown}:
         # Without `devices`, those that the claims name would count as seen.
-        devices = snapshots[0].devices or (NODE_COMPONENT,)
-        yield Arrival(Snapshot(SOURCE, refuted, devices=devices), at, token)
+        yield Arrival(Snapshot(SOURCE, refuted, devices=snapshots[0].devices or (NODE_COMPONENT,)), at, token)
 
 
 def _decoded(source: str, body: bytes) -> tuple[Observation, ...]:
