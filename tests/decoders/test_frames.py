@@ -156,3 +156,17 @@ def test_a_record_of_one_plain_line_is_read_as_the_same_line_in_a_log(line: str)
     log = registry.read("kernel-log", f"\n{line}".encode(), HINTS)
     assert registry.read("kernel-log", line.encode(), HINTS) == log
     assert len(log.observations) == 1
+
+
+def test_a_document_in_a_journal_that_is_printed_over_many_events_is_read() -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n-7"},
+        "status": {"conditions": [{"type": "MemoryPressure", "status": "True", "message": "x"}]},
+    }
+    entry = json.dumps({"__REALTIME_TIMESTAMP": "1770091506000000", "MESSAGE": json.dumps(document)}, indent=4)
+    events = [{"id": "1", "timestamp": 1770091507000, "message": line} for line in entry.split("\n")]
+    body = json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events})
+    (snapshot,) = registry.decode("kubernetes-node", body.encode())
+    assert (snapshot.node, snapshot.observed_at) == ("n-7", AT)

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from faultbridge.decode import registry
-from faultbridge.decode.kernel.kernel_log import MAX_PARTS
+from faultbridge.decode.frames.joined_lines import MAX_PARTS
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Fault, faults_of
 from tests.decoders.builders import FABRIC, HEALTH, awslogs

@@ -4,8 +4,8 @@
 Each frame is one file, in the order in which a body passes them: `body` (gzip, UTF-16, a packed CloudWatch Logs record,
 NUL bytes), `journal` (journalctl with one field per line), `container` (lines that CRI or Docker split), `cloudwatch`
 (log subscriptions, `aws logs tail`), `stores` (Loki, OTLP, Splunk, CloudWatch Logs Insights, EC2 and SSM),
-`pretty_json` (documents over several lines), `collector` (journald, Docker, Fluent Bit, GCP and Filebeat in JSON), and
-`prefix` (syslog, RFC 5424, dmesg, /dev/kmsg).
+`pretty_json` (documents over several lines), `collector` (journald, Docker, Fluent Bit, GCP and Filebeat in JSON),
+`prefix` (syslog, RFC 5424, dmesg, /dev/kmsg), and `joined_lines` (several messages in one line).
 
 `decoder` is the interface of a decoder, and reads untrusted values within limits. `documents` parses JSON, `clock`
 reads timestamps, and `prometheus` reads metrics. `fault_codes` translates error numbers to fault codes.

@@ -76,11 +76,11 @@ def single_lines(line: Line) -> Iterator[Line]:
 
 
 def versions(body: bytes) -> Iterator[tuple[Line, ...]]:
-    """Yield up to three versions of the unwrapped lines of a body, for the caller to try in order.
+    """Yield up to four versions of the unwrapped lines of a body, for the caller to try in order.
 
     - the lines with all wrappers removed
     - the lines with only the outer wrapper removed, because its content may be a document in the form of a wrapper
-    - the lines with all wrappers removed, after JSON documents that are spread over several lines were joined
+    - both again, after JSON documents that are spread over several lines were joined
 
     A version is left out if one of the lines of the body has no wrapper. A body of more than 16 MiB yields nothing.
     """
@@ -95,7 +95,9 @@ def versions(body: bytes) -> Iterator[tuple[Line, ...]]:
     yield from _all_wrapped(items, MAX_DEPTH)
     yield from _all_wrapped(items, 1)
     if events is not None or may_be_spread(body):
-        yield from _all_wrapped(joined_documents(items), MAX_DEPTH - 1)
+        joined = list(joined_documents(items))
+        yield from _all_wrapped(joined, MAX_DEPTH - 1)
+        yield from _all_wrapped(joined, 1)
 
 
 def inner_texts(body: bytes) -> Iterator[bytes]:
