@@ -225,6 +225,21 @@ def test_two_processes_that_find_the_same_change_of_a_job_record_it_once(
     assert changes(world).count(change) == 1
 
 
+def test_a_job_that_starts_again_while_its_last_run_is_found_stalled_is_not_stalled() -> None:
+    world = running()
+    beat(world, 7)
+    world.clock.advance(11 * 60)
+
+    def start_again() -> None:
+        world.clock.advance(1)
+        jobs(world).end(CLUSTER, "1", outcome="failed")
+        jobs(world).start(CLUSTER, "1", ["node-1"], stall_after=LIMIT)
+
+    run_before_write(world.seam, lambda _: True, start_again)
+    JobProgress(jobs(world)).check(progress_key(CLUSTER, "1"))
+    assert (state(world), changes(world)) == ("running", ["started", "ended", "started"])
+
+
 def test_a_wrong_loss_of_a_job_that_ends_meanwhile_is_not_recorded() -> None:
     world = running()
     beat(world, 7)

@@ -224,6 +224,14 @@ def test_an_error_is_no_refusal_if_the_instance_is_gone(failure: ProviderFailure
     assert len(world.released_instances()) == 1
 
 
+def test_a_release_without_an_answer_is_probed_at_once() -> None:
+    world = World()
+    world.fault()
+    world.seam.after = raise_once(("provider.replace", Transient("no answer")))
+    world.process_entries()
+    assert (world.status(), len(world.released_instances())) == (NodeStatus.PROVISIONING, 1)
+
+
 def test_a_capacity_refusal_marks_the_group_and_costs_no_attempt() -> None:
     world = World()
     world.provider.fail_next(ProviderFailure.CAPACITY)
