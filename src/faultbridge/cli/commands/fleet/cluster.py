@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -53,10 +52,10 @@ def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> N
 
 
 def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
-    for one in dataclasses.fields(ClusterConfig):
-        old, new = getattr(before, one.name), getattr(after, one.name)
-        if old != new and one.name != "version":
-            yield {"setting": one.name.replace("_", " "), "before": _text(old), "now": _text(new)}
+    for name in ClusterConfig.__struct_fields__:
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new and name != "version":
+            yield {"setting": name.replace("_", " "), "before": _text(old), "now": _text(new)}
 
 
 def _text(value: object) -> str:

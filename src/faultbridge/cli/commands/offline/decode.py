@@ -302,11 +302,11 @@ app = typer.Typer(rich_markup_mode=None)
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
     "WHAT": what_text,
-    "FAILURE MODE": lambda one: one.get("failure_mode"),
     "SEVERITY": lambda one: one.get("severity"),
     "ACTION": lambda one: one.get("action"),
     "MESSAGE": lambda one: one.get("message") or _summary(one),
     "NODE": lambda one: one["node"],
+    "FAILURE MODE": lambda one: one.get("failure_mode"),  # last, so that a narrow terminal hides it first
 }
 SOURCES: Columns = fields("SOURCE", "FORMAT", "EXAMPLE")
 
