@@ -82,11 +82,12 @@ class DriverMessageReader:
     def add_weak(self, fault: Fault, unless: Sequence[str]) -> None:
         """Append a fault that a fault with a code in `unless` explains, or count it if the same boot already has it."""
         unnamed = Component(fault.component.type)
+        is_unnamed, same = fault.component == unnamed, (fault.component, unnamed)
         for position in self.weak:
             known = self.found[position]
             # The driver names the GPU in some of its messages about one event.
-            is_same = fault.component in {known.component, unnamed} or known.component == unnamed
-            if known.code == fault.code and is_same and isinstance(known, Fault) and _same_boot(known, fault):
+            is_same = is_unnamed or known.component in same
+            if is_same and known.code == fault.code and isinstance(known, Fault) and _same_boot(known, fault):
                 component = fault.component if known.component == unnamed else known.component
                 self.found[position] = replace(known, component=component, count=known.count + fault.count)
                 return
@@ -141,8 +142,9 @@ def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
 
     Times are compared only if both messages have a time, and uptimes only if both have an uptime.
     """
-    times = (_passed(observation, other), _uptime_passed(observation, other))
-    return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)
+    # Most messages are of another time, and their uptimes show it fastest.
+    differences = (passed(observation, other) for passed in (_uptime_passed, _passed))
+    return all(one is None or abs(one) <= SAME_LOSS for one in differences) and _same_boot(observation, other)
 
 
 def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
