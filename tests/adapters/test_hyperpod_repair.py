@@ -10,7 +10,6 @@ import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import force_setattr
 
 from faultbridge.adapters.ec2.request_log import Progress, RequestLog
 from faultbridge.adapters.hyperpod.cluster import FAILURES, HyperPodCluster, result_for
@@ -71,7 +70,7 @@ def desk() -> Iterator[Desk]:
 
 def with_plan(desk: Desk) -> Capacity:
     """Return what the training plan of the group has, once its group has one."""
-    force_setattr(desk.fake.groups[GROUP], "training_plan", PLAN_ARN)
+    object.__setattr__(desk.fake.groups[GROUP], "training_plan", PLAN_ARN)
     return desk.provider.capacity(PLAN, desk.instance, GROUP)
 
 
@@ -240,7 +239,7 @@ class TestReboot:
     def test_a_node_that_does_not_come_back_has_failed(self, desk: Desk) -> None:
         desk.restarter.restart(REBOOT, desk.instance, "c-1")
         (slot,) = [one.slot for one in desk.fake.current() if one.instance_id == desk.instance]
-        force_setattr(desk.fake.nodes[slot], "then", "Failure")
+        object.__setattr__(desk.fake.nodes[slot], "then", "Failure")
         desk.advance(3)
         assert desk.restart() is RestartState.FAILED
 

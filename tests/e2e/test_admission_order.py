@@ -16,12 +16,10 @@ from random import Random
 import pytest
 
 from faultbridge.local import environment
-from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.storage.projections import QUEUE, UNHEALTHY
-from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.times import from_text
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.serve.ingest.send import RawInput
 from faultbridge.serve.wiring.repairing import wire_controls
 from tests.e2e.conftest import observe
@@ -118,14 +116,15 @@ def wait_until(condition: Callable[[], bool], seconds: float = 1500.0) -> None:
 def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
     """Return the waiting cases in the order of the queue."""
     config = installation.directory.cluster(cluster).config
-    rows = shard_rows(installation.application.ports.table, config, QUEUE)
-    return [read_queued(config, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
+    queued = queued_cases(installation.application.ports.table, config)
+    return sorted(queued, key=lambda one: (one.priority, one.since, one.case))
 
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:
     """Return the number of isolated nodes."""
-    rows = shard_rows(installation.application.ports.table, installation.directory.cluster(cluster).config, UNHEALTHY)
-    return sum(row["status"] == NodeStatus.QUARANTINED for row in rows)
+    config = installation.directory.cluster(cluster).config
+    found = unhealthy_nodes(installation.application.ports.table, config)
+    return sum(one.status is NodeStatus.QUARANTINED for one in found)
 
 
 def with_times(installation: Installation, cluster: str, burst: Burst) -> Burst:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -14,9 +15,9 @@ import faultbridge
 NEEDED = ("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection")
 
 
-def link_pydantic(folder: Path) -> Path:
-    """Fill a folder with links to pydantic, its dependencies and this package."""
-    for name in NEEDED:
+def link_packages(folder: Path, names: Iterable[str] = NEEDED) -> Path:
+    """Fill a folder with links to packages, by default pydantic and its dependencies, and to this package."""
+    for name in names:
         files = distribution(name).files or []
         for top in {file.parts[0] for file in files if file.parts[0] not in {"..", "__pycache__"}}:
             (folder / top).symlink_to(str(distribution(name).locate_file(top)))

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from faultbridge.decide.admit import Admission, admit
 from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.cluster.vacancies import Vacancy
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Match, Policy, Rule
+from faultbridge.model.storage.rows import QueuedCase
 from tests.builders import NOON
 from tests.lab.product import repair_queue
 from tests.lab.product.repair_queue import SMALL, RepairQueue

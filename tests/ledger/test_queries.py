@@ -13,5 +13,5 @@ def test_the_nodes_in_use_are_the_registered_ones_that_are_not_retired() -> None
     for name in ("n-1", "n-2"):
         world.register_node(name)
     world.table.write(Update(keys.roster("train-a", 0, "n-2"), set={("retired",): True}))
-    assert [row["node"] for row in nodes_in_use(world.table, world.config)] == ["n-1"]
+    assert [one.node for one in nodes_in_use(world.table, world.config)] == ["n-1"]
     assert list(node_names(world.table, world.config)) == ["n-1", "n-2"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from faultbridge.decide.observe import observe
-from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Policy
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.record.append import check_moves
 from tests.builders import CATALOG, NOON, condition, node, rules
 

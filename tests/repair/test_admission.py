@@ -10,10 +10,11 @@ import pytest
 from faultbridge.decide.admit import Refused
 from faultbridge.model.cases import Approval
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.repair.admission import (

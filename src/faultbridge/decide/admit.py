@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from faultbridge.decide.isolation_budget import IsolationUse, eviction_limit
 from faultbridge.model.cluster.config import FailureDomain, UpdateHold, is_placed
-from faultbridge.model.cluster.state import Breaker, BreakerState, Control, QueuedCase
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.cluster.vacancies import owed_successor, used_up_slots
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.policy import Policy, Rule, Window
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.times import to_text
 
 # `cronsim` follows the rules of Debian's cron for changes to and from daylight saving time. It is imported only when a

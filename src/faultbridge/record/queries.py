@@ -14,7 +14,8 @@ from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.storage import items, jobs, keys
-from faultbridge.model.storage.projections import UNHEALTHY
+from faultbridge.model.storage.projections import HELD, QUEUE, UNHEALTHY
+from faultbridge.model.storage.rows import HeldCase, QueuedCase, RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Index, Item
 from faultbridge.model.times import to_text
 
@@ -54,9 +55,21 @@ def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Ite
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
 
-def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the rows of the registered nodes that are neither healthy nor retired."""
-    return tuple(shard_rows(table, config, UNHEALTHY))
+def unhealthy_nodes(table: Table, config: ClusterConfig) -> tuple[UnhealthyNode, ...]:
+    """Return the registered nodes of a cluster that are neither healthy nor retired."""
+    return tuple(items.stored_value(UnhealthyNode, row) for row in shard_rows(table, config, UNHEALTHY))
+
+
+def queued_cases(table: Table, config: ClusterConfig) -> tuple[QueuedCase, ...]:
+    """Return the cases in the repair queue of a cluster, in the order of each shard."""
+    rows = shard_rows(table, config, QUEUE)
+    return tuple(items.stored_value(QueuedCase, row).placed_by(config) for row in rows)
+
+
+def held_cases(table: Table, config: ClusterConfig) -> tuple[HeldCase, ...]:
+    """Return the cases of a cluster that wait for an incident, the oldest case first."""
+    found = (items.stored_value(HeldCase, row) for row in shard_rows(table, config, HELD))
+    return tuple(sorted(found, key=lambda one: (one.opened, one.case)))
 
 
 def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
@@ -64,9 +77,14 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
     return (str(row["sk"]).removeprefix(keys.NODE_ROW) for row in shard_rows(table, config, keys.NODE_ROW))
 
 
-def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Yield the node-list rows of a cluster's registered nodes, except retired nodes."""
-    return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
+def roster(table: Table, config: ClusterConfig) -> Iterator[RosterNode]:
+    """Yield the registered nodes of a cluster, including retired nodes."""
+    return (items.stored_value(RosterNode, row) for row in shard_rows(table, config, keys.NODE_ROW))
+
+
+def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[RosterNode]:
+    """Yield the registered nodes of a cluster, except retired nodes."""
+    return (one for one in roster(table, config) if not one.retired)
 
 
 def node_head(table: Table, key: NodeKey) -> Head:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -17,17 +16,16 @@ from faultbridge.decide.isolation_budget import MIN_EVICTIONS
 from faultbridge.model.cluster.config import ClusterConfig, DampedSource
 from faultbridge.model.cluster.state import BreakerState, Control, domain_of
 from faultbridge.model.entries import Draft
-from faultbridge.model.enums import Actor, BreakerScope, NodeStatus, SafetyKind, SafetyState
-from faultbridge.model.fault_enums import Family
+from faultbridge.model.enums import Actor, BreakerScope, SafetyKind, SafetyState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items
-from faultbridge.model.storage.projections import FALSE_CLAIMS, UNHEALTHY
-from faultbridge.model.storage.queue_rows import domains_of
-from faultbridge.model.storage.writes import Equals, Item, Put
-from faultbridge.model.times import from_text
+from faultbridge.model.storage.projections import FALSE_CLAIMS
+from faultbridge.model.storage.rows import FalseClaims, UnhealthyNode
+from faultbridge.model.storage.writes import Equals, Put
+from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import nodes_in_use, shard_rows
+from faultbridge.record.queries import nodes_in_use, shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
@@ -55,9 +53,11 @@ class Breakers(Struct, frozen=True):
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.repairs:
             return None
-        unhealthy = shard_rows(self.table, rules.config, UNHEALTHY)
-        with_case = [row for row in unhealthy if row.get("case")]
-        false_claims = tuple(shard_rows(self.table, rules.config, FALSE_CLAIMS))
+        unhealthy = unhealthy_nodes(self.table, rules.config)
+        with_case = [row for row in unhealthy if row.case]
+        false_claims = [
+            items.stored_value(FalseClaims, row) for row in shard_rows(self.table, rules.config, FALSE_CLAIMS)
+        ]
 
         def revise(control: Control, now: datetime) -> ControlChange:
             rows = [row for row in with_case if not _has_incident(row, rules.config, control)]
@@ -92,8 +92,8 @@ class Breakers(Struct, frozen=True):
             domain_of(name) and one.state is not BreakerState.CLOSED for name, one in control.breakers.items()
         )
         if limits and (most_failing >= min(limits) or tripped):
-            domains = (row.get("domain") for row in nodes_in_use(self.table, rules.config))
-            counts |= Counter[str | None](str(domain) for domain in domains if domain)
+            domains = (one.domain for one in nodes_in_use(self.table, rules.config))
+            counts |= Counter[str | None](domain for domain in domains if domain)
         return counts
 
 
@@ -117,21 +117,21 @@ def _update_budget(
 
 
 def _update_eviction_limits(
-    control: Control, rows: Iterable[Item], now: datetime, *, tripped: bool
+    control: Control, rows: Iterable[UnhealthyNode], now: datetime, *, tripped: bool
 ) -> tuple[tuple[str, ...], tuple[Draft, ...]]:
     """Return the fault codes for which lost nodes wait for their drain, and the entries of the codes that changed.
 
     While a breaker is `tripped`, its page covers a new limit, and no limit ends, so that the breaker needs no page of
     its own in turn.
     """
-    waiting = Counter(str(row["not_drained"]) for row in rows if row.get("not_drained"))
+    waiting = Counter(row.not_drained for row in rows if row.not_drained)
     drained = {code: len(recent_evictions(control, code, now)) for code in {*waiting, *control.eviction_limits}}
     kept = {code for code in control.eviction_limits if tripped or code in waiting or drained[code] >= MIN_EVICTIONS}
     drafts = []
     for code in sorted({*waiting, *control.eviction_limits}):
         begins, ends = code in waiting and code not in control.eviction_limits, code not in kept | waiting.keys()
         if begins or ends:
-            cause = _cause([row for row in rows if row.get("not_drained") == row.get("code") == code]) or code
+            cause = _cause([row for row in rows if row.not_drained == row.code == code]) or code
             reason = f"{drained[code]} nodes were drained for {cause} within an hour; {waiting[code]} more are cordoned"
             before, after = _USED_UP if begins else _AVAILABLE
             draft = control_draft(
@@ -149,44 +149,37 @@ def _update_eviction_limits(
     return tuple(sorted(kept | waiting.keys())), tuple(drafts)
 
 
-def _with_cause(change: BreakerChange, rows: Iterable[Item]) -> str:
+def _with_cause(change: BreakerChange, rows: Iterable[UnhealthyNode]) -> str:
     """Return the reason of a breaker's change, with the most frequent fault and its sources if the breaker opened."""
     domain = domain_of(change.name)
-    counted = [row for row in rows if domain in {None, row.get("domain")}]
+    counted = [row for row in rows if domain in {None, row.domain}]
     opened = change.breaker.state is BreakerState.OPEN and change.before is not BreakerState.HALF_OPEN
     return f"{change.reason}; most nodes have {_cause(counted)}" if opened and counted else change.reason
 
 
-def _cause(rows: Iterable[Mapping[str, Any]]) -> str:
+def _cause(rows: Iterable[UnhealthyNode]) -> str:
     """Return the most frequent fault code of nodes with a case, and the sources that report it; empty without nodes."""
-    causes = Counter((str(row.get("code")), ", ".join(map(str, row.get("sources", ())))) for row in rows)
+    causes = Counter((str(row.code), ", ".join(row.sources)) for row in rows)
     (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=(("", ""), 0))
     return f"{code} (reported by {sources})" if sources else code
 
 
-def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
+def _has_incident(row: UnhealthyNode, config: ClusterConfig, control: Control) -> bool:
     """Return whether an incident explains the faults of a node, so that breakers do not count the node.
 
-    If breakers counted such a node, a breaker and the incident would both page for the same cause. `row` is the index
-    row of the node. If the node failed after the last update of the incidents, `row` names no incident yet. An open
-    incident in `control` can then still explain the faults.
+    If breakers counted such a node, a breaker and the incident would both page for the same cause. If the node failed
+    after the last update of the incidents, `row` names no incident yet. An open incident in `control` can then still
+    explain the faults.
     """
-    if row.get("incident") or not control.holds:
-        return bool(row.get("incident"))
-    families = [Family(name) for name in row.get("families") or {}]
-    since = from_text(str(row["opened"])) if row.get("repeated") else None
-    return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated_since=since) is not None
+    if row.incident or not control.holds:
+        return bool(row.incident)
+    domains, families = row.failure_domains(config), list(row.families)
+    return control.incident_of(row.node, domains, families, repeated_since=row.repeated_since) is not None
 
 
-def _failing(row: Mapping[str, Any], control: Control) -> FailingNode:
-    domain, opened, failed_step = row.get("domain"), row.get("opened") or row["updated_at"], row.get("failed_step")
-    return FailingNode(
-        NodeStatus(str(row["status"])),
-        str(domain) if domain else None,
-        from_text(str(opened)),
-        from_text(str(failed_step)) if failed_step else None,
-        control.expired_incident_with(str(row["node"]), [Family(name) for name in row.get("families") or {}]),
-    )
+def _failing(row: UnhealthyNode, control: Control) -> FailingNode:
+    incident = control.expired_incident_with(row.node, list(row.families))
+    return FailingNode(row.status, row.domain, row.opened or EPOCH, row.failed_step, incident)
 
 
 DAMPING_CLAIMS = 2
@@ -196,15 +189,15 @@ MAX_DAMPED_FOR = timedelta(days=7)
 
 
 def update_damped(
-    known: Sequence[DampedSource], rows: Sequence[Item], now: datetime
+    known: Sequence[DampedSource], false_claims: Sequence[FalseClaims], now: datetime
 ) -> tuple[tuple[DampedSource, ...], tuple[Draft, ...]]:
     """Return the damped sources of a cluster, and the entries for the sources that are damped or accepted from now on.
 
-    `rows` list, for each node, its false claims: those that were refuted or expired. The first one names its source to
+    `false_claims` are those of each node: claims that were refuted or expired. The first one names its source to
     the operators. A source with `DAMPING_CLAIMS` false claims is damped for 24 hours. If it was damped in the last 7
     days, it is damped for twice as long as last time, at most for 7 days, and only later false claims count.
     """
-    ends, kept, drafts = _ends(rows), [], []
+    ends, kept, drafts = _ends(false_claims), [], []
     last_of = {one.source: one for one in known}
     for source in sorted({*last_of, *ends}):
         last = last_of.get(source)
@@ -229,12 +222,11 @@ def update_damped(
     return tuple(kept), tuple(drafts)
 
 
-def _ends(rows: Sequence[Item]) -> Mapping[str, list[datetime]]:
+def _ends(false_claims: Sequence[FalseClaims]) -> Mapping[str, list[datetime]]:
     ends: dict[str, list[datetime]] = {}
-    for row in rows:
-        until = row["until"]
-        for name, at in until.items() if isinstance(until, dict) else ():
-            ends.setdefault(name.partition(" ")[0], []).append(from_text(str(at)) - DAMPED_FOR)
+    for of_node in false_claims:
+        for name, at in of_node.until.items():
+            ends.setdefault(name.partition(" ")[0], []).append(at - DAMPED_FOR)
     return ends
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct, to_builtins
 
@@ -24,14 +23,14 @@ from faultbridge.model.event_data import ClusterStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import UNHEALTHY
-from faultbridge.model.times import truncate
+from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.times import EPOCH, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack
 from faultbridge.record.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.record.entry_text import condition_text
 from faultbridge.record.ports import Clock, Table
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 
 Revise = Callable[[ClusterState], ClusterState]
@@ -69,7 +68,7 @@ class ClusterRollup(Struct, frozen=True):
         found = self.table.get_many(wanted)
         before = items.read_cluster(config.cluster, found.get(wanted[0]))
         control = items.read_control(config.cluster, found.get(wanted[1]))
-        rows = tuple(shard_rows(self.table, config, UNHEALTHY))
+        rows = unhealthy_nodes(self.table, config)
         now = truncate(self.clock.now())
         after, drafts = _next_state(before, revise(before) if revise else before, rows, control, config, now)
         if drafts:
@@ -92,28 +91,28 @@ class ClusterRollup(Struct, frozen=True):
         return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None
 
 
-def latest_event(rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the event id of the latest status change in rows of unhealthy nodes, or None."""
-    last = max((row for row in rows if row.get("event")), key=lambda row: str(row["updated_at"]), default=None)
-    return str(last["event"]) if last else None
+def latest_event(rows: Iterable[UnhealthyNode]) -> str | None:
+    """Return the event id of the latest status change of unhealthy nodes, or None."""
+    last = max((row for row in rows if row.event), key=lambda row: row.updated_at or EPOCH, default=None)
+    return last.event if last else None
 
 
-def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
-    """Return the highest severity in rows of unhealthy nodes, or None."""
-    severities = [Severity(str(row["severity"])) for row in rows if row.get("severity")]
+def highest_severity(rows: Iterable[UnhealthyNode]) -> Severity | None:
+    """Return the highest severity of unhealthy nodes, or None."""
+    severities = [row.severity for row in rows if row.severity]
     return max(severities, key=lambda severity: severity.rank, default=None)
 
 
 def _next_state(
     before: ClusterState,
     reported: ClusterState,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[UnhealthyNode],
     control: Control,
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
     expected = max(config.expected, reported.target)
-    unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
+    unhealthy = Counter(row.status for row in rows)
     # A node that its group still lacks has no registration yet.
     unhealthy[NodeStatus.PROVISIONING] += expected - config.expected
     counts, occupied = nodes_by_status(unhealthy, expected), _occupied_in_service(reported, rows)
@@ -153,13 +152,13 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
     return [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers
 
 
-def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+def _occupied_in_service(reported: ClusterState, rows: Iterable[UnhealthyNode]) -> dict[str, bool]:
     """Return the nodes in service that the provider occupies, and whether each was never verified."""
-    out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
+    out = {row.node for row in rows if not row.status.in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}
 
 
-def _unverified_in_service(control: Control, rows: Iterable[Mapping[str, Any]]) -> int:
+def _unverified_in_service(control: Control, rows: Iterable[UnhealthyNode]) -> int:
     """Return how many nodes in service were never verified by Faultbridge."""
-    out = (row for row in rows if not NodeStatus(row["status"]).in_service)
-    return control.unverified - sum(bool(row.get("unverified")) for row in out)
+    out = (row for row in rows if not row.status.in_service)
+    return control.unverified - sum(row.unverified for row in out)

@@ -15,20 +15,20 @@ from faultbridge.decide.governing_rules import choose_repair_action, governing_r
 from faultbridge.decide.isolation_budget import IsolationUse
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import Mode, is_placed
-from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import QUEUE, UNHEALTHY, queue_row
-from faultbridge.model.storage.queue_rows import read_queued, read_vacancies
+from faultbridge.model.storage.projections import queued_case
+from faultbridge.model.storage.rows import QueuedCase, read_vacancies
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, NodeDraft, Revise, group_commits, log_split, transaction_token
 from faultbridge.record.ports import Clock, Table, Workflow
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.admission import (
     AdmittedBatch,
@@ -262,8 +262,7 @@ class Dispatch(Struct, frozen=True):
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
         """Read the whole queue, because its first cases may have to wait while later cases may start."""
-        rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
-        return [queued for queued in rows if queued.case not in excluded]
+        return [queued for queued in queued_cases(self.table, rules.config) if queued.case not in excluded]
 
     def _control(self, cluster: str) -> Control:
         found = self.table.get(keys.cluster_control(cluster))
@@ -271,7 +270,7 @@ class Dispatch(Struct, frozen=True):
             raise Misconfigured(f"no repair slots: cluster {cluster!r}; run 'faultbridge cluster add {cluster}'")
         # The rows are read after the controls: a repair that releases an instance changes the version of the controls.
         config = rules_of(self.rulebook, cluster).config
-        rows = () if config.follows_provider else shard_rows(self.table, config, UNHEALTHY)
+        rows = () if config.follows_provider else unhealthy_nodes(self.table, config)
         return replace(items.read_control(cluster, found), vacancies=read_vacancies(rows))
 
     def _use(self, rules: Rules, control: Control, queued: Iterable[QueuedCase], now: datetime) -> IsolationUse | None:
@@ -380,9 +379,9 @@ class Dispatch(Struct, frozen=True):
         The nodes may have changed since the queue was read. For example, an operator may have ordered a replacement.
         They are out of service now, with a permit if they needed one.
         """
-        rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
+        queued = [(one.repair_action, found) for one in ready if (found := queued_case(one.state)) is not None]
         # The approval of this very repair action was checked when the case was made ready.
-        fresh = [replace(read_queued(rules.config, row), repair_action=action, approved=True) for action, row in rows]
+        fresh = [replace(one.placed_by(rules.config), repair_action=action, approved=True) for action, one in queued]
         use = self._use(rules, control, fresh, now)
         picks = admit(control, rules.policy, fresh, now, rules.config.update_holds, use).picks
         admitted = {pick.case for pick in picks}

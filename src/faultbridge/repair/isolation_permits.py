@@ -6,26 +6,23 @@ conditional on the version of the controls. Two writers therefore never exceed t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct
 
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.isolation_budget import BudgetNode, IsolationUse, domain_sizes, is_expected
-from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, is_placed
+from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, failure_domains, is_placed
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.enums import DomainKind, NodeStatus
-from faultbridge.model.fault_enums import Severity
+from faultbridge.model.enums import DomainKind
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import UNHEALTHY
-from faultbridge.model.storage.queue_rows import domains_of
+from faultbridge.model.storage.rows import RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Equals, Update, Value
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.times import to_text
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import nodes_in_use, shard_rows
+from faultbridge.record.queries import nodes_in_use, unhealthy_nodes
 
 
 class IsolationPermits(Struct, frozen=True):
@@ -37,16 +34,14 @@ class IsolationPermits(Struct, frozen=True):
         """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""
         config = rules.config
         occupied = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster))).occupied
-        rows = shard_rows(self.table, config, UNHEALTHY)
+        rows = unhealthy_nodes(self.table, config)
         roster = tuple(nodes_in_use(self.table, config)) if placed else ()
         return isolation_use(rules, control, occupied, rows, roster, now, evicts=evicts)
 
     def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
         cluster, placement = state.key.cluster, state.placement
-        domains = domains_of(
-            rules.config, {"node": state.key.node, "domain": placement.domain, "domains": dict(placement.domains)}
-        )
+        domains = failure_domains(cluster, state.key.node, placement.domain, placement.domains, rules.config.domains)
         control = self._control(cluster)
         use = self.use(rules, control, now, placed=is_placed(domains))
         refused = use.refusal(state.key.node, domains)
@@ -68,16 +63,16 @@ def isolation_use(
     rules: Rules,
     control: Control,
     occupied: Iterable[str],
-    rows: Iterable[Mapping[str, Any]],
-    roster: Iterable[Mapping[str, Any]],
+    rows: Iterable[UnhealthyNode],
+    roster: Iterable[RosterNode],
     now: datetime,
     *,
     evicts: bool = True,
 ) -> IsolationUse:
     """Return the use of the isolation budget; without `roster`, only that of the cluster is known."""
     config, away = rules.config, frozenset(occupied) | control.permits.keys()
-    nodes = {str(row["node"]): _node(config, row, away, control, now) for row in rows}
-    members = {str(row["node"]): domains_of(config, row) for row in roster}
+    nodes = {row.node: _node(config, row, away, control, now) for row in rows}
+    members = {one.node: one.failure_domains(config) for one in roster}
     whole = FailureDomain(DomainKind.CLUSTER, config.cluster)
     for name in away - nodes.keys():
         nodes[name] = BudgetNode(name, members.get(name, (whole,)), out=True, holds=name in control.permits)
@@ -86,16 +81,15 @@ def isolation_use(
 
 
 def _node(
-    config: ClusterConfig, row: Mapping[str, Any], away: frozenset[str], control: Control, now: datetime
+    config: ClusterConfig, row: UnhealthyNode, away: frozenset[str], control: Control, now: datetime
 ) -> BudgetNode:
-    name, severity, opened, left = str(row["node"]), row.get("severity"), row.get("opened"), row.get("left_at")
-    serves = NodeStatus(row["status"]).in_service and not row.get("isolated")
+    serves = row.status.in_service and not row.isolated
     return BudgetNode(
-        name,
-        domains_of(config, row),
-        out=not serves or name in away,
-        holds=name in control.permits,
-        waits=serves and bool(row.get("needs_permit")),
-        urgency=(-Severity(str(severity)).rank if severity else 0, str(opened or "")),
-        expected=is_expected(joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now),
+        row.node,
+        row.failure_domains(config),
+        out=not serves or row.node in away,
+        holds=row.node in control.permits,
+        waits=serves and row.needs_permit,
+        urgency=(-row.severity.rank if row.severity else 0, to_text(row.opened) if row.opened else ""),
+        expected=is_expected(joining=row.joining, left_at=row.left_at, now=now),
     )

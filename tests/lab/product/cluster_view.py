@@ -15,8 +15,7 @@ from faultbridge.model.enums import BreakerScope, CaseStatus, EntryType, NodeSta
 from faultbridge.model.event_data import CaseStatusData, NoteData
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import queue_row
-from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.storage.projections import queued_case
 from faultbridge.model.storage.writes import Work
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -257,10 +256,9 @@ class ClusterView:
         return version if isinstance(version, int) else 0
 
     def _update_queue(self, state: NodeState) -> None:
-        services, case = self._services, state.live_case
-        if case is not None and case.status is CaseStatus.QUEUED:
-            row = queue_row(state, services.store.clock.now())
-            services.dispatch.queue.put(read_queued(services.rules.config, row or {}))
+        services = self._services
+        if (queued := queued_case(state)) is not None:
+            services.dispatch.queue.put(queued.placed_by(services.rules.config))
         else:
             services.dispatch.queue.remove(state.key)
 

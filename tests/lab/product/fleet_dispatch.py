@@ -10,12 +10,12 @@ from msgspec import field
 from faultbridge.decide.admit import HOUR
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.isolation_budget import LEAVES_AFTER, IsolationUse
-from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import MAX_OWED
 from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.queue_rows import read_vacancies
+from faultbridge.model.storage.rows import QueuedCase, UnhealthyNode, read_vacancies
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text, truncate
 from faultbridge.model.values import replace
@@ -54,7 +54,7 @@ class FleetControls(Controls, frozen=True):
         before = self.complete.get(cluster)
         if before is not None and before[:2] == (stored, version) and before[0] is stored:
             return before[2]
-        vacancies = read_vacancies(self.table.unhealthy.rows())
+        vacancies = read_vacancies(items.stored_value(UnhealthyNode, row) for row in self.table.unhealthy.rows())
         if before is not None and before[0] is stored and before[2].vacancies == vacancies:
             complete = before[2]
         else:

@@ -28,9 +28,10 @@ from typing import NamedTuple
 
 from faultbridge.decide.admit import MAX_PICKS, admit, recent_starts, urgency
 from faultbridge.decide.isolation_budget import IsolationUse
-from faultbridge.model.cluster.state import Control, QueuedCase
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Policy
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.repair.dispatch import MAX_REFUSALS
 
 Place = tuple[int, bool, datetime, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faultbridge.model.nodes import NodeState
+from faultbridge.model.storage import items
 from faultbridge.model.storage.projections import unhealthy_row
 from faultbridge.model.storage.writes import Item
 from tests.lab.scenario import BEGIN
@@ -25,7 +26,8 @@ class UnhealthyNodes:
     def version(self) -> int:
         """Return a number that rises with each change of a row."""
         for node, state in self._changed.items():
-            row = unhealthy_row(state, BEGIN)  # nothing reads when a row was written
+            found = unhealthy_row(state)
+            row = items.row_item(*found, BEGIN) if found else None  # nothing reads when a row was written
             if row != self._rows.get(node):
                 self._version += 1
                 if row is None:

@@ -16,11 +16,12 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import unhealthy_row
+from faultbridge.model.storage.rows import UnhealthyNode
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
-from faultbridge.record.queries import unhealthy_rows
+from faultbridge.record.queries import held_cases, unhealthy_nodes
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.incidents import held
 from faultbridge.repair.incidents.held import HeldCases
@@ -33,10 +34,10 @@ def held_of(world: World) -> HeldCases:
     return world.correlate.held
 
 
-def rows(world: World) -> dict[str, Item]:
+def rows(world: World) -> dict[str, UnhealthyNode]:
     """Return the rows of unhealthy nodes by name."""
-    found = unhealthy_rows(world.table, rules_of(world.rulebook, CLUSTER).config)
-    return {str(row["node"]): row for row in found}
+    found = unhealthy_nodes(world.table, rules_of(world.rulebook, CLUSTER).config)
+    return {row.node: row for row in found}
 
 
 def by_id(world: World) -> dict[str, Incident]:
@@ -49,7 +50,7 @@ def read_nodes(world: World) -> set[int]:
     return {node for node in range(1, 17) if any(str(keys.node_state(world.key(node))) in one for one in arguments)}
 
 
-def absorb(world: World, found: dict[str, Item], explained: dict[str, str] | None = None) -> set[int]:
+def absorb(world: World, found: dict[str, UnhealthyNode], explained: dict[str, str] | None = None) -> set[int]:
     """Absorb the cases of open incidents; returns the nodes whose states were read."""
     control, known = world.control(), by_id(world)
     world.seam.calls.clear()
@@ -60,7 +61,7 @@ def absorb(world: World, found: dict[str, Item], explained: dict[str, str] | Non
 def release(world: World, known: dict[str, Incident], explained: dict[str, str] | None = None) -> set[int]:
     """Release the cases that none of these incidents holds; returns the nodes whose states were read."""
     control, rules = world.control(), rules_of(world.rulebook, CLUSTER)
-    waiting = held_of(world).rows(rules)
+    waiting = held_cases(world.table, rules.config)
     world.seam.calls.clear()
     held_of(world).release(control, known, waiting, rules, explained or {})
     return read_nodes(world)
@@ -220,9 +221,9 @@ def test_an_incident_that_released_a_case_explains_its_verification_and_no_repai
     world = world_of(16)
     lose_links(world)
     (incident,) = incidents(world)
-    state, now = world.node(1), world.clock.now()
+    state = world.node(1)
     assert state.live_case is not None
     case = replace(state.live_case, status=CaseStatus.IN_PROGRESS, repair_action=action, incident=incident.id)
-    row = unhealthy_row(replace(state, case=case, conditions={}), now)
+    row = unhealthy_row(replace(state, case=case, conditions={}))
     assert row is not None
-    assert row.get("incident") == (incident.id if explained else None)
+    assert row.value.incident == (incident.id if explained else None)

@@ -12,8 +12,9 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Rep
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
-from faultbridge.model.storage.projections import queue_row
-from faultbridge.model.storage.queue_rows import read_queued
+from faultbridge.model.storage import items
+from faultbridge.model.storage.projections import queue_row, queued_case
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Verdict, Verification
 from faultbridge.record.rulebook import rules_of
@@ -338,11 +339,12 @@ def test_the_row_of_a_queued_case_has_no_empty_attribute_and_no_opening_time_bef
     world = World()
     world.pause_repairs(paused=True)
     world.fault_and_react()
-    row = queue_row(world.node(), world.clock.now())
+    row = queue_row(world.node())
     assert row is not None
-    assert [name for name, value in row.items() if value in (None, False, "", [], {})] == []
-    assert not {"opened", "repeated", "approved", "approval_pending"} & set(row)
-    assert not read_queued(rules_of(world.rulebook, CLUSTER).config, row).approved
+    stored = items.row_item(*row, world.clock.now())
+    assert [name for name, value in stored.items() if value in (None, False, "", [], {})] == []
+    assert not {"repeated_since", "approved", "approval_pending"} & set(stored)
+    assert items.stored_value(QueuedCase, stored) == row.value
 
 
 def test_a_case_that_was_canceled_after_its_refusal_is_not_asked_for_approval_again():
@@ -350,9 +352,9 @@ def test_a_case_that_was_canceled_after_its_refusal_is_not_asked_for_approval_ag
     world.pause_repairs(paused=True)
     world.fault_and_react()
     rules = rules_of(world.rulebook, CLUSTER)
-    row = queue_row(world.node(), world.clock.now())
-    assert row is not None
-    refused = Refused(read_queued(rules.config, row), WaitingFor.APPROVAL, "replace_node requires approval")
+    queued = queued_case(world.node())
+    assert queued is not None
+    refused = Refused(queued, WaitingFor.APPROVAL, "replace_node requires approval")
     world.orders.cancel(world.case().id, ADA)
     record_refusals(world.append, [refused], rules)
     assert world.case().cancelled

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from faultbridge.model.cluster.config import FailureDomain, GroupUpdate
 from faultbridge.model.cluster.incidents import Hold
 from faultbridge.model.cluster.vacancies import Vacancy
-from faultbridge.model.enums import BreakerScope, ClusterStatus, ConditionKind, DomainKind, RepairAction, WaitingFor
+from faultbridge.model.enums import BreakerScope, ClusterStatus, ConditionKind, DomainKind
 from faultbridge.model.fault_enums import Family
-from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.nodes import Head
 from faultbridge.model.stored import Stored
 
 CLUSTER_BREAKER = "cluster"
@@ -288,41 +288,6 @@ class Control(Stored, frozen=True):
         """
         expired = {name for name, hold in self.holds.items() if not hold.holding and hold.ended_at is None}
         return min((name for name in expired if self.holds[name].domain in domains), default=None)
-
-
-class QueuedCase(Struct, frozen=True):
-    """One case in the repair queue, with the values that decide its admission.
-
-    - `case` is the id of the case. `priority` 0 is the most urgent.
-    - `since` is when the case was first queued. For a case that has waited for an incident, `since` is when the case
-      was opened.
-    - `not_before` is the earliest time of the next attempt, or None.
-    - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
-      is unanswered.
-    - `waiting_for` is the kind of reason why the case waits. `reason` is the reason as text for operators.
-    - `needs_permit` is True if the node still serves and the isolation budget must permit its isolation.
-    - `lost` is the fault code that ended the work of a lost node which no repair has drained yet, else None.
-    - `repeated_since` is when the case was opened, or None if the next attempt does not follow a failed attempt.
-    """
-
-    key: NodeKey
-    case: str
-    repair_action: RepairAction
-    priority: int
-    since: datetime
-    waiting_for: WaitingFor | None = None
-    not_before: datetime | None = None
-    rule: str = ""
-    domain: str | None = None
-    group: str | None = None
-    approved: bool = False
-    approval_pending: bool = False
-    reason: str = ""
-    domains: tuple[FailureDomain, ...] = ()
-    families: tuple[Family, ...] = ()
-    repeated_since: datetime | None = None
-    needs_permit: bool = False
-    lost: str | None = None
 
 
 SPARE = "spare-"

@@ -22,6 +22,7 @@ from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump, load, pack, unpack
 from faultbridge.model.storage.writes import Item, Key, Packed, Work
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 
@@ -69,6 +70,11 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
     return item
 
 
+def row_item(key: Key, row: Stored, now: datetime) -> Item:
+    """Return the table item of a row whose attributes are the fields of its class."""
+    return item(key, now, dump(row))
+
+
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
     """Return the domain value in an attribute of an item, or in the whole item if `attribute` is None.
 
@@ -76,7 +82,8 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
     """
     current = upcast(row)
     try:
-        found = {k: v for k, v in current.items() if k not in OF_ITEMS} if attribute is None else current[attribute]
+        own = OF_ITEMS.difference(getattr(kind, "__struct_fields__", ()))
+        found = {k: v for k, v in current.items() if k not in own} if attribute is None else current[attribute]
         return unpack(kind, found) if isinstance(found, Packed | str) else load(kind, found)
     except (KeyError, TypeError, ValueError, zlib.error) as error:
         place = f"{row.get('pk')} {row.get('sk')}"

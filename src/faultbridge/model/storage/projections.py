@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.vacancies import vacant_since
@@ -15,7 +16,7 @@ from faultbridge.model.conditions import Condition, last_end
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.event_data import JobData, JobExplainedData
-from faultbridge.model.fault_enums import Severity
+from faultbridge.model.fault_enums import Family, Severity
 from faultbridge.model.isolation import (
     ORDERED,
     in_service,
@@ -28,9 +29,10 @@ from faultbridge.model.isolation import (
 from faultbridge.model.nodes import NodeState, is_faulty, is_repeated
 from faultbridge.model.storage import devices, items, jobs, keys
 from faultbridge.model.storage import incidents as stored_incidents
-from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.jobs import FOLLOWED
+from faultbridge.model.storage.rows import FalseClaims, FamilyFaults, HeldCase, NamedNode, QueuedCase, UnhealthyNode
 from faultbridge.model.storage.writes import Delete, Item, Key, Put, Update, Write
+from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 
 UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FALSE_CLAIMS = "BAD#", "ADMISSION#", "HELD#", "CORDON#", "FALSE#"
@@ -50,11 +52,8 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
-    writes += _row_writes(unhealthy_row(before, now), unhealthy_row(after, now))
-    writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
-    writes += _row_writes(queue_row(before, now), queue_row(after, now))
-    writes += _row_writes(_held_row(before, now), _held_row(after, now))
-    writes += _row_writes(_false_claims_row(before, now), _false_claims_row(after, now))
+    for row in (unhealthy_row, _isolation_row, queue_row, _held_row, _false_claims_row):
+        writes += _row_writes(row(before), row(after), now)
     writes += control_writes(before, after)
     return tuple(writes)
 
@@ -66,66 +65,60 @@ def derived_rows(state: NodeState, now: datetime) -> tuple[Item, ...]:
     return tuple(row for row in rows if row["sk"] != "CASE")
 
 
-def _row_writes(old: Item | None, new: Item | None) -> list[Write]:
+class Row(NamedTuple):
+    """A row and its key."""
+
+    key: Key
+    value: Stored
+
+
+def _row_writes(old: Row | None, new: Row | None, now: datetime) -> list[Write]:
     writes: list[Write] = []
-    if old is not None and (new is None or _key(old) != _key(new)):
-        writes.append(Delete(_key(old)))
-    if new is not None and (old is None or _content(old) != _content(new)):
-        writes.append(Put(new))
+    if old is not None and (new is None or old.key != new.key):
+        writes.append(Delete(old.key))
+    if new is not None and new != old:
+        writes.append(Put(items.row_item(*new, now)))
     return writes
 
 
-def _key(row: Item) -> Key:
-    return Key(str(row["pk"]), str(row["sk"]))
-
-
-def _content(row: Item) -> Item:
-    return {name: value for name, value in row.items() if name != "updated_at"}
-
-
-def unhealthy_row(state: NodeState, now: datetime) -> Item | None:
+def unhealthy_row(state: NodeState) -> Row | None:
     """Return the row of a registered node that is neither healthy nor retired; None for any other node."""
-    if state.status in _WITHOUT_ROW:
+    if state.status is None or state.status in _WITHOUT_ROW:
         return None
-    case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
-    ended, left = last_end(state.active(), state.tombstones.values()), left_at(state)
-    vacant = vacant_since(state)
-    return items.compact_item(
-        keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
-        now,
-        {
-            "node": state.key.node,
-            "status": state.status.value if state.status else None,
-            "severity": severity.value if severity else None,
-            "group": state.placement.group,
-            "domain": state.placement.domain,
-            "domains": dict(state.placement.domains),
-            "families": _families(state),
-            "case": case.id if case else None,
-            "opened": to_text(case.opened_at) if case else None,
-            "event": state.status_event,
-            "unverified": state.unverified,
-            "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
-            "incident": _incident(state),
-            "ended": to_text(ended) if ended else None,
-            "failed_step": to_text(failed_step) if failed_step else None,
-            "repeated": _repeated(state),
-            "awaits_correlation": case is not None and case.awaits_correlation,
-            "code": case.code if case else None,
-            "sources": _sources(state, case) if case else (),
-            "not_drained": _not_drained(state, case) if case else None,
-            "isolated": state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
-            "needs_permit": state.ignored is None and needs_isolation(state, ordered=False) and needs_permit(state),
-            "joining": is_joining(state),
-            "left_at": to_text(left) if left else None,
-            "vacant": to_text(vacant) if vacant else None,
-        },
+    case = state.live_case
+    row = UnhealthyNode(
+        node=state.key.node,
+        status=state.status,
+        severity=state.severity,
+        group=state.placement.group,
+        domain=state.placement.domain,
+        domains=state.placement.domains,
+        families=_families(state),
+        case=case.id if case else None,
+        opened=case.opened_at if case else None,
+        event=state.status_event,
+        unverified=state.unverified,
+        deferred_until=state.case_deferred_until,
+        incident=_incident(state),
+        ended=last_end(state.active(), state.tombstones.values()),
+        failed_step=state.failed_step_at,
+        repeated=_repeated(state),
+        awaits_correlation=case is not None and case.awaits_correlation,
+        code=case.code if case else None,
+        sources=_sources(state, case) if case else (),
+        not_drained=_not_drained(state, case) if case else None,
+        isolated=state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
+        needs_permit=state.ignored is None and needs_isolation(state, ordered=False) and needs_permit(state),
+        joining=is_joining(state),
+        left_at=left_at(state),
+        vacant=vacant_since(state),
     )
+    return Row(keys.unhealthy_node(state.key.cluster, state.shard, state.key.node), row)
 
 
-def _sources(state: NodeState, case: Case) -> list[str]:
+def _sources(state: NodeState, case: Case) -> tuple[str, ...]:
     """Return the sources that report the fault of the case."""
-    return sorted({source for one in state.active() if one.code == case.code for source in one.sources})
+    return tuple(sorted({source for one in state.active() if one.code == case.code for source in one.sources}))
 
 
 def _not_drained(state: NodeState, case: Case) -> str | None:
@@ -155,87 +148,79 @@ def _repeated(state: NodeState) -> bool:
     return bool(waits) and is_repeated(state)
 
 
-def _isolation_row(state: NodeState, now: datetime) -> Item | None:
+def _isolation_row(state: NodeState) -> Row | None:
     # A node in service can be cordoned or discouraged while its work runs; this ends with its fault.
     cordoned = in_service(state) and (state.isolation is Isolation.CONFIRMED or state.discouraged)
     if not (cordoned or state.isolation is Isolation.REQUESTED) or state.status in {None, NodeStatus.RETIRED}:
         return None
-    key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
-    return items.item(key, now, {"node": state.key.node})
+    return Row(keys.requested_isolation(state.key.cluster, state.shard, state.key.node), NamedNode(state.key.node))
 
 
-def _false_claims_row(state: NodeState, now: datetime) -> Item | None:
+def _false_claims_row(state: NodeState) -> Row | None:
     if not state.damped or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.false_claims(state.key.cluster, state.shard, state.key.node)
-    return items.item(key, now, {"node": state.key.node, "until": dump(state.damped)})
+    return Row(key, FalseClaims(state.key.node, state.damped))
 
 
-def _families(state: NodeState) -> Item:
-    """Return a summary of the node's active conditions of each fault family, by the name of the family.
-
-    `code` and `since` are those of the condition that started last, and `first` is the start of the oldest condition.
-    `subject` is the remote object, such as a switch, of the latest condition that names one, or None.
-    """
-    latest: dict[str, Condition] = {}
-    first: dict[str, str] = {}
-    subjects: dict[str, str] = {}
-    for condition in sorted(state.active(), key=lambda one: (one.since, one.code)):
-        if condition.family is not None:
-            latest[condition.family.value] = condition
-            first.setdefault(condition.family.value, to_text(condition.since))
-            if remote := _remote(condition):
-                subjects[condition.family.value] = remote
-    return {
-        name: {"since": to_text(one.since), "first": first[name], "code": one.code, "subject": subjects.get(name)}
-        for name, one in latest.items()
-    }
+def _families(state: NodeState) -> dict[Family, FamilyFaults]:
+    """Return a summary of the node's active conditions by their fault family."""
+    found: dict[Family, FamilyFaults] = {}
+    for one in sorted(state.active(), key=lambda one: (one.since, one.code)):
+        if one.family is not None:
+            before = found.get(one.family)
+            first, subject = (before.first, before.subject) if before else (one.since, None)
+            found[one.family] = FamilyFaults(one.code, one.since, first, _remote(one) or subject)
+    return found
 
 
 def _remote(condition: Condition) -> str | None:
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 
-def _held_row(state: NodeState, now: datetime) -> Item | None:
+def _held_row(state: NodeState) -> Row | None:
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return None
     key = stored_incidents.held_case(state.key.cluster, state.shard, case.id)
-    opened = to_text(case.opened_at)
-    return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
+    return Row(key, HeldCase(state.key.node, case.id, case.incident, case.opened_at))
 
 
-def queue_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node's queued case, which `read_queued` reads; None if its case is not queued."""
+def queue_row(state: NodeState) -> Row | None:
+    """Return the row of a node's queued case; None if its case is not queued."""
+    row = queued_case(state)
+    if row is None:
+        return None
+    return Row(keys.queue(state.key.cluster, state.shard, row.priority, row.since, row.case), row)
+
+
+def queued_case(state: NodeState) -> QueuedCase | None:
+    """Return a node's queued case as the queue lists it; None if its case is not queued."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
         return None
     # A case that waited for an incident keeps its place: the oldest is released first.
     was_held = CaseStatus.ABSORBED.value in case.marks
-    since = case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
-    return items.compact_item(
-        keys.queue(state.key.cluster, state.shard, priority(case), since, case.id),
-        now,
-        {
-            "node": state.key.node,
-            "case": case.id,
-            "repair_action": case.repair_action.value,
-            "waiting_for": case.waiting_for.value if case.waiting_for else None,
-            "not_before": to_text(case.not_before) if case.not_before else None,
-            "rule": case.rule,
-            "domain": state.placement.domain,
-            "domains": dict(state.placement.domains),
-            "families": sorted(_families(state)),
-            "group": state.placement.group,
-            "approved": case.approved,
-            "approval_pending": case.pending_approval is not None,
-            "reason": case.reason,
-            "needs_permit": needs_permit(state),
-            "lost": first_loss(state, case),
-            "repeated": _repeated(state),
-            "opened": to_text(case.opened_at) if _repeated(state) else None,
-            "capacity_since": to_text(case.capacity_since) if case.capacity_since and not case.wait_paged else None,
-        },
+    return QueuedCase(
+        key=state.key,
+        case=case.id,
+        repair_action=case.repair_action,
+        priority=priority(case),
+        since=case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at),
+        waiting_for=case.waiting_for,
+        not_before=case.not_before,
+        rule=case.rule,
+        domain=state.placement.domain,
+        placed=state.placement.domains,
+        families=tuple(sorted(_families(state))),
+        group=state.placement.group,
+        approved=case.approved,
+        approval_pending=case.pending_approval is not None,
+        reason=case.reason,
+        needs_permit=needs_permit(state),
+        lost=first_loss(state, case),
+        repeated_since=case.opened_at if _repeated(state) else None,
+        capacity_since=None if case.wait_paged else case.capacity_since,
     )
 
 

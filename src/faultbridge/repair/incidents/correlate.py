@@ -29,12 +29,11 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump, load
-from faultbridge.model.storage.queue_rows import domains_of
-from faultbridge.model.storage.writes import Absent, Equals, Item, Put
-from faultbridge.model.times import from_text
+from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
-from faultbridge.record.queries import nodes_in_use, unhealthy_rows
+from faultbridge.record.queries import held_cases, nodes_in_use, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.incidents.changes import IncidentChanges
@@ -126,46 +125,41 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 """Statuses of nodes whose faults belong to an instance that is already released."""
 
 
-def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
+def affected_nodes(config: ClusterConfig, rows: Sequence[UnhealthyNode], now: datetime) -> tuple[AffectedNode, ...]:
     """Return one `AffectedNode` for each unhealthy node and each fault family of its active faults.
 
-    `rows` are the index rows of unhealthy nodes. Two kinds of faults are left out:
+    Two kinds of faults are left out:
 
     - Missing heartbeats of nodes during an update hold of their group, because an update interrupts heartbeats.
     - All faults of nodes whose instance is being replaced (`replacing` or `provisioning`).
     """
     held = {one.group for one in config.update_holds if one.until > now}
-    found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))
+    found = ((one, row.group in held) for row in rows for one in _affected(config, row))
     return tuple(one for one, updated in found if not updated or one.family is not Family.HEARTBEAT)
 
 
-def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[AffectedNode]:
-    families = row.get("families") or {}
-    if not families or NodeStatus(str(row["status"])) in _WITHOUT_INSTANCE:
+def _affected(config: ClusterConfig, row: UnhealthyNode) -> Iterator[AffectedNode]:
+    if not row.families or row.status in _WITHOUT_INSTANCE:
         return
-    domains, ended = domains_of(config, row), from_text(str(row["ended"])) if row.get("ended") else None
-    for family, fault in families.items():
-        since, subject = from_text(str(fault["since"])), fault.get("subject")
-        first = from_text(str(fault["first"]))
-        yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject, first, ended)
+    domains = row.failure_domains(config)
+    for family, of in row.families.items():
+        yield AffectedNode(row.node, family, of.since, of.code, domains, of.subject, of.first, row.ended)
 
 
-def incidents_of_failures(
-    config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
-) -> Mapping[str, str]:
+def incidents_of_failures(config: ClusterConfig, rows: Sequence[UnhealthyNode], control: Control) -> Mapping[str, str]:
     """Return, by node, the incident that may explain why a repair of the node failed."""
     explained: dict[str, str] = {}
     for row in rows:
-        if row.get("repeated"):
-            node, opened = str(row["node"]), from_text(str(row["opened"]))
-            incident = control.incident_of(node, domains_of(config, row), (), repeated_since=opened)
-            explained |= {node: incident} if incident is not None else {}
+        if row.repeated_since is not None:
+            domains = row.failure_domains(config)
+            incident = control.incident_of(row.node, domains, (), repeated_since=row.repeated_since)
+            explained |= {row.node: incident} if incident is not None else {}
     return explained
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
     """Return the number of nodes of each failure domain; the intake's domain has all nodes."""
-    sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
+    sizes = Counter(domain for one in nodes_in_use(table, config) for domain in one.failure_domains(config))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)
     return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}
 
@@ -184,13 +178,11 @@ class Correlate(Struct, frozen=True):
     ) -> tuple[IncidentChange, ...]:
         """Update the incidents and waiting cases of a cluster, and return the changes of incidents."""
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
-        rows = unhealthy_rows(self.table, rules.config)
+        rows = unhealthy_nodes(self.table, rules.config)
         now = self.changes.controls.clock.now()
         affected = affected_nodes(rules.config, rows, now)
         if intake is not None and intake.failed:
-            silent = intake.silent_nodes(
-                cluster, sorted(str(row["node"]) for row in nodes_in_use(self.table, rules.config))
-            )
+            silent = intake.silent_nodes(cluster, sorted(one.node for one in nodes_in_use(self.table, rules.config)))
             affected = without_records(affected, cluster, silent, intake.last_arrival or now)
         changed: tuple[IncidentChange, ...] = ()
         history: OnsetHistory | None = None
@@ -206,9 +198,9 @@ class Correlate(Struct, frozen=True):
         return changed
 
     def _change(
-        self, snapshot: ClusterSnapshot, rows: Sequence[Item], rules: Rules, cause: str | None
+        self, snapshot: ClusterSnapshot, rows: Sequence[UnhealthyNode], rules: Rules, cause: str | None
     ) -> tuple[IncidentChange, ...]:
-        with_case = frozenset(str(row["node"]) for row in rows if row.get("case"))
+        with_case = frozenset(row.node for row in rows if row.case)
         limits = rules.policy.incidents
 
         def decide(incidents: Sequence[Incident], control: Control, now: datetime) -> Iterable[IncidentChange]:
@@ -226,12 +218,12 @@ class Correlate(Struct, frozen=True):
             verify_deadline=rules.policy.limits.verify_deadline,
         )
 
-    def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
+    def _hold_and_release(self, control: Control, rows: Sequence[UnhealthyNode], rules: Rules, now: datetime) -> None:
         """Make cases wait for open incidents, release the others, and escalate those without an incident."""
-        held, incidents = self.held.rows(rules), {}
+        held, incidents = held_cases(self.table, rules.config), {}
         if held or control.holds:
             incidents = {incident.id: incident for incident in self.changes.read(control)}
-            by_node = {str(row["node"]): row for row in rows}
+            by_node = {row.node: row for row in rows}
             explained = incidents_of_failures(rules.config, rows, control)
             self.held.absorb(control, incidents, by_node, explained)
             self.held.release(control, incidents, held, rules, explained)

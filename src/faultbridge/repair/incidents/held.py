@@ -21,13 +21,10 @@ from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.storage.projections import HELD
-from faultbridge.model.storage.writes import Item
-from faultbridge.model.times import from_text
+from faultbridge.model.storage.rows import HeldCase, UnhealthyNode
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import shard_rows
 
 MAX_CASES = 200
 """Maximum cases that one run absorbs; escalations and releases have the same maximum. The next run continues."""
@@ -39,22 +36,16 @@ class HeldCases(Struct, frozen=True):
     table: Table
     append: Append
 
-    def rows(self, rules: Rules) -> tuple[Item, ...]:
-        """Return the index rows of the cases that wait for an incident, the oldest case first."""
-        return tuple(
-            sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
-        )
-
     def absorb(
         self,
         control: Control,
         incidents: Mapping[str, Incident],
-        rows: Mapping[str, Item],
+        unhealthy: Mapping[str, UnhealthyNode],
         explained: Mapping[str, str],
     ) -> None:
         """Make the cases of the nodes of open incidents wait; one run changes at most `MAX_CASES` cases.
 
-        `incidents` has the incidents that are not closed, by id. `rows` has the index rows of unhealthy nodes, by name.
+        `incidents` has the incidents that are not closed, by id. `unhealthy` has the unhealthy nodes, by name.
         `explained` maps nodes to incidents that explain their failed repair attempts; the cases of these nodes wait for
         these incidents. A case that already waits for one of `incidents` is not changed.
         """
@@ -64,7 +55,7 @@ class HeldCases(Struct, frozen=True):
         waiting = {
             node: incident
             for node, incident in found.items()
-            if (row := rows.get(node)) is not None and row.get("case") and row.get("incident") not in incidents
+            if (row := unhealthy.get(node)) is not None and row.case and row.incident not in incidents
         }
         for node, incident in sorted(waiting.items())[:MAX_CASES]:
 
@@ -74,21 +65,20 @@ class HeldCases(Struct, frozen=True):
             self._append(control, node, revise, "case_absorbed", incident.id)
 
     def escalate(
-        self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
+        self,
+        control: Control,
+        incidents: Mapping[str, Incident],
+        unhealthy: Iterable[UnhealthyNode],
+        now: datetime,
     ) -> None:
         """Escalate the cases that await correlation, unless an open incident explains their fault.
 
         A case is escalated at the earliest 10 seconds after it opened, because an incident may still explain its fault.
         If no active fault of the node needs a case any more, the case is queued for a verification instead. One run
-        changes at most `MAX_CASES` cases. `rows` are the index rows of unhealthy nodes, as read at `now`, before the
-        incidents were updated.
+        changes at most `MAX_CASES` cases. The `unhealthy` nodes were read at `now`, before the incidents were updated.
         """
         explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
-        due = [
-            str(row["node"])
-            for row in rows
-            if row.get("awaits_correlation") and from_text(str(row["opened"])) + SETTLE <= now
-        ]
+        due = [one.node for one in unhealthy if one.awaits_correlation and one.opened and one.opened + SETTLE <= now]
 
         def revise(state: NodeState, at: datetime) -> Transition:
             return continue_alone(Transition(state), at, after=SETTLE)
@@ -101,27 +91,27 @@ class HeldCases(Struct, frozen=True):
         self,
         control: Control,
         incidents: Mapping[str, Incident],
-        held: tuple[Item, ...],
+        held: tuple[HeldCase, ...],
         rules: Rules,
         explained: Mapping[str, str],
     ) -> None:
         """Release the waiting cases whose incident ended or does not affect their node any more.
 
-        - `held` are the index rows of the waiting cases, the oldest first. One run releases at most `MAX_CASES` of
+        - `held` are the waiting cases, the oldest first. One run releases at most `MAX_CASES` of
           them, in this order.
         - `incidents` are the incidents of the cluster that are not closed, by id.
         - `explained` maps nodes to incidents that explain their failed repair attempts. These nodes count as affected.
         """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
-        released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
-        for row in released[:MAX_CASES]:
-            reason = f"released by incident {row['incident']}"
+        released = [one for one in held if one.incident not in holding or one.node not in affected]
+        for one in released[:MAX_CASES]:
+            reason = f"released by incident {one.incident}"
 
             def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
                 return release(state, rules.policy, now, reason, holding)
 
-            self._append(control, str(row["node"]), revise, "case_released", str(row["incident"]))
+            self._append(control, one.node, revise, "case_released", str(one.incident))
 
     def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> None:
         key, cause = NodeKey(control.cluster, node), control.events.get(incident)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
 
 from msgspec import Struct
 
 from faultbridge.model.conditions import Condition
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage.rows import UnhealthyNode
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.jobs import Jobs
 
@@ -45,10 +45,10 @@ class JobImpact(Struct, frozen=True):
         busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 
-    def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
+    def missed(self, cluster: str, unhealthy: Iterable[UnhealthyNode]) -> tuple[NodeKey, ...]:
         """Return the unhealthy nodes with a fault that is possibly not recorded on their jobs yet.
 
-        `unhealthy` are the index rows of unhealthy nodes. Only nodes with a fault of severity `error` or worse count:
+        Only nodes with a fault of severity `error` or worse count:
 
         - A node on which a job runs is always returned.
         - A node whose job ended within the last hour is returned if no fault of the node is recorded on the job.
@@ -59,10 +59,8 @@ class JobImpact(Struct, frozen=True):
                 busy |= one.nodes
             elif now < one.ended_at + MISSED_WITHIN:
                 busy |= one.nodes - one.affected
-        failed = (
-            row for row in unhealthy if row.get("severity") and Severity(row["severity"]).rank >= Severity.ERROR.rank
-        )
-        return tuple(NodeKey(cluster, str(row["node"])) for row in failed if row["node"] in busy)
+        failed = (one for one in unhealthy if one.severity and one.severity.rank >= Severity.ERROR.rank)
+        return tuple(NodeKey(cluster, one.node) for one in failed if one.node in busy)
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:

@@ -6,10 +6,8 @@ request the metadata again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-
-from msgspec import Struct
 
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.instances import Instance
@@ -17,34 +15,6 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item, Key, Put, Update, Value
 from faultbridge.model.values import replace
-
-
-class RosterNode(Struct, frozen=True):
-    """A node as its roster row describes it; `retired` if it was removed from the cluster for good."""
-
-    node: str
-    group: str | None
-    domain: str | None
-    domains: Mapping[str, str]
-    instance_type: str | None
-    retired: bool
-
-
-def read_node(row: Item) -> RosterNode:
-    """Return the node that a roster row describes."""
-    domains = row.get("domains")
-    return RosterNode(
-        node=str(row["node"]),
-        group=_text(row.get("group")),
-        domain=_text(row.get("domain")),
-        domains={kind: str(name) for kind, name in domains.items()} if isinstance(domains, dict) else {},
-        instance_type=_text(row.get("type")),
-        retired=bool(row.get("retired")),
-    )
-
-
-def _text(value: Value) -> str | None:
-    return None if value is None else str(value)
 
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:

@@ -18,12 +18,18 @@ from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import HELD
+from faultbridge.model.storage.rows import RosterNode
 from faultbridge.model.storage.writes import CASES, Item
 from faultbridge.model.times import from_text, to_text
 from faultbridge.record.ports import Table
-from faultbridge.record.queries import node_names, query_all, registered, shard_rows, unhealthy_rows
-from faultbridge.repair.registry.roster import RosterNode, read_node
+from faultbridge.record.queries import (
+    held_cases,
+    node_names,
+    query_all,
+    registered,
+    roster,
+    unhealthy_nodes,
+)
 from faultbridge.repair.spares.pool import read_spares
 
 
@@ -101,8 +107,8 @@ class Views(Struct, frozen=True):
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
         """Return a cluster's nodes that are neither healthy nor retired, sorted by name."""
-        rows = unhealthy_rows(self.table, self.cluster(cluster).config)
-        states = self._states(cluster, (str(row["node"]) for row in rows))
+        rows = unhealthy_nodes(self.table, self.cluster(cluster).config)
+        states = self._states(cluster, (row.node for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
@@ -180,7 +186,7 @@ class Views(Struct, frozen=True):
 
     def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
         """Return the group, failure domains and instance type of every node, also of retired nodes."""
-        return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
+        return tuple(roster(self.table, config))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
         """Return the live cases with these ids, in the order of opening; other ids are ignored."""
@@ -210,9 +216,9 @@ class Views(Struct, frozen=True):
         raise UnknownName("incident", incident_id, cluster)
 
     def _with_held(self, config: ClusterConfig, incidents: Sequence[Incident]) -> tuple[IncidentView, ...]:
-        held = tuple(shard_rows(self.table, config, HELD)) if incidents else ()
+        waiting = held_cases(self.table, config) if incidents else ()
         return tuple(
-            IncidentView(one, {str(row["node"]): str(row["case"]) for row in held if row["incident"] == one.id})
+            IncidentView(one, {held.node: held.case for held in waiting if held.incident == one.id})
             for one in sorted(incidents, key=lambda incident: (incident.opened_at, incident.id))
         )
 

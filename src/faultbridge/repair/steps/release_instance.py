@@ -18,11 +18,10 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
-from faultbridge.model.storage.projections import UNHEALTHY
-from faultbridge.model.storage.queue_rows import read_vacancies
+from faultbridge.model.storage.rows import read_vacancies
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Presence
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import unhealthy_nodes
 from faultbridge.repair import volumes
 from faultbridge.repair.attempt.intent import collect_logs, commit_intent, stop_before_intent, stop_for_new_incident
 from faultbridge.repair.attempt.progress import live_attempt, move_node
@@ -148,7 +147,7 @@ def _refused_release(context: StepContext) -> tuple[WaitingFor, str] | None:
     They forbid it if the policy permits no further one, or if the node's group has owed a successor for too long.
     """
     node, group = context.state.key.node, context.state.placement.group
-    vacancies = read_vacancies(shard_rows(context.tools.table, context.rules.config, UNHEALTHY))
+    vacancies = read_vacancies(unhealthy_nodes(context.tools.table, context.rules.config))
     if owed := owed_successor(vacancies, node, group, context.case.repair_action, context.now):
         return WaitingFor.CAPACITY, owed
     # Two repairs that have both recorded their intent do not wait for each other.

@@ -8,17 +8,15 @@ from datetime import datetime, timedelta
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules
 from faultbridge.model.cases import Attempt, Phase
-from faultbridge.model.cluster.state import QueuedCase
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, WaitingFor
 from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.projections import QUEUE
-from faultbridge.model.storage.queue_rows import read_queued
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import queued_cases
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import Change, StepContext, StepTools
 from faultbridge.repair.attempt.step_contract import StepRequest
@@ -38,13 +36,10 @@ def check_capacity_waits(tools: StepTools, cluster: str) -> None:
     rules, now, failures = rules_of(tools.rulebook, cluster), tools.clock.now(), Failures()
     if not rules.config.repairs:
         return
-    rows = [
-        row for row in shard_rows(tools.table, rules.config, QUEUE) if row.get("waiting_for") == WaitingFor.CAPACITY
-    ]
-    waiting = [read_queued(rules.config, row) for row in rows]
+    waiting = [one for one in queued_cases(tools.table, rules.config) if one.waiting_for is WaitingFor.CAPACITY]
     limit = rules.policy.limits.page_waiting_after
-    for queued, row in zip(waiting, rows, strict=True):
-        if "capacity_since" in row and now >= from_text(str(row["capacity_since"])) + limit:
+    for queued in waiting:
+        if queued.capacity_since is not None and now >= queued.capacity_since + limit:
             with failures.collect(f"paging for {queued.key.stream}"):
                 tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
     control = items.read_control(cluster, tools.table.get(keys.cluster_control(cluster)))

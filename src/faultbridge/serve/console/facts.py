@@ -13,14 +13,16 @@ from msgspec import Struct
 
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
-from faultbridge.model.enums import CaseStatus, WaitingFor
+from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
+from faultbridge.model.storage.rows import RosterNode, UnhealthyNode
+from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Clock
-from faultbridge.record.queries import unhealthy_rows
+from faultbridge.record.queries import unhealthy_nodes
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery
 from faultbridge.repair.registry.documents import (
     case_document,
@@ -32,7 +34,6 @@ from faultbridge.repair.registry.documents import (
     shown_node_document,
 )
 from faultbridge.repair.registry.job_views import JobViews, job_document
-from faultbridge.repair.registry.roster import RosterNode
 from faultbridge.repair.registry.views import CaseView, ClusterView, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts, FleetFacts
@@ -133,9 +134,9 @@ class Facts:
         found = [view for view in self.views.clusters() if wanted is None or view.config.cluster in wanted]
         facts = []
         for view in found:
-            rows = unhealthy_rows(self.views.table, view.config)
+            rows = unhealthy_nodes(self.views.table, view.config)
             lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
-            live = sum(1 for row in rows if row.get("case"))
+            live = sum(1 for row in rows if row.case)
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
 
@@ -150,12 +151,12 @@ class Facts:
         now = self.clock.now()
         with self._once(cluster) as views:
             view = views.cluster(cluster)
-            rows = unhealthy_rows(views.table, view.config)
-            opened = sorted((row for row in rows if row.get("case")), key=lambda row: str(row["opened"]), reverse=True)
-            live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
+            rows = unhealthy_nodes(views.table, view.config)
+            opened = sorted((row for row in rows if row.case), key=lambda row: row.opened or EPOCH, reverse=True)
+            live = views.cases_by_id([str(row.case) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
             jobs = JobViews(views.table).first(cluster, MAX_JOBS)
-        known = frozenset(str(row["case"]) for row in opened)
+        known = frozenset(str(row.case) for row in opened)
         closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
         entries, older = self._entries(view, window)
         return ClusterFacts(
@@ -234,8 +235,8 @@ class Facts:
         )
 
     def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
-        rows = unhealthy_rows(self.views.table, cluster.config)
-        return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
+        rows = unhealthy_nodes(self.views.table, cluster.config)
+        return tuple(sorted(row.node for row in rows if row.case and row.node != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
         """Read a cluster, its newest `limit` entries in a time window, and at most 20 cases of these entries."""
@@ -250,7 +251,7 @@ class Facts:
         """Read an incident, the nodes of its domain, and its entries among the newest 100 of the cluster."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
-            rows = unhealthy_rows(views.table, of.config)
+            rows = unhealthy_nodes(views.table, of.config)
         incident, config = view.incident, of.config
         until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
         lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)
@@ -263,16 +264,16 @@ class Facts:
         nodes = tuple(one for one in self._grid(config, rows) if one.node in members)
         return StreamDocuments(incident_document(view), entries, older), nodes
 
-    def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
+    def _grid(self, config: ClusterConfig, rows: Iterable[UnhealthyNode]) -> tuple[GridNode, ...]:
         """Return the nodes of a cluster, up to 15 minutes old; one without a row is `healthy`."""
-        unhealthy = {str(row["node"]): row for row in rows}
+        unhealthy = {row.node: row.status.value for row in rows}
         return tuple(
             GridNode(
                 node=one.node,
-                status=str(unhealthy[one.node]["status"]) if one.node in unhealthy else "healthy",
+                status=unhealthy.get(one.node, NodeStatus.HEALTHY.value),
                 group=one.group,
                 domain=one.domain,
-                instance_type=one.instance_type,
+                instance_type=one.type,
             )
             for one in self._roster(config)
         )

@@ -29,11 +29,10 @@ from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 from faultbridge.model.faults import NODE_COMPONENT, Observation, Snapshot, faults_of
 from faultbridge.model.isolation import in_service
 from faultbridge.model.log import log_cause
-from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.storage.projections import QUEUE
+from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import to_text
 from faultbridge.record.ports import HostOutput
-from faultbridge.record.queries import shard_rows
+from faultbridge.record.queries import queued_cases
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.attempt.step_context import StepTools
 
@@ -68,8 +67,7 @@ class ClaimChecks(Struct, frozen=True):
         rules = rules_of(self.tools.rulebook, cluster)
         if not rules.config.repairs or rules.config.mode is not Mode.ACT:
             return
-        rows = shard_rows(self.tools.table, rules.config, QUEUE)
-        waiting = [NodeKey(cluster, str(row["node"])) for row in rows if row.get("waiting_for") in _WAITS]
+        waiting = [one.key for one in queued_cases(self.tools.table, rules.config) if one.waiting_for in _WAITS]
         found = ((state, _token(state)) for state in (self.tools.append.read_many(waiting) if waiting else ()))
         due = [(state, token) for state, token in found if token and token not in self._checked]
         for state, token in due[:MAX_CHECKED]:

@@ -30,13 +30,14 @@ from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.jobs import JOB
-from faultbridge.model.storage.projections import REQUESTED_ISOLATIONS, UNHEALTHY
-from faultbridge.model.storage.writes import NUMBERS, WORK, Item, Key, Work, used_numbers
+from faultbridge.model.storage.projections import REQUESTED_ISOLATIONS
+from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.storage.writes import NUMBERS, WORK, Key, Work, used_numbers
 from faultbridge.model.times import to_text
 from faultbridge.record.append import Append
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.record.ports import Clock, Table
-from faultbridge.record.queries import query_all, shard_rows
+from faultbridge.record.queries import query_all, shard_rows, unhealthy_nodes
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.attempt.recovery import RecoveryResult, recover_attempt, release_leaked_slots
 from faultbridge.repair.attempt.step_context import StepTools
@@ -147,13 +148,15 @@ def _order(minute: int, count: int) -> tuple[int, ...]:
 # ends early, the case would open too late.
 
 
-def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
+def postponed_too_long(
+    rows: Iterable[UnhealthyNode], append: Append, config: ClusterConfig, now: datetime
+) -> Iterator[NodeKey]:
     """Yield the nodes with a postponed case that may open before the planned time in their state.
 
-    `rows` are the index rows of the unhealthy nodes of the cluster. `append` reads the states of the nodes.
+    `rows` are the unhealthy nodes of the cluster. `append` reads the states of the nodes.
     """
-    until = to_text(max(now, config.maintenance_until or now))
-    nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]
+    until = max(now, config.maintenance_until or now)
+    nodes = [NodeKey(config.cluster, row.node) for row in rows if row.deferred_until and row.deferred_until > until]
     for state in append.read_many(nodes) if nodes else ():
         hold = config.update_hold(state.placement.group, now)
         ends = (now, opted_out_until(state, config, now), hold.until if hold else None)
@@ -294,7 +297,7 @@ class ClusterSteps(Struct, frozen=True):
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:
         config = rules_of(self.tick_node.rulebook, cluster).config
-        rows = shard_rows(self.table, config, UNHEALTHY)
+        rows = unhealthy_nodes(self.table, config)
         for key in postponed_too_long(rows, self.tick_node.append, config, self.table.clock.now()):
             self.tick_node.tick(key, result)
 
@@ -304,10 +307,10 @@ class ClusterSteps(Struct, frozen=True):
         Also withdraw isolations that are not needed any more.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
-        rows = shard_rows(self.table, config, UNHEALTHY)
-        serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
-        requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
-        nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
+        rows = unhealthy_nodes(self.table, config)
+        serving = [row.node for row in rows if row.status is NodeStatus.DEGRADED and row.case]
+        requested = (str(row["node"]) for row in shard_rows(self.table, config, REQUESTED_ISOLATIONS))
+        nodes = list(dict.fromkeys((*serving, *requested)))
         for names, isolate in prepare_isolations(self.isolate, cluster, nodes).items():
             # An orchestrator that does not respond costs seconds for each node.
             if limit.is_over():
@@ -320,7 +323,7 @@ class ClusterSteps(Struct, frozen=True):
 
         Usually, `ops.react` does this when a node has a new entry. This step covers entries whose trigger was lost.
         """
-        rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
+        rows = unhealthy_nodes(self.table, rules_of(self.tick_node.rulebook, cluster).config)
         for key in self.job_impact.missed(cluster, rows):
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact.record(key)
