@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.model.storage import keys
-from faultbridge.model.storage.projections import UNHEALTHY
-from faultbridge.record.queries import query_all
+from faultbridge.record.queries import unhealthy_nodes
+from faultbridge.record.rulebook import rules_of
 from faultbridge.record.verify import Verify
 from faultbridge.repair.jobs.job_impact import MISSED_WITHIN, JobImpact
 from tests.jobs.builders import calls
@@ -15,8 +14,8 @@ from tests.scenarios.world import CLUSTER, World
 
 
 def missed(world: World) -> list[str]:
-    rows = query_all(world.table, keys.shard_partition(CLUSTER, 0), prefix=UNHEALTHY)
-    return [key.node for key in JobImpact(jobs(world)).missed(CLUSTER, rows)]
+    unhealthy = unhealthy_nodes(world.table, rules_of(world.rulebook, CLUSTER).config)
+    return [key.node for key in JobImpact(jobs(world)).missed(CLUSTER, unhealthy)]
 
 
 def test_a_running_job_costs_a_sweep_no_call() -> None:

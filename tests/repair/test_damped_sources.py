@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide.fold.claims import DAMPED_FOR
 from faultbridge.model.cluster.config import DampedSource
-from faultbridge.model.storage.writes import Item, Value
+from faultbridge.model.storage.rows import FalseClaims
 from faultbridge.model.times import to_text
 from faultbridge.repair.breakers import MAX_DAMPED_FOR, update_damped
 from tests.builders import NOON, after, config, data_of
@@ -14,12 +14,9 @@ from tests.builders import NOON, after, config, data_of
 DAY = timedelta(days=1)
 
 
-def rows(*ends: datetime, source: str = "prometheus") -> list[Item]:
+def rows(*ends: datetime, source: str = "prometheus") -> list[FalseClaims]:
     """Return the rows of nodes whose claims ended at these times, one node each."""
-    return [
-        {"node": f"node-{number}", "until": {f"{source} xid.79": to_text(at + DAMPED_FOR)}}
-        for number, at in enumerate(ends)
-    ]
+    return [FalseClaims(f"node-{number}", {f"{source} xid.79": at + DAMPED_FOR}) for number, at in enumerate(ends)]
 
 
 def damped(since: datetime, lasts: timedelta = DAY, *, over: bool = False) -> DampedSource:
@@ -69,8 +66,8 @@ def test_two_false_claims_of_one_source_damp_it_for_a_day_and_say_so_once() -> N
 
 
 def test_two_codes_of_one_node_are_two_false_claims() -> None:
-    until: dict[str, Value] = {f"prometheus {code}": to_text(NOON + DAMPED_FOR) for code in ("xid.79", "xid.48")}
-    assert update_damped((), [{"node": "node-1", "until": until}], NOON)[0] == (damped(NOON),)
+    until = {f"prometheus {code}": NOON + DAMPED_FOR for code in ("xid.79", "xid.48")}
+    assert update_damped((), [FalseClaims("node-1", until)], NOON)[0] == (damped(NOON),)
 
 
 def test_after_its_time_claims_of_a_source_count_again_whatever_ended_meanwhile() -> None:

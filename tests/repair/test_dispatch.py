@@ -10,10 +10,11 @@ from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.fault_enums import Severity
+from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Match, Rule
-from faultbridge.model.storage import keys
+from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.storage.writes import Delete, Put, Update
-from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
@@ -70,12 +71,11 @@ def test_cases_of_all_shards_are_admitted_by_urgency():
 
 def test_thousands_of_cases_that_may_not_start_do_not_block_the_case_behind_them():
     world = World(nodes=1)
-    tomorrow = to_text(world.clock.now() + timedelta(days=1))
-    early = {"node": "node-9", "repair_action": "replace_node", "waiting_for": "wait", "not_before": tomorrow}
+    now, key = world.clock.now(), NodeKey(CLUSTER, "node-9")
+    early = QueuedCase(key, "", RepairAction.REPLACE_NODE, 0, now, WaitingFor.WAIT, now + timedelta(days=1))
     for number in range(2_000):
         case = f"c-{number:04}"
-        place = keys.queue(CLUSTER, 0, 0, world.clock.now(), case)
-        world.table.write(Put({"pk": place.pk, "sk": place.sk, "case": case, **early}))
+        world.table.write(Put(items.row_item(keys.queue(CLUSTER, 0, 0, now, case), replace(early, case=case), now)))
     world.fault(1)
     world.isolate.isolate(world.key(1))
     world.dispatch.admit_cases(CLUSTER)

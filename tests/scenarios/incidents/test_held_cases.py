@@ -18,7 +18,6 @@ from faultbridge.model.storage import keys
 from faultbridge.model.storage.projections import unhealthy_row
 from faultbridge.model.storage.rows import UnhealthyNode
 from faultbridge.model.storage.writes import Item
-from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.record.queries import held_cases, unhealthy_nodes
@@ -74,8 +73,8 @@ def test_a_case_that_waits_already_and_a_node_without_a_case_are_left_alone():
     found = rows(world)
     assert absorb(world, found) == set()
     assert absorb(world, {}) == set()
-    assert absorb(world, {"node-1": {**found["node-1"], "case": None, "incident": None}}) == set()
-    assert absorb(world, {"node-1": {**found["node-1"], "incident": None}}) == {1}
+    assert absorb(world, {"node-1": replace(found["node-1"], case=None, incident=None)}) == set()
+    assert absorb(world, {"node-1": replace(found["node-1"], incident=None)}) == {1}
 
 
 def test_each_case_that_a_run_moves_is_logged_and_no_other(caplog: pytest.LogCaptureFixture):
@@ -88,7 +87,7 @@ def test_each_case_that_a_run_moves_is_logged_and_no_other(caplog: pytest.LogCap
         (f"node-{node}", incident.id, world.case(node).id) for node in RACK
     ]
     caplog.clear()
-    absorb(world, {"node-1": {**rows(world)["node-1"], "incident": None}})
+    absorb(world, {"node-1": replace(rows(world)["node-1"], incident=None)})
     assert [record.message for record in caplog.records] == []
 
 
@@ -119,7 +118,8 @@ def test_a_case_that_no_incident_explains_is_escalated_once_reports_of_its_neigh
     world = world_with_catalog()
     fail(world, 3)
     found = rows(world)
-    opened, early = from_text(str(found["node-3"]["opened"])), timedelta(milliseconds=1)
+    opened, early = found["node-3"].opened, timedelta(milliseconds=1)
+    assert opened is not None
     control = world.control()
     world.clock.advance_to(opened + SETTLE)
     held_of(world).escalate(control, {}, found.values(), opened + SETTLE - early)
@@ -146,7 +146,7 @@ def test_a_case_that_an_open_incident_explains_is_not_escalated_and_one_of_an_ex
 def not_waiting(world: World, nodes: Iterable[int]) -> dict[str, Item]:
     """Return the rows of some nodes as if their cases did not wait for an incident yet."""
     found = rows(world)
-    return {f"node-{node}": {**found[f"node-{node}"], "incident": None} for node in nodes}
+    return {f"node-{node}": replace(found[f"node-{node}"], incident=None) for node in nodes}
 
 
 def test_an_expired_incident_makes_no_further_case_wait() -> None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from faultbridge.model.enums import JobOutcome, Outlook
+from faultbridge.model.stored import Stored
 from faultbridge.model.values import replace
 
 STALL_AFTER = timedelta(minutes=30)
@@ -112,7 +113,7 @@ STOP = Outlook.STOP.value
 """The verdict that a restart would fail in the same way."""
 
 
-class JobVerdict(Struct, frozen=True):
+class JobVerdict(Stored, frozen=True):
     """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
     `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
@@ -126,7 +127,7 @@ class JobVerdict(Struct, frozen=True):
     hardware: str
 
 
-class Job(Struct, frozen=True):
+class Job(Stored, frozen=True):
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
     - `hits` identifies the latest faults of the job's nodes that were already published for the job.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
-from faultbridge.model.cluster.jobs import STALL_AFTER, Job, JobVerdict, Progress
+from faultbridge.model.cluster.jobs import Job, Progress
 from faultbridge.model.storage import items
+from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.keys import shard_partition
 from faultbridge.model.storage.writes import Absent, Delete, Equals, Key, Put, Update, Work, Write
 from faultbridge.model.times import from_text, to_text
@@ -123,7 +124,8 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     job is already stored.
     """
     unchanged = Equals("version", before.version) if before else Absent()
-    stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
+    attributes = {"version": job.version, "job": dump(job)}
+    stored = Put(items.item(job_key(job.cluster, job.id), now, attributes), when=unchanged)
     followed = followed_job_key(job.cluster, job.id)
     if not job.runs and not job.may_resume and not job.callbacks and not job.to_mark:
         return stored, Delete(followed)
@@ -149,31 +151,7 @@ def unfollow(cluster: str, followed: FollowedJob) -> Write:
 
 def read_job(row: Mapping[str, Any]) -> Job:
     """Return the training job that a table item stores."""
-    ended_at = row["ended_at"]
-    return Job(
-        cluster=row["cluster"],
-        id=row["job_id"],
-        nodes=tuple(row["nodes"]),
-        started_at=from_text(row["started_at"]),
-        name=row["name"],
-        ended_at=from_text(ended_at) if ended_at else None,
-        outcome=row["outcome"],
-        version=int(row["version"]),
-        hits=tuple(row["hits"]),
-        affected=dict(row["affected"]),
-        resumable_at=from_text(row["resumable_at"]) if row["resumable_at"] else None,
-        verdict=_verdict(row["verdict"]) if row.get("verdict") else None,
-        callbacks=tuple(row.get("callbacks", ())),
-        to_mark=tuple(row.get("to_mark", ())),
-        ranks=dict(row.get("ranks", {})),
-        stall_after=timedelta(seconds=int(row.get("stall_after", STALL_AFTER.total_seconds()))),
-        stalled_at=from_text(row["stalled_at"]) if row.get("stalled_at") else None,
-        alarm=row.get("alarm"),
-    )
-
-
-def _verdict(row: Mapping[str, Any]) -> JobVerdict:
-    return JobVerdict(row["outlook"], tuple(row["nodes"]), row["mechanism"], row["hardware"])
+    return items.stored_value(Job, row, "job")
 
 
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
@@ -182,29 +160,6 @@ def read_followed(row: Mapping[str, Any]) -> FollowedJob:
     nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
     version = int(row["version"])
     return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), is_marked, ended_at, version)
-
-
-def _attributes(job: Job) -> dict[str, Any]:
-    return {
-        "cluster": job.cluster,
-        "job_id": job.id,
-        "name": job.name,
-        "nodes": list(job.nodes),
-        "started_at": to_text(job.started_at),
-        "ended_at": _text(job.ended_at),
-        "outcome": job.outcome,
-        "version": job.version,
-        "hits": list(job.hits),
-        "affected": dict(job.affected),
-        "resumable_at": _text(job.resumable_at),
-        "verdict": to_builtins(job.verdict) | {"nodes": list(job.verdict.nodes)} if job.verdict else None,
-        "callbacks": list(job.callbacks),
-        "to_mark": list(job.to_mark),
-        "ranks": dict(job.ranks),
-        "stall_after": int(job.stall_after.total_seconds()),
-        "stalled_at": _text(job.stalled_at),
-        "alarm": job.alarm,
-    }
 
 
 def _text(at: datetime | None) -> str | None:
