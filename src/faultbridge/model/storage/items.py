@@ -48,11 +48,6 @@ def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
     return {"pk": key.pk, "sk": key.sk, "schema": LATEST, "updated_at": to_text(now), **attributes}
 
 
-def compact_item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
-    """Return a table item without attributes that are None, False, 0 or empty, to reduce its billed size."""
-    return item(key, now, {name: value for name, value in attributes.items() if value})
-
-
 def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
     """Return an item in the latest schema version; an item of a newer release raises Misconfigured.
 
