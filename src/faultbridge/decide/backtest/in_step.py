@@ -39,7 +39,7 @@ from faultbridge.decide.governing_rules import (
     with_governing_rules,
 )
 from faultbridge.model.cases import INSTANCE_ADDED, Case
-from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, QueuedCase, breaker_name
+from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, breaker_name
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import (
     Actor,
