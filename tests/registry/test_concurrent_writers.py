@@ -68,6 +68,12 @@ def test_nodes_that_are_added_and_removed_at_once_are_all_counted(
     assert wire_registration(world.app).cluster(KEY.cluster).expected == expected
 
 
+def test_a_node_that_is_retired_twice_is_counted_once(world: World) -> None:
+    for _ in range(2):
+        retire(world, "a")
+    assert wire_registration(world.app).cluster(KEY.cluster).expected == 1
+
+
 def add_new(world: World) -> None:
     add(world, "c", NEW)
 

@@ -118,6 +118,17 @@ def test_a_node_that_got_another_instance_meanwhile_stays_in_service(world, sync
     assert line.reason == f"external: {old} is gone, but another instance backs the node"
 
 
+def test_a_replacement_that_is_found_twice_is_attached_once_and_its_predecessor_is_not_updated(world):
+    detection = wire_inventory(world.app).replacement_detection
+    config = wire_registration(world.app).cluster(KEY.cluster)
+    old, new = instance(world), Instance("i-0fffffffffffffff1")
+    detection.attach_replacement(config, "a", new)
+    attached = node_of(world)
+    assert detection.attach_replacement(config, "a", new) is True
+    assert detection.update_instance(config, "a", Instance(old, ("ip-10-0-0-9",))) is False
+    assert node_of(world) == attached
+
+
 def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):
     wire_ingest(world.app).ingest([world.message(XID_79, node="a")])
     wire_react(world.app).run([(KEY.cluster, "a")])

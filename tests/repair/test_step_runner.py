@@ -13,6 +13,7 @@ from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.registry.registration import Registration
+from tests.races import run_before_write
 from tests.scenarios.world import World
 from tests.sim.fakes import Call
 
@@ -104,8 +105,10 @@ def returning() -> World:
     return world
 
 
-def test_a_late_failure_of_an_earlier_attempt_does_not_cordon_a_returning_node():
+@pytest.mark.parametrize("isolation", [Isolation.CONFIRMED, Isolation.REQUESTED])
+def test_a_late_failure_of_an_earlier_attempt_does_not_cordon_a_returning_node(isolation):
     world = returning()
+    world.append(world.key(), lambda state, _: Transition(replace(state, isolation=isolation)), actor=Actor.STEP)
     earlier = payload(world, "fail", attempt=world.case().attempts - 1)
     assert world.step_runner.run_step(earlier)["outcome"] == "superseded"
     assert world.seam.named("orchestrator.cordon") == []
@@ -136,13 +139,25 @@ def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in
     assert world.orchestrator.cordoned == set()
 
 
+def next_attempt(state: NodeState, _: datetime) -> Transition:
+    """Continue with another attempt, as a recovery does, which cordons the node again."""
+    case = replace(state.case, attempts=2, attempt=replace(state.case.attempt, number=2))
+    return Transition(replace(state, case=case, isolation=Isolation.REQUESTED))
+
+
+def test_a_call_whose_attempt_is_superseded_before_its_write_writes_nothing():
+    world = started()
+    call = payload(world, "await_successor")
+    world.clock.advance(timedelta(seconds=1))
+    run_before_write(world.seam, lambda _: True, lambda: world.append(world.key(), next_attempt, actor=Actor.STEP))
+    before = world.case()
+    assert world.step_runner.run_step(call)["outcome"] == "superseded"
+    assert world.case() == replace(before, attempts=2, attempt=replace(before.attempt, number=2))
+
+
 def test_a_slow_call_that_fails_does_not_cordon_a_node_that_the_next_attempt_returns():
     world = returning()
     call = payload(world, "return_to_service")
-
-    def next_attempt(state: NodeState, _: datetime) -> Transition:
-        case = replace(state.case, attempts=2, attempt=replace(state.case.attempt, number=2))
-        return Transition(replace(state, case=case, isolation=Isolation.REQUESTED))
 
     def overtaken(seen: Call) -> None:
         if seen.name == "orchestrator.uncordon":
@@ -273,6 +288,8 @@ def test_only_the_call_that_closed_a_case_is_answered_with_done_afterwards():
         step: world.step_runner.run_step(payload(world, step))["outcome"] for step in ("close", "verify", "drain")
     }
     assert answers == {"close": "done", "verify": "superseded", "drain": "superseded"}
+    other = payload(world, "close", attempt=world.case().attempts + 1)
+    assert world.step_runner.run_step(other)["outcome"] == "superseded"
 
 
 def test_a_late_close_of_an_escalated_case_is_superseded():

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
 import pytest
 
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Transient
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
 from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World
 from tests.sim.fakes import Call
@@ -33,6 +40,54 @@ def test_a_fault_after_the_verification_keeps_the_node_out_of_service(moment: st
     world.until(lambda: hook.seen, minutes=120)
     assert world.status() is NodeStatus.QUARANTINED or world.case().status is not CaseStatus.RESOLVED
     assert world.orchestrator.cordoned == {"node-1"}
+
+
+def before_step(world: World, step: str, action: Callable[[], object]) -> list[str]:
+    """Run an action once, right before a call of a step; the returned list then names the step."""
+    handler, seen = world.workflow.handler, list[str]()
+
+    def act_first(payload: Any) -> Any:
+        if payload["step"] == step and not seen:
+            seen.append(step)
+            world.clock.advance(1)
+            action()
+        return handler(payload)
+
+    world.workflow.handler = act_first
+    return seen
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_node_with_a_fault_after_its_verification_is_not_uncordoned(answers: bool) -> None:
+    world = World(orchestrated=True)
+    world.fault()
+
+    def fail_again() -> None:
+        world.fault(code="xid.48")
+        world.orchestrator.fail_next(*[] if answers else [ProviderFailure.TIMEOUT])
+
+    seen = before_step(world, "return_to_service", fail_again)
+    world.until(lambda: bool(seen), minutes=120)
+    assert world.seam.named("orchestrator.uncordon") == []
+    # Without an answer, it is not known whether the node is cordoned: the sweep repeats the call.
+    assert world.node().isolation is (Isolation.CONFIRMED if answers else Isolation.REQUESTED)
+
+
+def test_a_cordon_that_a_lost_execution_set_is_removed_after_the_case_is_closed() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+
+    def cordon() -> None:
+        def request(state: NodeState, _: datetime) -> Transition:
+            return Transition(replace(state, isolation=Isolation.REQUESTED))
+
+        world.append(world.key(), request, actor=Actor.STEP)
+        world.orchestrator.cordoned.add("node-1")
+
+    before_step(world, "close", cordon)
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
+    world.advance_minutes(3)
+    assert (world.orchestrator.cordoned, world.node().isolation) == (set(), Isolation.NONE)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
