@@ -199,6 +199,11 @@ $(DOCS_STAMP): $(STAMP)
 	@rm -f $(DOCS)/.setup-*
 	@touch $@
 
+.PHONY: schemas
+schemas: setup ## write the models of events for consumers and the schemas, from model/event_data.py
+	@$(BIN)/python -m infra.event_models
+	@$(BIN)/python -m infra.schemas
+
 .PHONY: docs-reference
 docs-reference: setup ## write the generated reference pages into docs/reference
 	@$(BIN)/python -m infra.docs.generate

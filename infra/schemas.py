@@ -321,7 +321,7 @@ def outdated_schemas(folder: SchemaFolder) -> Iterator[str]:
     """Yield a line for each schema file that is missing or differs from the models."""
     for path, text in folder.generated():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            yield f"{folder.key(path)}: differs from the models; run python -m infra.schemas"
+            yield f"{folder.key(path)}: differs from the models; run make schemas"
 
 
 def changed_releases(folder: SchemaFolder) -> Iterator[str]:

@@ -27,6 +27,9 @@ BUDGETS = {
 }
 """Lines that a room may have at version 1.0. Data files and generated files do not count."""
 
+GENERATED = "do not edit"
+"""What the first line of a generated file contains."""
+
 MAX_IMPORTS = 45
 """Pairs of rooms of which one imports the other."""
 
@@ -36,7 +39,7 @@ def rooms() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {name: [] for name in BUDGETS}
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(PACKAGE).parts
-        if len(parts) > 1:
+        if len(parts) > 1 and GENERATED not in file.read_text(encoding="utf-8").partition("\n")[0]:
             found.setdefault(parts[0], []).append(file)
     return found
 

@@ -22,6 +22,7 @@ from faultbridge.model.enums import (
     Resolution,
     WaitingFor,
 )
+from faultbridge.model.event_data import EVENTS
 from faultbridge.model.events import CaseStatusChange, NodeFaultDetected, read
 from faultbridge.model.events.wire import body_of, detail_of
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -118,6 +119,7 @@ def test_every_draft_gives_a_valid_event_that_can_be_read(draft: Draft) -> None:
     detail = published(draft)
     assert_valid_event(json.loads(detail))
     assert type(read(detail)).event_type == draft.type.value
+    assert type(draft.data) is EVENTS[draft.type][0]
 
 
 def test_a_note_about_a_cluster_has_no_node() -> None:

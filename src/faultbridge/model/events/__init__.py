@@ -7,9 +7,8 @@ A program that reads events with this package needs no other dependency than pyd
 A module of this package is imported when one of its names is first used. Read the modules in this order:
 
 - `enums`: the base model, the scalar types of fields, and how events read the enumerations of `faultbridge.model`
-- `parts`: components, instances and node lists, which several events contain
 - `envelope`: the metadata of every event, stubs and events of unknown types
-- `node`, `case`, `cluster`, `job`: the events about nodes, cases and repair steps, clusters, and jobs
+- `parts`, `node`, `case`, `cluster`, `job`: generated from `faultbridge.model.event_data` by `make schemas`
 - `registry`: event types, schema names, and the module of each model
 - `reading`: reads events of any version
 - `wire`: converts an entry to the `detail` of its event, of at most 60 KB, and back; uses no models

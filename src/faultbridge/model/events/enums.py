@@ -1,7 +1,7 @@
 """The base model of events, their scalar types, and how events read enumerations.
 
 `Open[Severity]` is the type of a field with an enumeration. The docstring of each enumeration states how to treat an
-unknown value. Most enumerations are those of the domain; those that only events need are declared here.
+unknown value.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from faultbridge.model.fault_enums import Action, ComponentType, Family, Severit
 
 INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-SHA256 = r"^[0-9a-f]{64}$"
-PCI = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?$"
 
 
 class Model(BaseModel):
@@ -63,9 +61,7 @@ Instant = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time", "pattern": INSTANT}),
 ]
 EventId = Annotated[str, Field(pattern=UUID, json_schema_extra={"format": "uuid"})]
-Sha256 = Annotated[str, Field(pattern=SHA256)]
 CaseId = Annotated[str, Field(pattern=f"^{CASE_ID}$")]
-Milliseconds = Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})]
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
 

@@ -70,6 +70,12 @@ class NodeMetadata(MetadataV1):
     node: Text = Field(description="Node name. It stays the same when the instance is replaced.")
 
 
+class CaseMetadata(NodeMetadata):
+    """Metadata of an event about a case."""
+
+    case_id: CaseId = Field(description="The case.")
+
+
 class ClusterMetadata(MetadataV1):
     """Metadata of an event about a cluster."""
 
