@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import sys
@@ -66,6 +67,13 @@ def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
         "attributes": {"pid": "1234", "process": "python", "uptime": "8123.6", "time_source": "received"},
         "catalog": "2026.2", "known": True, "record_id": None, "instance_id": None, "boot_id": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [(), ("--source", "kernel-log")])
+def test_a_compressed_log_of_any_length_is_decoded(call: Call, source: tuple[str, ...]) -> None:
+    log = XID + "".join(f"[ {8200 + n}.5] audit: type=1400 audit({n}): x\n" for n in range(9000)) + XID
+    ran = call("decode", *source, "--jsonl", text=gzip.compress(log.encode()))
+    assert [fault["code"] for fault in ran.lines] == ["xid.79", "xid.79"]
 
 
 def test_a_node_name_in_the_input_overrides_the_option(call: Call) -> None:

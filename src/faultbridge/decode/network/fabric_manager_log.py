@@ -102,8 +102,10 @@ def records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[
     status: list[str] = []
     for line in lines:
         text = (line if isinstance(line, str) else line.text).rstrip("\r")
+        if not text:
+            continue
         text, *further = _records_of_line(text)
-        record = (_framed_record(text, line, received_at) if text else None) or _state_of_unit(text, status)
+        record = _framed_record(text, line, received_at) or _state_of_unit(text, status)
         if record is not None:
             yield from _joined(current, continuation)
             for head in filter(None, map(_HEAD.match, further)):
