@@ -468,6 +468,7 @@ def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
+    world.advance_minutes(5)  # the next attempt of the case may still use the spare
     assert (pool(world)[0].status, ready(world)) == (SpareStatus.TAKEN, [])
     world.node_orders.return_node(world.key(), OperatorOrder("an operator", "repaired by hand"))
     world.process_entries()
@@ -475,6 +476,14 @@ def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:
     world.advance_minutes()
     assert (ready(world), world.status()) == ([spare], NodeStatus.DEGRADED)
     assert world.live_instances() == [OLD, spare]
+
+
+def test_a_taken_spare_whose_case_is_not_stored_is_given_to_no_other_case() -> None:
+    """A restore may have lost the case, and the spare may serve."""
+    world = world_with_ready(1)
+    assert SparePool(world.table, world.clock).take(CLUSTER, GROUP, "c-lost", None, lambda _: True) == NEW
+    world.advance_minutes(5)
+    assert (taken(world), ready(world)) == (NEW, [])
 
 
 def test_a_terminated_spare_is_replaced() -> None:
