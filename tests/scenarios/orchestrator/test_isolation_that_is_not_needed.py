@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -64,6 +64,23 @@ def test_a_node_whose_instance_is_no_longer_proven_dead_is_not_quarantined_witho
     world.advance_minutes(15)
     assert cleared
     assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
+
+
+def test_an_isolation_that_two_calls_request_at_once_has_failed_since_the_first_request() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    requested: list[datetime | None] = []
+
+    def other_call() -> None:
+        world.clock.advance(1)
+        world.isolate.isolate(world.key())
+        requested.append(world.node().isolation_since)
+        world.clock.advance(60)
+
+    run_before_write(world.seam, writes_to(keys.node_state(world.key())), other_call)
+    world.isolate.isolate(world.key())
+    assert requested == [world.node().isolation_since]
 
 
 def test_a_dead_node_that_another_writer_has_just_quarantined_is_not_quarantined_again() -> None:
