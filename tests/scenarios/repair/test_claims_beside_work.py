@@ -26,7 +26,7 @@ from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
 from tests.scenarios.world import World, limits
-from tests.sim.fakes import Call
+from tests.sim.fakes import Call, raise_once
 
 GPU_IN_USE = Verification(Verdict.FAILED, ("dcgm: GPU is in use by another process",))
 NODE, INSTANCE = "node-1", "i-00000000000000001"
@@ -61,6 +61,22 @@ def test_a_claim_neither_drains_nor_verifies_nor_releases_a_node_while_its_job_r
     assert not {"drain forced", "verify begun"} & set(world.record_history())
     assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.IDLE)
     assert world.case().counted_attempts == 0
+
+
+def test_an_uncordon_without_an_answer_is_recorded_as_unconfirmed_and_repeated() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    assert world.node().isolation is Isolation.CONFIRMED
+    world.clock.advance(60)
+    world.clear()
+    world.seam.after = raise_once(("orchestrator.uncordon", Transient("no answer")))
+    with pytest.raises(Transient, match="no answer"):
+        world.isolate.isolate(world.key())
+    assert world.node().isolation is Isolation.REQUESTED
+    world.advance_minutes(2)
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
 
 
 def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_while_the_job_runs() -> None:
