@@ -16,7 +16,7 @@ from faultbridge.model.nodes import Incarnation, NodeKey, NodeState, Placement
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Key
 from faultbridge.model.values import replace
-from faultbridge.record.ports import PageMessage, PageUrgency
+from faultbridge.record.ports import HostOutput, PageMessage, PageUrgency
 from tests.builders import case, condition, node
 from tests.sim.fakes.seam import Call
 from tests.sim.fakes.table import StreamRecord
@@ -165,6 +165,23 @@ def test_a_proven_fault_that_ended_permits_the_action_that_it_required(
         pass_entry(system, 1, step="verify", outcome="failed")
     pass_state(system, state(1, NodeStatus.DRAINING, **claim, case=case(status=CaseStatus.IN_PROGRESS)))
     system.laws.before_call(Call("restarter", "restart", (RepairAction.REBOOT_NODE, instance(1), "t")))
+    assert laws_broken(system) == found
+
+
+@pytest.mark.parametrize(
+    ("shown", "code", "found"),
+    [(True, "xid.119", {running_work.REFUTED}), (True, "xid.48", set()), (False, "xid.119", set())],
+)
+def test_a_claim_that_its_instance_shows_is_not_refuted(shown: bool, code: str, found: set[str]) -> None:
+    system = system_of(1)
+    serve(system, 1)
+    if shown:
+        system.truth.show(instance(1), 119, 0)
+    system.clock.advance(60)
+    system.ports.collector.outputs = lambda _: HostOutput()
+    system.ports.collector.read(instance(1), "c-1 check 1")
+    reason = "refuted by the health snapshot of claim-check"
+    pass_entry(system, 1, event_type="Node Fault Cleared", code=code, reason=reason)
     assert laws_broken(system) == found
 
 

@@ -32,8 +32,8 @@ LAWS = frozenset(
         breaker_trials.REPEATED, instances.BLOCKED, instances.GHOST, instances.LAUNCHED_TWICE, instances.OWING,
         instances.SHARED, instances.TOO_MANY, instances.UNPAGED, isolation_budget.OVER_BUDGET,
         isolation_budget.OVER_PERMITS, lost_reports.DROPPED, operators.UNSEEN, running_work.CHANGED,
-        running_work.DIAGNOSED, running_work.EVICTED, running_work.FORCED, running_work.FORGED, urgent_pages.STORM,
-        urgent_pages.UNREPORTED,
+        running_work.DIAGNOSED, running_work.EVICTED, running_work.FORCED, running_work.FORGED, running_work.REFUTED,
+        urgent_pages.STORM, urgent_pages.UNREPORTED,
     }
 )  # fmt: skip
 """The names of all laws."""

@@ -21,6 +21,7 @@ DIAGNOSED = "no diagnostic runs beside running work"
 EVICTED = "a claim alone evicts no work"
 FORCED = "a claim alone forces no drain"
 CHANGED = "a claim alone changes no instance"
+REFUTED = "a claim is not refuted if its instance shows the fault"
 FORGED = "text that a program can write proves no fault"
 
 
@@ -46,15 +47,25 @@ class WorkLaw(Law):
                 self.broken(FORGED, f"{state.key.stream} {condition.code}", "is proven, and only a program reported it")
 
     def entry_added(self, body: dict[str, Any]) -> None:
-        """Keep when a verification failed, and check a drain that did not wait for the work."""
+        """Keep when a verification failed; check a refuted claim, and a drain that did not wait for the work."""
         meta, data = body["metadata"], body["data"]
         node, step = str(meta["node"]), (data.get("step"), data.get("outcome"))
         if step == ("verify", "failed"):
             self._failed[node] = self.now
         elif step == ("intent", "committed"):
             self._acted[str(meta["case_id"])] = self.now
+        elif str(data.get("reason")).endswith("of claim-check"):
+            self._check_refuted(node, str(data["code"]))
         elif step == ("drain", "forced") and (state := self._states.get(node)) is not None and _is_claimed(state):
             self.broken(FORCED, f"{state.key.stream} {meta['sequence']}", _text(state))
+
+    def _check_refuted(self, node: str, code: str) -> None:
+        instance = instance_of(self._states[node]) if node in self._states else None
+        xid, _, shown_at = self.system.truth.shown.get(str(instance), (0, 0, None))
+        outputs = self.system.ports.collector.read_at.items()
+        reads = [output.at for (read, _), output in outputs if read == instance and output and output.at]
+        if code == f"xid.{xid}" and shown_at is not None and reads and min(reads) > shown_at:
+            self.broken(REFUTED, f"{node} {code}", f"shown since {shown_at:%d %H:%M:%S}")
 
     def before_call(self, call: Call) -> None:
         """Check a call that uses, restarts or releases an instance."""
