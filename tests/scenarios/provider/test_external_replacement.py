@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.world import World
+from tests.sim.fakes import Call
 
 
 @pytest.mark.parametrize("orchestrated", [False, True])
@@ -76,3 +78,26 @@ def test_a_repair_in_progress_ignores_an_external_replacement() -> None:
     assert world.node().case == before.case
     world.until(lambda: not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY
+
+
+def test_an_instance_that_came_while_the_cluster_was_only_observed_is_cordoned_before_its_repair() -> None:
+    world = World(orchestrated=True)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    world.set_mode(Mode.OBSERVE)
+    replacement = ExternalReplacement(world)
+    instance = replacement.replace_instance()
+    replacement.run_inventory()
+    world.set_mode(Mode.ACT)
+    world.pause_repairs(paused=False)
+    world.verifier.results[instance] = Verification(Verdict.FAILED, ("memory: failed",), level=3)
+    world.orchestrator.cordoned.clear()
+    cordoned: list[bool] = []
+
+    def note(call: Call) -> None:
+        if call.name == "provider.replace" and call.argument[0] == instance:
+            cordoned.append("node-1" in world.orchestrator.cordoned)
+
+    world.seam.before = note
+    world.until(lambda: bool(cordoned))
+    assert cordoned == [True]

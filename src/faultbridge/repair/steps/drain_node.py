@@ -21,6 +21,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.isolation import end_backoff, page_overdue
 from faultbridge.repair.steps.follow_provider import finish_if_gone
+from faultbridge.repair.steps.return_to_service import request_cordon
 
 NAME = "drain"
 LATE = ProviderFailure.TIMEOUT
@@ -121,12 +122,15 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 
 
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node. If its cordon is requested but not confirmed, cordon it first.
+    """Drain the node. If its cordon is not confirmed, cordon it first.
 
     If the case rests on claims, only check whether the node is idle.
 
     From the second attempt, a confirmed cordon is repeated too, because the earlier attempt may have removed it.
     """
+    if context.state.isolation not in {Isolation.REQUESTED, Isolation.CONFIRMED}:
+        # The cluster was only observed, or had no orchestrator, when it went out of service.
+        context = context.commit(request_cordon)
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))

@@ -75,12 +75,13 @@ def cordon_again(context: StepContext) -> StepContext:
     if context.rules.config.follows_provider or not context.orchestrator.applicable:
         return context
     if context.state.isolation is not Isolation.REQUESTED:
-        context = context.commit(_request_cordon)
+        context = context.commit(request_cordon)
     answer = context.orchestrator.cordon(context.member)
     if not answer.ok:
         raise Transient(f"the node may be uncordoned and cannot be cordoned again: {answer.reason}")
     return context.commit(confirm_cordon)
 
 
-def _request_cordon(state: NodeState, now: datetime) -> Transition:
+def request_cordon(state: NodeState, now: datetime) -> Transition:
+    """Store the request before the call, so that a cordon whose answer is lost is withdrawn one day."""
     return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=now))
