@@ -84,6 +84,15 @@ def isolated(number: int, **others: Any) -> NodeState:
     return state(number, NodeStatus.DEGRADED, isolation=Isolation.REQUESTED, **others)
 
 
+def test_nodes_that_a_restored_table_has_out_of_service_use_up_no_budget() -> None:
+    system = system_of(12)
+    serve(system, 12)
+    pass_state(system, isolated(1, **CLAIMED))
+    system.laws.restored()
+    pass_state(system, isolated(2, **CLAIMED))
+    assert laws_broken(system) == set()
+
+
 def test_a_claim_may_take_one_node_out_of_service_and_not_a_second_one() -> None:
     system = system_of(12)
     serve(system, 12)

@@ -93,6 +93,11 @@ class Laws:
         for law in self.all:
             law.swept()
 
+    def restored(self) -> None:
+        """Let all laws forget what the restored table does not know."""
+        for law in self.all:
+            law.restored()
+
     def ended(self) -> Iterator[str]:
         """Yield a line of text for each violation that shows only at the end of a run."""
         for law in self.all:

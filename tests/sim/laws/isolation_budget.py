@@ -94,6 +94,10 @@ class IsolationBudget(Law):
             self._check(OVER_BUDGET, name, new.domains, f"{status} with {reports or 'no condition'}")
         self._nodes[name] = new
 
+    def restored(self) -> None:
+        """Forget the nodes: several may be out of service in the backup that were not so at once."""
+        self._nodes.clear()
+
     def control_changed(self, item: Item) -> None:
         """Check each permit that the control item names for the first time."""
         stored = item.get("permits") or {}

@@ -47,6 +47,9 @@ class Law:
     def swept(self) -> None:
         """Check what depends on the passage of time."""
 
+    def restored(self) -> None:
+        """Forget what the restored table does not know."""
+
     def ended(self) -> Iterator[tuple[str, str]]:
         """Yield the name of the law and a text for each violation that shows only at the end of a run."""
         yield from ()
