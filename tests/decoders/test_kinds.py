@@ -106,6 +106,7 @@ ACCEPTED = {
         "smi.row_remap_failure gpu/uuid=GPU-00000000-0000-0000-0000-000000000003",
     ],
     "04": ["smi.recovery_action gpu/index=1 fatal reset_gpu"],
+    "05": ["xid.79 gpu/name=GPU5 n-7"],
     "08": [f"host.unreachable node gpu-02{number}" for number in range(3)],
     "10": ["host.gpu_count_mismatch node gpu-7"],
     "11": ["xid.71 gpu/any", "xid.79 gpu/any"],
@@ -120,6 +121,7 @@ ACCEPTED = {
         " unresponsive_remote_events=2"
     ],
     "20": ["dcgm.nvlink_error_critical gpu/any"],
+    "21": ["xid.79 gpu/pci=0000:3b:00 n-7"],
     "23": ["xid.79 gpu/any n-7"],
     "24": ["agent.gpu_unhealthy gpu/name=GPU_SXM_1 warning run_diagnostics"],
 }
