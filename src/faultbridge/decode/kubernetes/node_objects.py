@@ -159,8 +159,8 @@ def _of_pod(pod: Mapping[str, Any]) -> Iterator[NodeEvent]:
     for resource in (found for one in containers for found in objects_in(one.get("allocatedResourcesStatus"))):
         for device in objects_in(resource.get("resources")):
             if node and device.get("health") == "Unhealthy":
-                told = f"{text(resource.get('name'), 253)} {text(device.get('resourceID'), 253)} is unhealthy"
-                yield NodeEvent(node, "DeviceUnhealthy", told, None, True, _uuid_in(told))
+                message = f"{text(resource.get('name'), 253)} {text(device.get('resourceID'), 253)} is unhealthy"
+                yield NodeEvent(node, "DeviceUnhealthy", message, None, True, _uuid_in(message))
 
 
 def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
@@ -171,15 +171,15 @@ def _of_slice(document: Mapping[str, Any]) -> Iterator[NodeEvent]:
         uuid = text(members(members(basic.get("attributes")).get("uuid")).get("string"), 64)
         for taint in objects_in(basic.get("taints")):
             key, value = text(taint.get("key"), 128) or "", text(taint.get("value"), 64) or ""
-            told = f"{text(device.get('name'), 128)} has the taint {key}={value}:{text(taint.get('effect'), 32)}"
+            message = f"{text(device.get('name'), 128)} has the taint {key}={value}:{text(taint.get('effect'), 32)}"
             reason = f"{key}={value}" if key.endswith("/xid") else key if key in _TAINTS else "DeviceUnhealthy"
             if taint.get("effect") != "None" or reason != "DeviceUnhealthy":
                 node, at = node_name(text(spec.get("nodeName"), 253)), instant(taint.get("timeAdded"))
-                yield NodeEvent(node, reason, told, at, True, uuid if uuid and uuid.startswith("GPU-") else None)
+                yield NodeEvent(node, reason, message, at, True, uuid if uuid and uuid.startswith("GPU-") else None)
 
 
-def _uuid_in(told: str) -> str | None:
-    found = _UUID.search(told)
+def _uuid_in(message: str) -> str | None:
+    found = _UUID.search(message)
     return found[0] if found else None
 
 
