@@ -3,7 +3,8 @@
 `mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters,
 `efa_rates` the rates of EFA devices, `policies` the default policy, `detectors` the detectors of gray failures,
 `deep_tests` the tests of a deep verification, and `mechanisms` the data of `faultbridge explain`. `exporter_fields`
-lists metrics of dcgm-exporter, and `patterns` checks regular expressions.
+lists metrics of dcgm-exporter, and `patterns` loads rows of
+log texts and checks regular expressions.
 """
 
 from __future__ import annotations
