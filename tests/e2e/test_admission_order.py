@@ -17,7 +17,7 @@ import pytest
 
 from faultbridge.local import environment
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import from_text
 from faultbridge.record.queries import queued_cases, unhealthy_nodes
 from faultbridge.serve.ingest.send import RawInput

@@ -18,7 +18,7 @@ from faultbridge.model.cluster.vacancies import Vacancy
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Match, Policy, Rule
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from tests.builders import NOON
 from tests.lab.product import repair_queue
 from tests.lab.product.repair_queue import SMALL, RepairQueue

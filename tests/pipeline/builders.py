@@ -8,7 +8,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, RepairAction, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits, Policy
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.record.append import check_moves
 from tests.builders import CATALOG, NOON, condition, node, rules
 

@@ -14,7 +14,7 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Rule
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.repair.admission import (

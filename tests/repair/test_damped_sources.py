@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide.fold.claims import DAMPED_FOR
 from faultbridge.model.cluster.config import DampedSource
-from faultbridge.model.storage.rows import FalseClaims
+from faultbridge.model.storage.node_rows import FalseClaims
 from faultbridge.model.times import to_text
 from faultbridge.repair.breakers import MAX_DAMPED_FOR, update_damped
 from tests.builders import NOON, after, config, data_of

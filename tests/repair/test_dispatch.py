@@ -13,7 +13,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.writes import Delete, Put, Update
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence

@@ -14,7 +14,7 @@ from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.cluster.vacancies import owed_successor, used_up_slots
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.policy import Policy, Rule, Window
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import to_text
 
 # `cronsim` follows the rules of Debian's cron for changes to and from daylight saving time. It is imported only when a

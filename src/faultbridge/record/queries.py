@@ -14,8 +14,8 @@ from faultbridge.model.cluster.jobs import Job
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import Head, NodeKey, NodeState
 from faultbridge.model.storage import items, jobs, keys
+from faultbridge.model.storage.node_rows import HeldCase, QueuedCase, RosterNode, UnhealthyNode
 from faultbridge.model.storage.projections import HELD, QUEUE, UNHEALTHY
-from faultbridge.model.storage.rows import HeldCase, QueuedCase, RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Index, Item
 from faultbridge.model.times import to_text
 

@@ -19,8 +19,8 @@ from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, BreakerScope, SafetyKind, SafetyState
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items
+from faultbridge.model.storage.node_rows import FalseClaims, UnhealthyNode
 from faultbridge.model.storage.projections import FALSE_CLAIMS
-from faultbridge.model.storage.rows import FalseClaims, UnhealthyNode
 from faultbridge.model.storage.writes import Equals, Put
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace

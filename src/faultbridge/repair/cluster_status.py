@@ -23,7 +23,7 @@ from faultbridge.model.event_data import ClusterStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.model.times import EPOCH, truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Stack

@@ -22,8 +22,8 @@ from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.node_rows import QueuedCase, read_vacancies
 from faultbridge.model.storage.projections import queued_case
-from faultbridge.model.storage.rows import QueuedCase, read_vacancies
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, NodeDraft, Revise, group_commits, log_split, transaction_token

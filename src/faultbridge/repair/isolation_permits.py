@@ -18,7 +18,7 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import RosterNode, UnhealthyNode
+from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Equals, Update, Value
 from faultbridge.model.times import to_text
 from faultbridge.record.ports import Table

@@ -15,7 +15,7 @@ from faultbridge.model.cluster.vacancies import MAX_OWED
 from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import QueuedCase, UnhealthyNode, read_vacancies
+from faultbridge.model.storage.node_rows import QueuedCase, UnhealthyNode, read_vacancies
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text, truncate
 from faultbridge.model.values import replace

@@ -31,7 +31,7 @@ from faultbridge.decide.isolation_budget import IsolationUse
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Policy
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.repair.dispatch import MAX_REFUSALS
 
 Place = tuple[int, bool, datetime, str]

@@ -15,8 +15,8 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
+from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.model.storage.projections import unhealthy_row
-from faultbridge.model.storage.rows import UnhealthyNode
 from faultbridge.model.storage.writes import Item
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification

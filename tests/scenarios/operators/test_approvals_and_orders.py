@@ -13,8 +13,8 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
 from faultbridge.model.storage import items
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.projections import queue_row, queued_case
-from faultbridge.model.storage.rows import QueuedCase
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Verdict, Verification
 from faultbridge.record.rulebook import rules_of

@@ -55,7 +55,7 @@ from faultbridge.model.enums import (
 from faultbridge.model.event_data import CaseStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import earliest, from_text
 from faultbridge.model.values import replace
 

@@ -8,7 +8,7 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes; in tests, a fak
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares, and items of earlier releases.
 - `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from
   a job or a device to its entries.
-- `queue_rows`: reads the rows of queued cases.
+- `node_rows`: the classes of rows about nodes that need work.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
 - `record.policies`: the list of policy versions.
 - `findings`: findings of detectors, and the baselines with which counters are compared.

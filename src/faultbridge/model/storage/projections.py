@@ -30,7 +30,14 @@ from faultbridge.model.nodes import NodeState, is_faulty, is_repeated
 from faultbridge.model.storage import devices, items, jobs, keys
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage.jobs import FOLLOWED
-from faultbridge.model.storage.rows import FalseClaims, FamilyFaults, HeldCase, NamedNode, QueuedCase, UnhealthyNode
+from faultbridge.model.storage.node_rows import (
+    FalseClaims,
+    FamilyFaults,
+    HeldCase,
+    NamedNode,
+    QueuedCase,
+    UnhealthyNode,
+)
 from faultbridge.model.storage.writes import Delete, Item, Key, Put, Update, Write
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text

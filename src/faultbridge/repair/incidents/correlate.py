@@ -29,7 +29,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump, load
-from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.model.storage.writes import Absent, Equals, Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table

@@ -21,7 +21,7 @@ from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.storage.rows import HeldCase, UnhealthyNode
+from faultbridge.model.storage.node_rows import HeldCase, UnhealthyNode
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Revise
 from faultbridge.record.ports import Table

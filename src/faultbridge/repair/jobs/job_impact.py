@@ -10,7 +10,7 @@ from msgspec import Struct
 from faultbridge.model.conditions import Condition
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.storage.rows import UnhealthyNode
+from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.jobs import Jobs
 

@@ -18,7 +18,7 @@ from faultbridge.model.errors import UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import RosterNode
+from faultbridge.model.storage.node_rows import RosterNode
 from faultbridge.model.storage.writes import CASES, Item
 from faultbridge.model.times import from_text, to_text
 from faultbridge.record.ports import Table

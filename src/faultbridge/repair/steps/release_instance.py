@@ -18,7 +18,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import NodeStatus, ProviderFailure, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.nodes import NodeState
-from faultbridge.model.storage.rows import read_vacancies
+from faultbridge.model.storage.node_rows import read_vacancies
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Presence
 from faultbridge.record.queries import unhealthy_nodes

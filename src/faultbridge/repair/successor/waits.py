@@ -13,7 +13,7 @@ from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, W
 from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.rows import QueuedCase
+from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.queries import queued_cases

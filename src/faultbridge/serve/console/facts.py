@@ -17,7 +17,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
-from faultbridge.model.storage.rows import RosterNode, UnhealthyNode
+from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads

@@ -30,8 +30,8 @@ from faultbridge.model.log import Failures
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.jobs import JOB
+from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.model.storage.projections import REQUESTED_ISOLATIONS
-from faultbridge.model.storage.rows import UnhealthyNode
 from faultbridge.model.storage.writes import NUMBERS, WORK, Key, Work, used_numbers
 from faultbridge.model.times import to_text
 from faultbridge.record.append import Append
