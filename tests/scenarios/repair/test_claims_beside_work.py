@@ -25,6 +25,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
+from tests.races import run_before_write
 from tests.scenarios.world import World, limits
 from tests.sim.fakes import Call, raise_once
 
@@ -77,6 +78,19 @@ def test_an_uncordon_without_an_answer_is_recorded_as_unconfirmed_and_repeated()
     assert world.node().isolation is Isolation.REQUESTED
     world.advance_minutes(2)
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
+def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    world.clock.advance(60)
+    world.clear()
+    run_before_write(world.seam, lambda _: True, lambda: (world.clock.advance(1), world.fault(code="xid.79")))
+    world.isolate.isolate(world.key())
+    assert world.seam.named("orchestrator.uncordon") == []
+    assert world.orchestrator.cordoned == {NODE}
 
 
 def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_while_the_job_runs() -> None:
