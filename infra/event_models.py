@@ -24,6 +24,7 @@ from msgspec import NODEFAULT, UNSET, Meta, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from faultbridge.model import enums, event_data, fault_enums
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import EVENTS, EventData
 from faultbridge.model.events.registry import MODULE_OF_EVENT
@@ -70,6 +71,7 @@ def _classes_by_module() -> dict[str, list[type[EventData]]]:
         for one in _with_parts(kind):
             used.setdefault(one, set()).add(MODULE_OF_EVENT[entry_type.value])
     found: dict[str, list[type[EventData]]] = {name: [] for name in MODULES}
+    found[PARTS].append(EntryMetadata)
     for one in vars(event_data).values():
         if isinstance(one, type) and one in used:
             found[min(used[one]) if len(used[one]) == 1 else PARTS].append(one)

@@ -11,17 +11,16 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct, field
 
 from faultbridge.model.canonical_json import event_json
-from faultbridge.model.enums import SCHEMA_VERSION, Actor, EntryType
-from faultbridge.model.event_data import EventData, plain
+from faultbridge.model.enums import MAX_JOBS_OF_NODE, SCHEMA_VERSION, Actor, EntryType
+from faultbridge.model.event_data import CaseId, EventData, EventId, Positive, Text, Version, doc, plain
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
-from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 
 MAX_REASON = 2000
@@ -78,6 +77,41 @@ class Stream(Struct, frozen=True):
         return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
 
 
+class EntryMetadata(EventData, frozen=True, kw_only=True):
+    """The metadata of an entry: its identity, its position in a stream, and its times."""
+
+    event_id: Annotated[EventId, doc("Equal in every delivery of this event. Use it to recognize duplicates.")]
+    event_type: Annotated[Text, doc("Equal to the detail-type of the EventBridge event.")]
+    schema_version: Annotated[Version, doc("Major and minor version of the schema. Match the prefix `1.` in rules.")]
+    stack: Annotated[Text, doc("Name of the Faultbridge installation that recorded the event.")]
+    stream: Annotated[Text, doc("The event's stream: `cluster/node`, or `cluster` for events of the cluster itself.")]
+    epoch: Annotated[
+        Positive, doc("Increases when a stream starts again after a restore; sequence numbers then restart at 1.")
+    ]
+    sequence: Annotated[
+        Positive, doc("Position in the stream and epoch, from 1 without gaps. The bus may deliver in any order.")
+    ]
+    previous_event_id: Annotated[EventId | None, doc("The event before this one in the stream.")]
+    occurred_at: Annotated[datetime, doc("When it happened, to the best of our knowledge.")]
+    recorded_at: Annotated[datetime, doc("When it was stored.")]
+    cluster: Text
+    node: Annotated[Text | None, doc("Node name; null for events of the cluster itself.")]
+    severity: Annotated[Severity | None, doc("Highest severity active on the node or cluster after the event.")]
+    case_id: Annotated[CaseId | None, doc("The case of the event. Use it to correlate events.")]
+    job_ids: Annotated[
+        tuple[Text, ...],
+        doc("The jobs that run on the node, or the job that the event is about.", MAX_JOBS_OF_NODE),
+    ] = ()
+    causation_id: Annotated[
+        str | None,
+        doc(
+            "Id of the event that caused this one; for a fault, of the raw record that reported it. "
+            "Null for an event that starts a chain, such as an order of an operator."
+        ),
+    ]
+    recorded_by: Actor
+
+
 class Entry(Struct, frozen=True):
     """One line of an entry stream.
 
@@ -131,29 +165,29 @@ def _seal_one(
 ) -> Entry:
     sequence = head.sequence + 1
     event_id = stream.event_id(head.epoch, sequence)
-    metadata = {
-        "event_id": event_id,
-        "event_type": draft.type.value,
-        "schema_version": SCHEMA_VERSION,
-        "stack": stream.stack,
-        "stream": stream.name,
-        "epoch": head.epoch,
-        "sequence": sequence,
-        "previous_event_id": head.event_id,
-        "occurred_at": to_text(draft.occurred_at),
-        "recorded_at": to_text(recorded_at),
-        "cluster": stream.cluster,
-        "node": stream.node,
-        "severity": severity.value if severity else None,
-        "case_id": draft.case_id,
-        "job_ids": list(draft.job_ids),
-        "causation_id": draft.causation_id,
-        "recorded_by": actor.value,
-    }
+    metadata = EntryMetadata(
+        event_id=event_id,
+        event_type=draft.type.value,
+        schema_version=SCHEMA_VERSION,
+        stack=stream.stack,
+        stream=stream.name,
+        epoch=head.epoch,
+        sequence=sequence,
+        previous_event_id=head.event_id,
+        occurred_at=draft.occurred_at,
+        recorded_at=recorded_at,
+        cluster=stream.cluster,
+        node=stream.node,
+        severity=severity,
+        case_id=draft.case_id,
+        job_ids=draft.job_ids,
+        causation_id=draft.causation_id,
+        recorded_by=actor,
+    )
     data = plain(draft.data)
     if draft.evidence:
         data["evidence_sha256"] = evidence_digest(draft.evidence)
-    body = event_json({"metadata": metadata, "data": data})
+    body = event_json({"metadata": plain(metadata), "data": data})
     return Entry(
         stream=stream,
         epoch=head.epoch,

@@ -23,6 +23,9 @@ MAX_JOB_EVIDENCE = 20
 CASE_ID = "c-[a-z2-7]{26}"
 """The pattern of the id of a case."""
 
+UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+"""The pattern of the id of an event."""
+
 ALL_DATA = "*"
 """The text in `metadata.truncated` that means all data of the event."""
 

@@ -17,6 +17,7 @@ from faultbridge.model.enums import (
     CASE_ID,
     MAX_JOB_EVIDENCE,
     MAX_LISTED,
+    UUID,
     BreakerScope,
     CaseStatus,
     CauseDomain,
@@ -57,6 +58,8 @@ Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Milliseconds = Annotated[int, Meta(ge=0, extra_json_schema={"x-unit": "ms"})]
+EventId = Annotated[str, Meta(pattern=UUID, extra_json_schema={"format": "uuid"})]
+Version = Annotated[str, Meta(pattern=r"^[1-9][0-9]*\.[0-9]+$")]
 CaseId = Annotated[str, Meta(pattern=f"^{CASE_ID}$")]
 Sha256 = Annotated[str, Meta(pattern=SHA256)]
 Pci = Annotated[str, Meta(pattern=PCI)]

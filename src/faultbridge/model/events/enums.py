@@ -27,7 +27,6 @@ from faultbridge.model.enums import (
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 
 INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
-UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
 class Model(BaseModel):
@@ -60,7 +59,6 @@ Instant = Annotated[
     PlainSerializer(_render, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time", "pattern": INSTANT}),
 ]
-EventId = Annotated[str, Field(pattern=UUID, json_schema_extra={"format": "uuid"})]
 CaseId = Annotated[str, Field(pattern=f"^{CASE_ID}$")]
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]

@@ -10,46 +10,14 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from faultbridge.model.enums import ALL_DATA, MAX_JOBS_OF_NODE, SCHEMA_VERSION, Actor
-from faultbridge.model.events.enums import CaseId, EventId, Instant, Model, Open, Text
-from faultbridge.model.fault_enums import Severity
+from faultbridge.model.enums import ALL_DATA, SCHEMA_VERSION
+from faultbridge.model.events.enums import CaseId, Model, Text
+from faultbridge.model.events.parts import EntryMetadata
 
 
-class Metadata(Model):
+class Metadata(EntryMetadata):
     """The metadata of an event of any version: its identity, its position in a stream, and its times."""
 
-    event_id: EventId = Field(description="Equal in every delivery of this event. Use it to recognize duplicates.")
-    event_type: Text = Field(description="Equal to the detail-type of the EventBridge event.")
-    schema_version: Annotated[str, Field(pattern=r"^[1-9][0-9]*\.[0-9]+$")] = Field(
-        description="Major and minor version of the schema. Match the prefix `1.` in rules."
-    )
-    stack: Text = Field(description="Name of the Faultbridge installation that recorded the event.")
-    stream: Text = Field(
-        description="The event's stream: `cluster/node`, or `cluster` for events of the cluster itself."
-    )
-    epoch: Annotated[int, Field(ge=1)] = Field(
-        description="Increases when a stream starts again after a restore; sequence numbers then restart at 1."
-    )
-    sequence: Annotated[int, Field(ge=1)] = Field(
-        description="Position in the stream and epoch, from 1 without gaps. The bus may deliver in any order."
-    )
-    previous_event_id: EventId | None = Field(description="The event before this one in the stream.")
-    occurred_at: Instant = Field(description="When it happened, to the best of our knowledge.")
-    recorded_at: Instant = Field(description="When it was stored.")
-    cluster: Text
-    node: Text | None = Field(description="Node name; null for events of the cluster itself.")
-    severity: Open[Severity] | None = Field(
-        description="Highest severity active on the node or cluster after the event."
-    )
-    case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
-    job_ids: Annotated[tuple[Text, ...], Field(max_length=MAX_JOBS_OF_NODE)] = Field(
-        default=(), description="The jobs that run on the node, or the job that the event is about."
-    )
-    causation_id: str | None = Field(
-        description="Id of the event that caused this one; for a fault, of the raw record that reported it. "
-        "Null for an event that starts a chain, such as an order of an operator."
-    )
-    recorded_by: Open[Actor]
     truncated: tuple[Text, ...] = Field(
         default=(),
         description="JSON pointers of removed parts, to keep the event within 60 KB; `*` means all of `data`.",

@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
-from faultbridge.model.events.enums import UUID, parse_instant
+from faultbridge.model.enums import UUID
+from faultbridge.model.events.enums import parse_instant
 from faultbridge.model.events.envelope import Event, EventStub
 from faultbridge.model.events.registry import MODULE_OF_EVENT, STUB, event_name, model_of, schema_name
 

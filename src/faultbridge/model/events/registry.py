@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from faultbridge.model.enums import ALL_DATA, EntryType
-from faultbridge.model.events.envelope import Event
+
+if TYPE_CHECKING:
+    from faultbridge.model.events.envelope import Event
 
 STUB = "event-stub"
 MODULE_OF_EVENT: Mapping[str, str] = {
