@@ -70,6 +70,13 @@ def test_a_value_that_json_cannot_store_exactly_is_refused() -> None:
         canonical_json({"share": 0.5})
 
 
+@pytest.mark.parametrize("value", [0.5, {"a", "b"}, b"raw", NOON, after(seconds=1) - NOON])
+def test_a_fact_that_json_cannot_store_exactly_is_refused(value: object) -> None:
+    data = NoteData(kind=NoteKind.OPERATOR, text="", about=None, facts={"list": [value]})
+    with pytest.raises(TypeError):
+        sealed(Draft(EntryType.NOTE, NOON, data))
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

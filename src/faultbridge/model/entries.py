@@ -15,9 +15,20 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field
 
-from faultbridge.model.canonical_json import event_json
+from faultbridge.model.canonical_json import canonical_json, event_json
 from faultbridge.model.enums import MAX_JOBS_OF_NODE, SCHEMA_VERSION, Actor, EntryType
-from faultbridge.model.event_data import CaseId, EventData, EventId, Positive, Text, Version, doc, plain
+from faultbridge.model.event_data import (
+    CaseId,
+    EventData,
+    EventId,
+    NoteData,
+    Positive,
+    ReplacementStepData,
+    Text,
+    Version,
+    doc,
+    plain,
+)
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head, NodeState
 from faultbridge.model.records import Outcome
@@ -184,6 +195,8 @@ def _seal_one(
         causation_id=draft.causation_id,
         recorded_by=actor,
     )
+    if isinstance(draft.data, NoteData | ReplacementStepData):
+        canonical_json(draft.data.facts)  # raises TypeError for what `plain` would convert, such as a set
     data = plain(draft.data)
     if draft.evidence:
         data["evidence_sha256"] = evidence_digest(draft.evidence)
