@@ -62,13 +62,14 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
     - A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a
       program may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log
       counts as a file of a node.
-    - A text with program output counts as the log of a job, unless it starts like a JSON or XML document.
+    - A text with program output counts as the log of a job, unless it starts like a JSON or XML document. So does a
+      table of Kubernetes events: its events about nodes and pods are signs of a job's end, not faults of one node.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)
     if not _is_text(head):
         return FileKind(Kind.BINARY)
-    if has_program_output(head) and not _DOCUMENTS.match(head):
+    if (has_program_output(head) and not _DOCUMENTS.match(head)) or _EVENTS.match(head):
         return FileKind(Kind.JOB)
     try:
         source = registry.recognize(head)
@@ -77,6 +78,9 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
     if source == "training-log" or (source == "kernel-log" and not is_of_node and not _is_framed(head)):
         return FileKind(Kind.JOB)
     return FileKind(Kind.NODE, source)
+
+
+_EVENTS = re.compile(rb"(?:NAMESPACE +)?LAST SEEN +TYPE +REASON +OBJECT\b")
 
 
 def has_program_output(piece: bytes) -> bool:
