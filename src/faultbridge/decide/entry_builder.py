@@ -165,6 +165,7 @@ def case_change(
         type=EntryType.CASE_STATUS,
         occurred_at=at,
         data=event_data.CaseStatusData(
+            **case.facts(),
             from_=before,
             to=case.status,
             reason=limited(str(because)),
@@ -179,10 +180,8 @@ def case_change(
             attempt=case.attempts,
             opened_at=case.opened_at,
             detected_at=case.marks.get("detected"),
-            not_before=case.not_before,
             answer_by=request.answer_by if request else None,
             phases=durations(case, at) if closing else {},
-            gpus=case.gpus,
             gpu_time_lost=gpu_time_lost(case, at) if closing else None,
             previous_case=case.previous_case,
             rule=case.rule,

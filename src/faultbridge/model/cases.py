@@ -7,10 +7,12 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from msgspec import field
 
 from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
+from faultbridge.model.event_data import CaseFacts
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.stored import Stored
@@ -145,7 +147,7 @@ class Approval(Stored, frozen=True):
         return None if self.granted is None else APPROVED if self.granted else DENIED
 
 
-class Case(Stored, frozen=True):
+class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One case: the record of one fault of a node from detection to closure.
 
     `marks` maps statuses and phases to the time when the case first reached them, and has keys such as `EXTERNAL`.
@@ -172,7 +174,6 @@ class Case(Stored, frozen=True):
     policy: str
     isolate: bool = True
     waiting_for: WaitingFor | None = None
-    not_before: datetime | None = None
     attempts: int = 0
     uncounted: int = 0
     attempt: Attempt | None = None
@@ -183,7 +184,6 @@ class Case(Stored, frozen=True):
     marks: Mapping[str, datetime] = field(default_factory=dict)
     previous_case: str | None = None
     closed_at: datetime | None = None
-    gpus: int | None = None
     incident: str | None = None
     held_from: CaseStatus | None = None
     relapse_of: str | None = None
@@ -192,6 +192,7 @@ class Case(Stored, frozen=True):
     capacity_checks: int = 0
     wait_paged: bool = False
     claimed: bool = False
+    unknown_attributes: dict[str, Any] | None = None
 
     @property
     def reason(self) -> str:

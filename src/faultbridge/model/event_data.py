@@ -211,7 +211,21 @@ class Cause(EventData, frozen=True, kw_only=True):
     message: Annotated[str | None, doc("The condition's message, while the condition is active.")] = None
 
 
-class CaseStatusData(EventData, frozen=True, kw_only=True):
+class CaseFacts(EventData, frozen=True, kw_only=True):
+    """What a case states in the same words everywhere: in its state and its item, in its events and in the API.
+
+    A new field of a case that readers see is declared here, and nowhere else. It needs a default and a description.
+    """
+
+    not_before: Annotated[datetime | None, doc("Earliest time at which a waiting case continues.")] = None
+    gpus: Annotated[Count | None, doc("Number of GPUs of the node, if known.")] = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return these fields by name, for another class that has them."""
+        return {name: getattr(self, name) for name in CaseFacts.__struct_fields__}
+
+
+class CaseStatusData(CaseFacts, frozen=True, kw_only=True):
     """The data of a case event: the status of a case before and after a change, and the cause of the case."""
 
     from_: Annotated[CaseStatus | None, doc("Null when the case opens.")] = field(name="from")
@@ -230,7 +244,6 @@ class CaseStatusData(EventData, frozen=True, kw_only=True):
     attempt: Annotated[Count, doc("Number of attempts admitted so far.")]
     opened_at: datetime
     detected_at: Annotated[datetime | None, doc("When the condition behind the case started.")] = None
-    not_before: Annotated[datetime | None, doc("Earliest time at which a waiting case continues.")] = None
     answer_by: Annotated[datetime | None, doc("When an open approval request expires.")] = None
     phases: Annotated[dict[str, Milliseconds], doc("Duration of each phase by its name; empty until the case closes.")]
     previous_case: Annotated[CaseId | None, doc("The node's previous case.")]
@@ -242,7 +255,6 @@ class CaseStatusData(EventData, frozen=True, kw_only=True):
     relapse_of: Annotated[
         CaseId | UnsetType, doc("Case after whose repair the fault came back while the node was on probation.")
     ] = UNSET
-    gpus: Annotated[Count | None, doc("Number of GPUs of the node, if known.")] = None
     gpu_time_lost: Annotated[
         Milliseconds | None, doc("Number of GPUs times the time out of service; set after the case closed.")
     ] = None

@@ -32,6 +32,8 @@ class Cause(Model):
 class CaseStatusData(Model):
     """The data of a case event: the status of a case before and after a change, and the cause of the case."""
 
+    not_before: Instant | None = Field(default=None, description="Earliest time at which a waiting case continues.")
+    gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
     from_: Open[CaseStatus] | None = Field(alias="from", description="Null when the case opens.")
     to: Open[CaseStatus]
     reason: str = Field(description="One line of text for readers.")
@@ -52,7 +54,6 @@ class CaseStatusData(Model):
     attempt: Count = Field(description="Number of attempts admitted so far.")
     opened_at: Instant
     detected_at: Instant | None = Field(default=None, description="When the condition behind the case started.")
-    not_before: Instant | None = Field(default=None, description="Earliest time at which a waiting case continues.")
     answer_by: Instant | None = Field(default=None, description="When an open approval request expires.")
     phases: dict[str, Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})]] = Field(
         description="Duration of each phase by its name; empty until the case closes."
@@ -66,7 +67,6 @@ class CaseStatusData(Model):
     relapse_of: CaseId | None = Field(
         default=None, description="Case after whose repair the fault came back while the node was on probation."
     )
-    gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
     gpu_time_lost: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
         default=None, description="Number of GPUs times the time out of service; set after the case closed."
     )

@@ -16,13 +16,12 @@ from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from faultbridge.model.faults import Component
 from faultbridge.model.storage.writes import Packed, Value
-from faultbridge.model.stored import Stored
 
 T = TypeVar("T")
 PACKED_WITH = 1
@@ -82,6 +81,8 @@ def _read_component(kind: type, value: Any) -> Component:
 
 def _set_apart(kind: Any, value: Any) -> Any:
     """Return the attribute of an item with the attributes that its classes do not know in `unknown_attributes`."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     union = get_origin(kind) in {Union, UnionType}
     for member in get_args(kind) if union else (kind,):
         parts = get_args(member)
@@ -89,7 +90,7 @@ def _set_apart(kind: Any, value: Any) -> Any:
             return [_set_apart(parts[0], one) for one in value]
         if isinstance(value, dict) and parts:
             return {name: _set_apart(parts[-1], one) for name, one in value.items()}
-        if isinstance(value, dict) and isinstance(member, type) and issubclass(member, Stored):
+        if isinstance(value, dict) and "unknown_attributes" in getattr(member, "__struct_fields__", ()):
             types = _types_of(member)
             known = {name: _set_apart(types[name], one) for name, one in value.items() if name in types}
             # A value without unknown attributes must equal one that was not stored yet.
@@ -99,7 +100,7 @@ def _set_apart(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _types_of(kind: type[Stored]) -> dict[str, Any]:
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 

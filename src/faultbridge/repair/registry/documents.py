@@ -157,7 +157,6 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "attempt": case.attempts,
         "approval": _approval(case.approval),
         "opened_at": _text_of(case.opened_at),
-        "not_before": _text_of(case.not_before),
         "closed_at": _text_of(case.closed_at),
         "age_ms": view.age(now),
         "phases": view.phases(now),
@@ -166,6 +165,7 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "policy": case.policy,
         "previous_case": case.previous_case,
         "relapse_of": case.relapse_of,
+        **{name: _text_of(one) if isinstance(one, datetime) else one for name, one in case.facts().items()},
     }
 
 

@@ -5,11 +5,15 @@ The server does not import them.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from msgspec import Struct
+from msgspec.structs import fields
+from pydantic import ConfigDict, Field, create_model
 
 from faultbridge.model.enums import RepairAction
+from faultbridge.model.event_data import CaseFacts
 from faultbridge.model.findings import Mark
 from faultbridge.model.names import CLUSTER_NAME
 from faultbridge.repair.jobs.jobs import MAX_ID_LENGTH, MAX_NODES, MAX_REASON
@@ -304,7 +308,17 @@ class Approval(ResponseModel):
     by_rule: bool = Field(description="False if the attempt asked because it found no evidence of capacity.")
 
 
-class Case(ResponseModel):
+def _facts_of(kind: type[Struct]) -> dict[str, Any]:
+    """Return the fields of a class of the model as the fields of a response, for `create_model`."""
+    found = {}
+    for one in fields(kind):
+        hint, *metas = get_args(one.type)
+        text = next(meta.description for meta in metas if meta.description)
+        found[one.name] = (Instant | None if datetime in get_args(hint) else hint, Field(description=text))
+    return found
+
+
+class Case(create_model("CaseFacts", __base__=ResponseModel, **_facts_of(CaseFacts))):  # type: ignore[misc]  # dynamic
     """A case, with the duration of each of its phases in milliseconds."""
 
     case_id: str
@@ -325,7 +339,6 @@ class Case(ResponseModel):
     attempt: Count
     approval: Approval | None
     opened_at: Instant
-    not_before: Instant | None
     closed_at: Instant | None
     age_ms: Count
     phases: dict[str, int]
