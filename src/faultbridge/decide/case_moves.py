@@ -190,8 +190,7 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str | Reas
         case = replace(case, capacity_since=None, wait_paged=False)
     again = {ESCALATED_AT: now} if case.status is CaseStatus.ESCALATED else {}
     first = case.marks.get(case.status.value, now)
-    marks = {**case.marks, case.status.value: first, **again}
-    marked = replace(case, marks=marks, escalations=case.escalations + len(again))
+    marked = replace(case, marks={**case.marks, case.status.value: first, **again})
     draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
     withdrawn = _withdraw_approval_request(before, case, now)
     moved = replace(decided.state, case=marked)

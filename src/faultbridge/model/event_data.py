@@ -219,7 +219,6 @@ class CaseFacts(EventData, frozen=True, kw_only=True):
 
     not_before: Annotated[datetime | None, doc("Earliest time at which a waiting case continues.")] = None
     gpus: Annotated[Count | None, doc("Number of GPUs of the node, if known.")] = None
-    escalations: Annotated[Count, doc("How often an operator was asked to take over the case.")] = 0
 
     def facts(self) -> dict[str, Any]:
         """Return these fields by name, for another class that has them."""

@@ -34,7 +34,6 @@ class CaseStatusData(Model):
 
     not_before: Instant | None = Field(default=None, description="Earliest time at which a waiting case continues.")
     gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
-    escalations: Count = Field(default=0, description="How often an operator was asked to take over the case.")
     from_: Open[CaseStatus] | None = Field(alias="from", description="Null when the case opens.")
     to: Open[CaseStatus]
     reason: str = Field(description="One line of text for readers.")

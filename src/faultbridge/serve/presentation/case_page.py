@@ -267,7 +267,7 @@ def _facts(case: Document) -> tuple[tuple[str, str], ...]:
     lost = case.get("gpu_time_lost_ms")
     rows = [
         ("Repair action", action_text(case["repair_action"])),
-        ("Attempts", f"{case['attempt']}, escalated to an operator {case['escalations']} times"),
+        ("Attempts", str(case["attempt"])),
         ("Rule", f"{case['rule']} (policy {case['policy']})"),
     ]
     if case["code"] == "operator.quarantine":
