@@ -15,14 +15,18 @@ from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, WaitingFo
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Rule
+from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.times import to_text
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
+from tests.races import run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 DIAGNOSED = "dcgm.diag_failed"
 """A code of severity error whose action is to run diagnostics."""
@@ -253,7 +257,8 @@ def test_an_operator_orders_a_node_out_beyond_the_budget() -> None:
     assert not world.status(2).in_service
 
 
-def test_a_node_that_waits_for_a_permit_is_discouraged_until_its_fault_ends() -> None:
+def world_with_a_discouraged_node() -> World:
+    """Return a world whose second node waits for a permit, and gets no new work where another node can."""
     world = busy_world(2)
     world.fault(1, DIAGNOSED)
     world.process_entries()
@@ -261,11 +266,56 @@ def test_a_node_that_waits_for_a_permit_is_discouraged_until_its_fault_ends() ->
     world.process_entries()
     world.advance_minutes()
     assert world.orchestrator.discouraged == {"node-2"}
+    return world
+
+
+def test_a_node_that_waits_for_a_permit_is_discouraged_until_its_fault_ends() -> None:
+    world = world_with_a_discouraged_node()
     world.clear(2, DIAGNOSED)
     world.process_entries()
     world.advance_minutes()
     assert world.orchestrator.discouraged == set()
     assert world.status(2) is NodeStatus.HEALTHY
+
+
+def test_a_node_that_is_discouraged_again_during_the_end_of_its_discouragement_is_released_with_its_next_fault() -> (
+    None
+):
+    world = world_with_a_discouraged_node()
+    world.clear(2, DIAGNOSED)
+
+    def ends_and_begins_again() -> None:
+        world.clock.advance(1)
+        assert world.isolate.isolate(world.key(2)) is IsolationResult.WITHDRAWN
+        world.clock.advance(1)
+        world.fault(2, DIAGNOSED)
+        assert world.isolate.isolate(world.key(2)) is IsolationResult.HELD
+        assert world.orchestrator.discouraged == {"node-2"}
+
+    run_before_write(world.seam, writes_to(keys.node_state(world.key(2))), ends_and_begins_again)
+    world.isolate.isolate(world.key(2))
+    world.clock.advance(1)
+    world.clear(2, DIAGNOSED)
+    world.isolate.isolate(world.key(2))
+    assert world.orchestrator.discouraged == set()
+
+
+def test_a_node_that_is_cordoned_while_it_is_discouraged_is_recorded_as_cordoned_only() -> None:
+    world = busy_world(2)
+    world.fault(1, DIAGNOSED)
+    world.process_entries()
+    world.fault(2, DIAGNOSED)
+
+    def is_lost_and_cordoned(call: Call) -> None:
+        if call.name == "orchestrator.discourage":
+            world.seam.after = lambda _: None
+            world.clock.advance(1)
+            world.fault(2, "xid.79")
+            world.isolate.isolate(world.key(2))
+
+    world.seam.after = is_lost_and_cordoned
+    world.isolate.isolate(world.key(2))
+    assert (world.node(2).isolation, world.node(2).discouraged) == (Isolation.CONFIRMED, False)
 
 
 def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:

@@ -83,6 +83,20 @@ def test_an_isolation_that_two_calls_request_at_once_has_failed_since_the_first_
     assert requested == [world.node().isolation_since]
 
 
+def test_a_node_that_was_uncordoned_while_many_are_isolated_is_not_cordoned_for_its_earlier_fault() -> None:
+    """No condition of a write protects the call of the orchestrator, so the node is read again just before it."""
+    world = World(orchestrated=True)
+    world.fault()
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    assert world.isolate.isolate(world.key()) is IsolationResult.FAILED
+    world.clock.advance(timedelta(hours=1))
+    (isolate,) = prepare_isolations(world.isolate, CLUSTER, ["node-1"]).values()
+    world.clear()
+    assert world.isolate.isolate(world.key()) is IsolationResult.WITHDRAWN
+    assert isolate() == {"node-1": IsolationResult.NOTHING}
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
 def test_a_dead_node_that_another_writer_has_just_quarantined_is_not_quarantined_again() -> None:
     world = unreachable_world(PROCEED)
     world.fault(code=DEAD[0], source=DEAD[1])

@@ -93,6 +93,27 @@ def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
     assert world.orchestrator.cordoned == {NODE}
 
 
+def test_a_node_that_fails_during_its_uncordon_is_still_recorded_as_to_be_cordoned() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    world.clock.advance(60)
+    world.clear()
+
+    def fails(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            world.seam.after = lambda _: None
+            world.clock.advance(1)
+            world.fault(code="xid.79")
+
+    world.seam.after = fails
+    world.isolate.isolate(world.key())
+    assert world.node().isolation is Isolation.REQUESTED
+    world.isolate.isolate(world.key())
+    assert world.orchestrator.cordoned == {NODE}
+
+
 def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_while_the_job_runs() -> None:
     world = busy_world(claim_ttl=default_policy().limits.claim_ttl)
     world.claim()
