@@ -243,6 +243,18 @@ def test_an_instance_whose_name_is_in_use_is_refused_and_the_others_are_register
     assert "is registered already" in line.reason
 
 
+def test_a_successor_that_backs_a_node_of_another_cluster_is_refused_and_the_others_are_attached(world, sync):
+    for node in ("a", "b"):
+        terminate(world, instance(world, node))
+    other, free = (world.ports.fleet.launch(GROUP) for _ in range(2))
+    registration = wire_registration(world.app)
+    registration.add_cluster(ClusterConfig("another"))
+    registration.add_node("another", NewNode("x", other, GROUP))
+    result = sync()
+    assert (result.refused, result.replaced_externally, result.source_errors) == ({other: "alias_taken"}, ["b"], [])
+    assert instance(world, "b") == free
+
+
 def test_a_host_name_that_another_instance_now_has_leads_to_that_instance(world, sync, inventory):
     old = instance(world)
     host = f"ip-{old[-4:]}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.decide.instance_pairing import VacantNode
 from faultbridge.model.cases import INSTANCE_ADDED
 from faultbridge.model.cluster.config import GroupUpdate, RepairOwner
 from faultbridge.model.enums import CaseStatus, ConditionKind, NodeStatus, Resolution, WaitingFor
@@ -14,6 +15,8 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
+from faultbridge.repair.registry.groups import Group
+from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.pager.page import PageState
@@ -165,6 +168,21 @@ def test_an_instance_that_waits_in_another_group_keeps_no_node_that_an_update_re
     update.terminate(1)
     result = update.sync.sync(update.registration.cluster(CLUSTER))
     assert (result.waiting, result.retired) == ([waiting], ["node-1"])
+
+
+def test_a_node_whose_repair_has_meanwhile_passed_its_intent_is_kept_and_the_other_vacant_nodes_are_retired() -> None:
+    update = Update()
+    world = update.world
+    vacant = [VacantNode(f"node-{number}") for number in (1, 2)]
+    rows = [{"node": f"node-{number}", "instance": world.node(number).incarnation.instance_id} for number in (1, 2)]
+    group = Group(GROUP, None, rows, members={}, unassigned={})
+    world.fleet.capacity_left = 0
+    world.fault_and_react()
+    assert world.case().attempt.intent is not None
+    result = SyncResult(CLUSTER)
+    update.sync.retirement.retire_vacant(update.registration.cluster(CLUSTER), group, vacant, result)
+    assert result.retired == ["node-2"]
+    assert [world.status(number) is NodeStatus.RETIRED for number in (1, 2)] == [False, True]
 
 
 def test_a_node_without_a_successor_is_not_retired_while_its_group_is_incomplete() -> None:

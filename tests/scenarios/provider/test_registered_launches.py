@@ -8,6 +8,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.retirement import Retirement
+from tests.scenarios.provider.builders import ready, world_with_ready
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 OLD, LAUNCHED = "i-00000000000000001", "i-00000000000000002"
@@ -67,3 +68,20 @@ def test_the_old_node_gets_a_successor_of_its_own() -> None:
     assert successor is not None
     assert successor.instance_id not in {OLD, LAUNCHED}
     assert world.live_instances() == [LAUNCHED, successor.instance_id]
+
+
+def test_spares_that_an_operator_registered_are_each_taken_once_and_then_a_successor_is_launched() -> None:
+    """They cannot be claimed; two of them would otherwise replace each other without end."""
+    world = world_with_ready(2)
+    for number, spare in enumerate(ready(world), start=8):
+        node = NewNode(f"node-{number}", spare, GROUP, "p5.48xlarge", None)
+        Registration(world.table, world.append, world.clock).add_node(CLUSTER, node)
+    spares = ready(world)
+    world.fault()
+    world.fleet.terminate(OLD)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.record_history().count("capacity spare_taken") == 2
+    successor = world.node().incarnation
+    assert successor is not None
+    assert successor.instance_id not in {OLD, *spares}

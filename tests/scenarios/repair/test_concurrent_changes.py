@@ -158,6 +158,8 @@ def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() ->
     )
     world.process_entries()
     assert "another-group" in world.control().no_capacity_until
+    (execution,) = world.workflow.executions.values()
+    assert execution.state == "Stopped", "the result of the step is kept, although only the other mark is stored"
 
 
 def test_a_node_that_failed_again_stays_out_although_the_scheduler_fails_at_first() -> None:
