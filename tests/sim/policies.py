@@ -16,6 +16,9 @@ from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from tests.sim.simulated_system import SimulatedSystem
 
+LOST = "lost"
+"""The version of a current policy that is not stored, until an operator stores one within the hour."""
+
 
 def proceed_without_orchestrator(system: SimulatedSystem) -> None:
     """Set a policy that repairs an instance with an impaired host even if the orchestrator is unreachable."""

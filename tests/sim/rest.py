@@ -23,6 +23,7 @@ from tests.sim.invariants.cases import is_settled
 from tests.sim.invariants.repairs import unused_launches
 from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Kind
+from tests.sim.policies import LOST
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 from tests.sim.sweep_schedule import SWEEP
 
@@ -92,6 +93,9 @@ def _end_failures(system: SimulatedSystem) -> None:
 
 def _resume(system: SimulatedSystem) -> None:
     app = system.workers.application()
+    if (system.ports.table.get(keys.CURRENT_POLICY) or {}).get("version") == LOST:
+        system.schedule.after(3600.0, "operator", lambda: _resume(system))  # no order is possible before
+        return
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
         wire_controls(app).pause(REPAIRED, paused=False)
     for state in SystemView(system).nodes:

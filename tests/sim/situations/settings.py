@@ -18,6 +18,7 @@ from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.operators import OperatorActions
+from tests.sim.policies import LOST
 from tests.sim.simulated_system import GROUPS, REPAIRED
 from tests.sim.situations.versions import Version
 
@@ -61,7 +62,7 @@ class SettingActions(OperatorActions):
         self._log("the current policy is not stored")
         self.system.workers.misconfigured = True
         table = self.system.ports.table
-        table.write(Update(keys.CURRENT_POLICY, set={("version",): "lost"}))
+        table.write(Update(keys.CURRENT_POLICY, set={("version",): LOST}))
         again = f"again-{action.selector}"
         self.system.schedule.after(
             HOUR * action.fraction, "operator", lambda: self._put_policy(again, self.system.policy.rules)
