@@ -19,6 +19,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from tests.races import run_before_write, writes_to
 from tests.scenarios.orchestrator.unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import Call
 
 GENTLE = Rule("gentle", isolate=False, release_without_capacity=True)
 
@@ -95,6 +96,24 @@ def test_a_node_that_was_uncordoned_while_many_are_isolated_is_not_cordoned_for_
     assert world.isolate.isolate(world.key()) is IsolationResult.WITHDRAWN
     assert isolate() == {"node-1": IsolationResult.NOTHING}
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
+def test_a_node_that_recovers_during_its_cordon_is_not_quarantined_and_is_uncordoned_by_the_next_call() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+
+    def recovers(call: Call) -> None:
+        if call.name == "orchestrator.cordon":
+            world.seam.after = lambda _: None
+            world.clock.advance(1)
+            world.clear()
+
+    world.seam.after = recovers
+    assert world.isolate.isolate(world.key()) is IsolationResult.NOTHING
+    assert world.status().in_service
+    assert world.node().isolation is Isolation.REQUESTED
+    assert world.isolate.isolate(world.key()) is IsolationResult.WITHDRAWN
+    assert world.orchestrator.cordoned == set()
 
 
 def test_a_dead_node_that_another_writer_has_just_quarantined_is_not_quarantined_again() -> None:

@@ -80,6 +80,18 @@ def test_an_uncordon_without_an_answer_is_recorded_as_unconfirmed_and_repeated()
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
 
 
+def test_an_operator_is_paged_if_the_cordon_of_a_claimed_node_cannot_be_removed() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    world.clock.advance(60)
+    world.clear()
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 20)
+    world.advance_minutes(10)
+    assert world.record_history().count("note isolation overdue") == 1
+
+
 def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
     world = busy_world()
     world.claim()
