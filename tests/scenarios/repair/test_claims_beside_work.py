@@ -24,6 +24,7 @@ from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.isolate import WITHDRAWN
 from tests.builders import DEFAULT_RULE
 from tests.races import run_before_write
 from tests.scenarios.world import World, limits
@@ -90,6 +91,24 @@ def test_an_operator_is_paged_if_the_cordon_of_a_claimed_node_cannot_be_removed(
     world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 20)
     world.advance_minutes(10)
     assert world.record_history().count("note isolation overdue") == 1
+
+
+def test_a_cordon_that_two_calls_remove_at_once_is_recorded_as_withdrawn_once() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes()
+    world.clock.advance(60)
+    world.clear()
+
+    def other_call() -> None:
+        world.clock.advance(1)
+        world.isolate.isolate(world.key())
+        assert world.node().isolation is Isolation.NONE
+
+    run_before_write(world.seam, lambda _: True, other_call)
+    world.isolate.isolate(world.key())
+    assert repr(world.bodies()).count(WITHDRAWN) == 1
 
 
 def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
