@@ -7,9 +7,10 @@ observations of one input, and positions in it identify them.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from math import nan
 
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.prefix import USER, KernelMessage
@@ -19,9 +20,9 @@ from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.values import replace
 
 LOST_CODE = "xid.79"
-SAME_LOSS = timedelta(minutes=5)
+_SAME_LOSS = 5 * 60 * 10**6
 _MAX_WEAK = 64  # bounds the comparisons of a crafted log
-_MAX_CLOCK_STEP = timedelta(minutes=1)  # a node restarts more slowly, so a larger step is another boot
+_MAX_CLOCK_STEP = 60 * 10**6  # a node restarts more slowly, so a larger step is another boot
 _BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _NAMED = lazy_pattern(
     rf"NVRM: GPU (?:at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})|Board Serial Number: ([0-9A-Za-z]{{4,32}}))$"
@@ -41,6 +42,8 @@ class DriverMessageReader:
 
     found: list[Fault | Clear]
     weak: dict[int, Sequence[str]] = field(default_factory=dict)
+    _moments: dict[int, _Moment] = field(default_factory=dict)
+    _weak_of: defaultdict[Component, set[int]] = field(default_factory=lambda: defaultdict(set))
     _names: dict[str, dict[str, str]] = field(default_factory=dict)
     _last_named: str | None = None
     _pending_loss: KernelMessage | None = None
@@ -81,19 +84,31 @@ class DriverMessageReader:
 
     def add_weak(self, fault: Fault, unless: Sequence[str]) -> None:
         """Append a fault that a fault with a code in `unless` explains, or count it if the same boot already has it."""
-        unnamed = Component(fault.component.type)
-        is_unnamed, same = fault.component == unnamed, (fault.component, unnamed)
-        for position in self.weak:
+        component, unnamed = fault.component, Component(fault.component.type)
+        moment, of_unnamed = _Moment(fault), self._weak_of[unnamed]
+        # The driver names the GPU in some of its messages about one event.
+        same = self.weak if component == unnamed else sorted(of_unnamed.union(self._weak_of.get(component, ())))
+        for position in same:
             known = self.found[position]
-            # The driver names the GPU in some of its messages about one event.
-            is_same = is_unnamed or known.component in same
-            if is_same and known.code == fault.code and isinstance(known, Fault) and _same_boot(known, fault):
-                component = fault.component if known.component == unnamed else known.component
+            if known.code == fault.code and isinstance(known, Fault) and self._moment_of(position).same_boot(moment):
+                if position in of_unnamed:
+                    of_unnamed.remove(position)
+                    self._weak_of[component].add(position)
+                else:
+                    component = known.component
                 self.found[position] = replace(known, component=component, count=known.count + fault.count)
                 return
         if len(self.weak) < _MAX_WEAK:
+            self._weak_of[component].add(len(self.found))
             self.weak[len(self.found)] = unless
             self.found.append(fault)
+
+    def _moment_of(self, position: int) -> _Moment:
+        """Return the moment of an observation, computed again if the observation was replaced."""
+        moment = self._moments.get(position)
+        if moment is None or moment.of is not self.found[position]:
+            moment = self._moments[position] = _Moment(self.found[position])
+        return moment
 
     def without_explained(self) -> list[Fault | Clear]:
         """Return the observations without those that another one explains.
@@ -104,24 +119,26 @@ class DriverMessageReader:
         """
         if not self._unnumbered and not self.weak:
             return self.found
-        numbered: dict[str | None, list[Fault | Clear]] = {}
+        numbered: dict[str | None, list[_Moment]] = {}
         for position, one in enumerate(self.found):
             is_numbered = one.code == LOST_CODE and position not in self._unnumbered and position not in self.weak
             # What a program wrote does not replace a message of the driver.
             if is_numbered and one.attributes.get("facility") != USER:
-                numbered.setdefault(one.component.pci, []).append(one)
+                numbered.setdefault(one.component.pci, []).append(_Moment(one))
         explained = {
             position
             for position in self._unnumbered
-            if any(
-                _same_time(self.found[position], one) for one in numbered.get(self.found[position].component.pci, ())
-            )
+            if _Moment(self.found[position]).same_time(numbered.get(self.found[position].component.pci, ()))
         }
+        explaining = frozenset(code for codes in self.weak.values() for code in codes)
         strong = [
-            one for position, one in enumerate(self.found) if position not in self.weak and isinstance(one, Fault)
+            (one.code, _Moment(one))
+            for position, one in enumerate(self.found)
+            if one.code in explaining and position not in self.weak and isinstance(one, Fault)
         ]
         for position, codes in self.weak.items():
-            if any(one.code in codes and _same_boot(self.found[position], one) for one in strong):
+            moment = self._moment_of(position)
+            if any(code in codes and one.same_boot(moment) for code, one in strong):
                 explained.add(position)
         return [one for position, one in enumerate(self.found) if position not in explained]
 
@@ -137,40 +154,45 @@ class DriverMessageReader:
         return replace(observation, component=replace(component, uuid=names.get("uuid"), serial=names.get("serial")))
 
 
-def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages about a GPU can be from the same boot and at most five minutes apart.
+class _Moment:
+    """The boot and the time of an observation, in microseconds.
 
-    Times are compared only if both messages have a time, and uptimes only if both have an uptime.
+    `start` is the time of the boot. An unknown number is NaN: a difference to it exceeds no limit.
     """
-    # Most messages are of another time, and their uptimes show it fastest.
-    differences = (passed(observation, other) for passed in (_uptime_passed, _passed))
-    return all(one is None or abs(one) <= SAME_LOSS for one in differences) and _same_boot(observation, other)
 
+    __slots__ = ("at", "boot", "boot_id", "node", "of", "start", "uptime")
 
-def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages may be of the same boot of the same node.
+    def __init__(self, one: Fault | Clear) -> None:
+        self.of, uptime = one, one.attributes.get("uptime")
+        self.uptime = nan if uptime is None else round(float(uptime) * 1e6)
+        self.at = nan if one.observed_at is None else round(one.observed_at.timestamp() * 1e6)
+        self.start, self.node = self.at - self.uptime, one.node
+        self.boot, self.boot_id = one.attributes.get("boot"), one.attributes.get("boot_id")
 
-    The result is False in these cases, and True in all others:
+    def same_boot(self, other: _Moment) -> bool:
+        """Return whether two messages may be of the same boot of the same node.
 
-    - Both messages name a node, and the names differ. The same applies to boot ids.
-    - Only one of the messages is marked as a message of an earlier boot.
-    - Both messages have a time and an uptime, and the difference of the times is not the difference of the uptimes,
-      with a tolerance of one minute.
-    """
-    passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
-    if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:
-        return False
-    names = ((one.node, one.attributes.get("boot_id")) for one in (observation, other))
-    if any(first and second and first != second for first, second in zip(*names, strict=True)):
-        return False
-    return observation.attributes.get("boot") == other.attributes.get("boot")
+        The result is False in these cases, and True in all others:
 
+        - Both messages name a node, and the names differ. The same applies to boot ids.
+        - Only one of the messages is marked as a message of an earlier boot.
+        - Both messages have a time and an uptime, and the difference of the times is not the difference of the
+          uptimes, with a tolerance of one minute.
+        """
+        return (
+            (self.node == other.node or not self.node or not other.node)
+            and not abs(self.start - other.start) > _MAX_CLOCK_STEP
+            and (self.boot_id == other.boot_id or not self.boot_id or not other.boot_id)
+            and self.boot == other.boot
+        )
 
-def _passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    first, second = observation.observed_at, other.observed_at
-    return None if first is None or second is None else second - first
+    def same_time(self, others: Iterable[_Moment]) -> bool:
+        """Return whether one of the other messages can be from the same boot and at most five minutes apart.
 
-
-def _uptime_passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
-    return None if first is None or second is None else timedelta(seconds=float(second) - float(first))
+        Times are compared only if both messages have a time, and uptimes only if both have an uptime.
+        """
+        at, uptime = self.at, self.uptime
+        return any(
+            not abs(uptime - one.uptime) > _SAME_LOSS and not abs(at - one.at) > _SAME_LOSS and self.same_boot(one)
+            for one in others
+        )
