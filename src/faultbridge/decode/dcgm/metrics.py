@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -32,7 +32,7 @@ from faultbridge.decode.dcgm.health import health_code
 from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, pci_of, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.fault_codes import CODES
-from faultbridge.decode.frames.prometheus import Sample, samples
+from faultbridge.decode.frames.prometheus import Sample, number_of, samples
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -83,42 +83,48 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     The health snapshot is left out if the scrape has no state that can be checked.
     """
     text = text_of(body)
-    text = "\n".join(_metrics_of_table(text)) if _TABLE.search(text) else text
-    if _FRAMING.search(text) is None:
+    is_table = _TABLE.search(text) is not None
+    if not (any(True for _ in _samples_of_table(text)) if is_table else _FRAMING.search(text)):
         raise Rejected("no_framing", "no line with a DCGM field")
-    return tuple(observation for scrape in _scrapes(text) for observation in scrape.result())
+    found = _samples_of_table(text) if is_table else samples(text, _PREFIXES)
+    return tuple(observation for scrape in _scrapes(found) for observation in scrape.result())
 
 
 def recognize(body: bytes) -> bool:
     """Return whether a line of the body starts with a DCGM field, is a comment about one, or heads such a table."""
     text = text_of(body)
-    return _FRAMING.search(text) is not None or any(True for _ in _metrics_of_table(text))
+    return _FRAMING.search(text) is not None or any(True for _ in _samples_of_table(text))
 
 
-def _metrics_of_table(text: str) -> Iterator[str]:
-    """Yield the values that `dcgmi dmon` prints, as lines of metrics."""
-    names: list[str] = []
+def _samples_of_table(text: str) -> Iterator[Sample]:
+    """Yield the values that `dcgmi dmon` prints, as samples of the exporter's metrics."""
+    names: list[str | None] = []
     for line in text.splitlines() if _TABLE.search(text) else ():
         heading, row = _TABLE.match(line), _TABLE_ROW.match(line)
         if heading is not None:
-            names = heading[1].split()
+            names = [_SHORT_NAMES.get(name) for name in heading[1].split()]
         elif row is not None:
+            labels = {"gpu": row[1]}
             for name, value in zip(names, row[2].split(), strict=False):
-                if name in _SHORT_NAMES and value.isdigit():
-                    yield f'DCGM_FI_DEV_{_SHORT_NAMES[name]}{{gpu="{row[1]}"}} {value}'
+                if name is not None and value.isdigit():
+                    yield Sample(f"DCGM_FI_DEV_{name}", labels, number_of(value))
 
 
-def _scrapes(text: str) -> Iterator[_Scrape]:
-    """Yield the scrapes in a text. A metric series that occurs a second time starts the next scrape."""
+def _scrapes(found: Iterable[Sample]) -> Iterator[_Scrape]:
+    """Yield the scrapes of samples. A metric series that occurs a second time starts the next scrape."""
     scrape, seen = _Scrape(), set[tuple[str, tuple[tuple[str, str], ...]]]()
-    for sample in samples(text, _PREFIXES):
+    labels, gpu = None, None
+    for sample in found:
+        if sample.labels != labels:
+            labels, gpu = sample.labels, _gpu(sample)
         series = (sample.name, tuple(sample.labels.items()))
         if series in seen:
             yield scrape
             scrape = _Scrape()
             seen.clear()
         seen.add(series)
-        scrape.take(sample)
+        if gpu is not None and sample.value is not None:
+            scrape.take(sample, gpu, sample.value)
     yield scrape
 
 
@@ -130,25 +136,22 @@ class _Scrape:
         self._node: str | None = None
         self._gpus: set[Component] = set()
 
-    def take(self, sample: Sample) -> None:
-        gpu = _gpu(sample)
-        if gpu is None or sample.value is None:
-            return
+    def take(self, sample: Sample, gpu: Component, value: float) -> None:
         if gpu not in self._gpus:
             self._gpus.add(gpu)
             bounded(self._gpus)
         self._node = self._node or sample.label("hostname", "Hostname")
         if sample.name in COUNTERS:
-            self._count(gpu, sample.name, int(sample.value))
+            self._count(gpu, sample.name, int(value))
         elif sample.name == XID_COUNT:
-            self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(sample.value))
+            self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(value))
         elif sample.name in _STATES:
             state = _STATES[sample.name]
-            self._check(state.code, gpu, sample, bad=sample.value > 0, message=state.message)
+            self._check(state.code, gpu, sample, bad=value > 0, message=state.message)
         elif sample.name == HEALTH:
             watch = sample.label("health_watch") or ""
             message = f"DCGM health watch {watch or 'unnamed'}."
-            self._check(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
+            self._check(_watch_code(sample, watch), gpu, sample, bad=value >= _HEALTH_WARNING, message=message)
 
     def _count(self, gpu: Component, name: str, value: int) -> None:
         """Store a counter of a GPU. If the scrape lists the GPU several times, keep the highest value.
@@ -197,7 +200,7 @@ def _watch_code(sample: Sample, watch: str) -> str:
 
 
 def _line(sample: Sample) -> str:
-    return f"{sample.name}{{{', '.join(f'{name}={text}' for name, text in sample.labels.items())}}} {sample.value}"
+    return f"{sample.name}{{{', '.join(map('='.join, sample.labels.items()))}}} {sample.value}"
 
 
 def _order(gpu: Component) -> tuple[int, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from faultbridge.decode.data import dcgm_texts
+from faultbridge.decode.frames.decoder import lazy_pattern
 
 _SPACE = re.compile(r"\s{1,64}")
 _NUMBER = re.compile(r"\d{1,32}")
@@ -24,10 +25,16 @@ def code_of_diagnostic(text: str) -> str | None:
     return xid_named_in(words) or code_of_text(words) or _code_of_words(_NUMBER.sub("0", words))
 
 
+@cache
+def _of_diagnostics() -> tuple[re.Pattern[str], list[tuple[re.Pattern[str], str]]]:
+    rows = [(row["pattern"], row["code"]) for row in dcgm_texts()["of_diagnostics"]]
+    return re.compile("|".join(pattern for pattern, _ in rows)), [(lazy_pattern(one), code) for one, code in rows]
+
+
 @lru_cache(maxsize=256)
 def _code_of_words(words: str) -> str | None:
-    rows = dcgm_texts()["of_diagnostics"]
-    return next((row["code"] for row in rows if re.search(row["pattern"], words)), None)
+    any_of_them, rows = _of_diagnostics()
+    return next((code for pattern, code in rows if pattern.search(words)), None) if any_of_them.search(words) else None
 
 
 def xid_named_in(text: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from math import isfinite
 
 from msgspec import Struct
 
@@ -17,8 +18,8 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'[ \t,]{0,8}([a-zA-Z_][a-zA-Z0-9_]{0,100})[ \t]{0,8}=[ \t]{0,8}"([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _ESCAPE = re.compile(r'\\[\\"n]')
-# DCGM's blank values, which old exporters print as numbers.
-_BLANKS = range(9223372036854775792, 9223372036854775808)
+# DCGM's blank values, which old exporters print as numbers, start here.
+_FIRST_BLANK = 9223372036854775792
 
 
 class Sample(Struct, frozen=True):
@@ -37,7 +38,7 @@ class Sample(Struct, frozen=True):
 
         Several names are accepted, because exporters name the same label differently.
         """
-        return next((self.labels[name] for name in names if self.labels.get(name)), None)
+        return next(filter(None, map(self.labels.get, names)), None)
 
 
 def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
@@ -48,7 +49,7 @@ def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
         match = _SAMPLE.match(line.rstrip())
         if match is not None:
             name, labels, value, milliseconds = match.groups()
-            yield Sample(name, _labels(labels or ""), _number(value), _instant(milliseconds))
+            yield Sample(name, _labels(labels or ""), number_of(value), _instant(milliseconds))
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -60,15 +61,16 @@ def _labels(text: str) -> dict[str, str]:
     return labels
 
 
-def _number(text: str) -> int | float | None:
+def number_of(text: str) -> int | float | None:
+    """Return the value that a text prints; None if it is not a finite number, or is DCGM's blank value."""
     try:
         number = float(text)
     except ValueError:
         return None
-    if number != number or number in {float("inf"), float("-inf")}:  # noqa: PLR0124 - only NaN is unequal to itself
+    if not isfinite(number):
         return None
     whole = int(text) if text.lstrip("-").isdigit() and text.isascii() else int(number)
-    if whole in _BLANKS or whole >= _BLANKS.stop:
+    if whole >= _FIRST_BLANK:
         return None
     return whole if whole == number else number
 
