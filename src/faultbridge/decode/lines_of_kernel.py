@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.decode.frames.line import Line
+from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.decode.frames.pretty_json import document_lines
 from faultbridge.model.faults import Fault, Observation, faults_of
@@ -33,7 +33,7 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     """
     if not _may_matter(body):
         return decoded
-    items = events or (document_lines(body) if source in _READ else None) or (text_of(body),)
+    items: Sequence[Item] = events or [*((document_lines(body) if source in _READ else None) or (text_of(body),))]
     texts = [item if isinstance(item, str) else item.text for item in items]
     has_records = any(RECORD.search(text) for text in texts)
     lines = [

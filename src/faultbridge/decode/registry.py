@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from itertools import chain
+from itertools import chain, tee
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
@@ -153,7 +153,8 @@ def recognize(body: bytes) -> str:
     """
     _reject_unreadable(body)
     text = TextCleaner().clean(body)
-    candidates = _candidates(text) or _later_candidates(text)
+    inner, again = tee(inner_texts(text))
+    candidates = _candidates(text, inner) or _later_candidates(chain([text], again))
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:
@@ -163,8 +164,8 @@ def recognize(body: bytes) -> str:
     return candidates[0]
 
 
-def _candidates(body: bytes) -> list[str]:
-    """Return the sources whose format fits a body.
+def _candidates(body: bytes, inner: Iterable[bytes]) -> list[str]:
+    """Return the sources whose format fits a body, which wraps the texts `inner`.
 
     - A Kubernetes node is of the source `kubernetes-node`, even if the message of a condition fits another source.
     - If the body wraps text of a source other than the kernel log, for example in a CloudWatch Logs record, the result
@@ -177,7 +178,7 @@ def _candidates(body: bytes) -> list[str]:
     # The message of one condition can have the format of another source; the node has its other conditions too.
     if "kubernetes-node" in found and _is_node(head):
         return ["kubernetes-node"]
-    wrapped = next(filter(None, (_recognizing(inner[:_HEAD]) for inner in inner_texts(body))), [])
+    wrapped = next(filter(None, (_recognizing(text[:_HEAD]) for text in inner)), [])
     # A message in a document of another source can look like a line of a kernel log.
     documents = [name for name in wrapped if name != _LOG]
     if documents or not found:
@@ -186,15 +187,15 @@ def _candidates(body: bytes) -> list[str]:
     return [name for name in found if name != _LOG] if is_document else found
 
 
-def _later_candidates(body: bytes) -> list[str]:
-    """Return the sources that recognize the part of a body that starts at its first kernel line.
+def _later_candidates(texts: Iterable[bytes]) -> list[str]:
+    """Return the sources that recognize the part of the first text with a kernel line, starting at this line.
 
-    This is used if the start of the body has no known format. A kernel line must have the kernel's prefix and a phrase
-    that the kernel decoder searches for.
+    This is used if the start of the body, which is the first text, has no known format. A kernel line must have the
+    kernel's prefix and a phrase that the kernel decoder searches for.
     """
     from faultbridge.decode.lines_of_kernel import from_first_line
 
-    rest = next(filter(None, (from_first_line(text, _HEAD) for text in (body, *inner_texts(body)))), b"")
+    rest = next(filter(None, (from_first_line(text, _HEAD) for text in texts)), b"")
     return _recognizing(rest) if rest else []
 
 

@@ -89,7 +89,7 @@ def versions(body: bytes) -> Iterator[tuple[Line, ...]]:
     events = events_of(body)
     items: Sequence[Item] | None
     if events is None:
-        items = document_lines(body) or text_of(body).split("\n")
+        items = list(document_lines(body) or text_of(body).split("\n"))
     else:
         items = [replace(one, text=text) for one in events for text in one.text.split("\n")]
     yield from _all_wrapped(items, MAX_DEPTH)

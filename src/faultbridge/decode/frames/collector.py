@@ -53,9 +53,8 @@ def line_of(record: Mapping[str, Any], depth: int = 0) -> Line | None:
 
     The line can be in an object within `record`. `depth` is the number of objects around `record`.
     """
-    for name in _TEXTS:
-        value = record.get(name)
-        if isinstance(value, Mapping) and depth < MAX_DEPTH:
+    for value in filter(None, map(record.get, _TEXTS)):
+        if isinstance(value, dict) and depth < MAX_DEPTH:
             inner = line_of(value, depth + 1)
             if inner is not None:
                 return inner
@@ -84,17 +83,17 @@ def unwrapped(item: Item, depth: int = MAX_DEPTH) -> Line | None:
 
 def host_in(record: Mapping[str, Any], names: tuple[str, ...] = _LABELS) -> str | None:
     """Return the node that the labels or attributes of a log store name, or None."""
-    return next((value[:255] for name in names if isinstance(value := record.get(name), str) and value), None)
+    return next((value[:255] for value in filter(None, map(record.get, names)) if isinstance(value, str)), None)
 
 
 def _hosts(record: Mapping[str, Any]) -> Iterator[str | None]:
     yield host_in(record, _HOSTS)
     for name in _LABELED:
         labels = record.get(name)
-        if isinstance(labels, Mapping):
+        if isinstance(labels, dict):
             yield host_in(labels, ("name",) if name == "host" else _LABELS)
             inner = (labels.get("labels") or labels.get("attributes")) if name == "resource" else None
-            yield host_in(inner) if isinstance(inner, Mapping) else None
+            yield host_in(inner) if isinstance(inner, dict) else None
 
 
 def _wrapped(record: Mapping[str, Any], text: str) -> Line:
@@ -106,7 +105,7 @@ def _wrapped(record: Mapping[str, Any], text: str) -> Line:
         by_kernel = program == _KERNEL
     return Line(
         text.rstrip("\n"),
-        next((at for name in _TIMES if (at := instant(record.get(name))) is not None), None),
+        next(filter(None, map(instant, filter(None, map(record.get, _TIMES)))), None),
         next(filter(None, _hosts(record)), None),
         boot_id=host_in(record, ("_BOOT_ID",)),
         uptime=_uptime(record.get("time")) if "pri" in record else None,

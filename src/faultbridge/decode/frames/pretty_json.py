@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from faultbridge.decode.frames.collector import line_of, unwrapped
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, each_document, embedded, leading_documents, text_of
@@ -110,7 +111,7 @@ def lines_in_document(document: object, depth: int = 0) -> Iterator[Line]:
     if stored:
         yield from stored
         return
-    if isinstance(document, Mapping):
+    if isinstance(document, dict):
         line = line_of(document)
         if line is not None:
             yield line
@@ -118,14 +119,15 @@ def lines_in_document(document: object, depth: int = 0) -> Iterator[Line]:
         document = list(document.values())
     if isinstance(document, list) and depth < MAX_DEPTH:
         for item in document:
-            if isinstance(item, Mapping | list):
+            if isinstance(item, dict | list):
                 yield from lines_in_document(item, depth + 1)
 
 
-def document_lines(body: bytes) -> list[Item] | None:
+def document_lines(body: bytes) -> Iterable[Item] | None:
     """Return the log lines of a body that is a JSON document or a CSV table, and the lines after the document.
 
-    The result is None for any other body, such as one that already has one JSON object per line.
+    Documents are read only as far as their lines are. The result is None for any other body, such as one that already
+    has one JSON object per line.
     """
     if b"@message" in body[:_MAX_HEADER] and is_table(text_of(body[:_MAX_HEADER])):
         return list(lines_of_table(text_of(body)))
@@ -134,14 +136,19 @@ def document_lines(body: bytes) -> list[Item] | None:
     first, _, rest = body.lstrip().partition(b"\n")
     if rest.strip() and embedded(text_of(first)) is not None:
         return None
-    lines: list[Item] = []
-    text, end = text_of(body), 0
+    lines = _leading_lines(text_of(body))
+    line = next(lines, None)
+    return None if line is None else chain([line], lines)
+
+
+def _leading_lines(text: str) -> Iterator[Item]:
+    end, has_lines = 0, False
     for document, place in leading_documents(text):
-        lines.extend(lines_in_document(document))
         end = place
-    if not lines:
-        return None
-    after = text[end:].lstrip()
+        for line in lines_in_document(document):
+            has_lines = True
+            yield line
+    after = text[end:].lstrip() if has_lines else ""
     # Lines of a document that was cut off do not state who wrote them.
     is_cut = after[:1] in {"{", "["}
-    return lines + [Line(one, program="unknown") if is_cut else one for one in after.split("\n") if one]
+    yield from (Line(one, program="unknown") if is_cut else one for one in after.split("\n") if one)

@@ -26,17 +26,17 @@ def stored_lines(document: object, depth: int = 0, node: str | None = None) -> I
     `depth` is the number of JSON values that contain `document`. The search ends at a depth of `_MAX_DEPTH`. `node` is
     the node that a resource of OpenTelemetry around `document` names.
     """
-    if isinstance(document, Mapping):
+    if isinstance(document, dict):
         node = otlp.host_of(document) or node
         for member, read in READERS.items():
             if member in document:
                 yield from (line.within(Line("", node=node)) for line in read(document))
         document = list(document.values())
     if isinstance(document, list) and depth < _MAX_DEPTH:
-        row = insights.row_of_cells(document)
+        inner = [item for item in document if isinstance(item, dict | list)]
+        row = insights.row_of_cells(inner) if inner else None
         if row is not None:
             yield row
             return
-        for item in document:
-            if isinstance(item, Mapping | list):
-                yield from stored_lines(item, depth + 1, node)
+        for item in inner:
+            yield from stored_lines(item, depth + 1, node)

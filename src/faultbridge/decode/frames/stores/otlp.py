@@ -13,7 +13,7 @@ from faultbridge.decode.frames.line import Line, lines_in
 def host_of(value: Mapping[str, Any]) -> str | None:
     """Return the host that the attributes of an OTLP record, or of its `resource`, name; None without one."""
     for holder in (value, value.get("resource")):
-        attributes = holder.get("attributes") if isinstance(holder, Mapping) else None
+        attributes = holder.get("attributes") if isinstance(holder, dict) else None
         if isinstance(attributes, list):
             named = {str(one.get("key")): one.get("value") for one in attributes if isinstance(one, Mapping)}
             texts = {name: one.get("stringValue") for name, one in named.items() if isinstance(one, Mapping)}
