@@ -302,6 +302,13 @@ def test_an_xid_explains_the_status_names_of_the_same_boot_only() -> None:
     assert [one.code for one in read(xid, other)] == ["xid.79", "xid.79"]
 
 
+def test_a_status_name_after_a_crash_dump_is_of_another_boot_than_the_same_name_in_the_dump() -> None:
+    status = STATUS.format("GPU5 ", LOST)
+    dump = f"Panic#1 Part1\n<4>[    7.0] {status}\n<4>[    8.0] {status}\n==> dmesg <=="
+    found = read(dump, f"[    9.0] {status}")
+    assert [(one.attributes.get("boot"), one.count) for one in found] == [("previous", 2), (None, 1)]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -172,12 +172,8 @@ class _Moment:
     def same_boot(self, other: _Moment) -> bool:
         """Return whether two messages may be of the same boot of the same node.
 
-        The result is False in these cases, and True in all others:
-
-        - Both messages name a node, and the names differ. The same applies to boot ids.
-        - Only one of the messages is marked as a message of an earlier boot.
-        - Both messages have a time and an uptime, and the difference of the times is not the difference of the
-          uptimes, with a tolerance of one minute.
+        They are not if both name a node or a boot id and the names differ, if only one is marked as a message of an
+        earlier boot, or if both have a time and an uptime, from which their boots were over a minute apart.
         """
         return (
             (self.node == other.node or not self.node or not other.node)
