@@ -211,6 +211,7 @@ class SimulatedSystem:
         self.restored = True
         self.checks.incidents.last.clear()  # the table may not know them any more
         self.laws.restored()
+        self.checks.domain_faults.restored()
         self.state_cache.clear()
         app, ports = self.workers.application("recovery"), self.ports
         RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack).recover(by="operator")

@@ -332,6 +332,15 @@ def test_a_case_with_a_fault_of_its_own_waits_at_most_the_maximum_age_and_the_po
     assert rack.broken == broken
 
 
+def test_a_case_that_waited_before_a_restore_is_not_counted_after_it(rack: Rack) -> None:
+    rack.fault("xid.79", ("node-1",))
+    rack.wait("node-1")
+    rack.checks.restored()
+    rack.pass_minutes(181)
+    rack.wait("node-1", "queued")
+    assert rack.broken == []
+
+
 @pytest.mark.parametrize(("silent", "broken"), [(RACK[:2], [TOO_LONG]), (RACK[:3], [])])
 def test_only_many_nodes_that_become_silent_later_let_a_case_wait_longer(
     rack: Rack, silent: tuple[str, ...], broken: list[str]

@@ -96,6 +96,11 @@ class DomainFaultChecks:
         if at is not None and self._none_since is not None and at >= self._none_since:
             self._none_seen = self._none_seen or at
 
+    def restored(self) -> None:
+        """Forget since when cases wait for an incident: the restored table can be without these cases."""
+        for node in self._nodes.values():
+            node.absorbed_at = None
+
     def is_cut_off(self, instance: str) -> bool:
         """Return whether a shared fault of a failure domain makes the verification of this instance fail."""
         node, now = self._node_of.get(instance), self._journal.clock.now()
