@@ -27,6 +27,7 @@ from faultbridge.decide.case_moves import (
 )
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.decide.fold.claims import is_unproven
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
@@ -54,13 +55,17 @@ def raise_isolation(state: NodeState, joined: Iterable[Condition], policy: Polic
 def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise a waiting case's action for `joined` conditions; a running attempt reads them itself."""
+    """Raise a waiting case's action for `joined` conditions; a running attempt reads them itself.
+
+    A claim raises only a case that rests on claims, which diagnostics check first.
+    """
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:
         return state, ()
     required = [
         (response.repair_action, response, rule, condition)
         for condition in joined
+        if not is_unproven(state, condition) or rests_on_claims(state, case)
         for rule in [policy.rule_for(condition, state.key.cluster, state.placement.instance_type)]
         if (response := _response(state, condition, rule, now)).repair_action
     ]

@@ -115,6 +115,20 @@ def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repa
     assert world.status() is NodeStatus.HEALTHY
 
 
+def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_its_repair_stronger() -> None:
+    reset = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
+    world = World(rules=(reset,))
+    world.verifier.results[instance(world)] = FAILED
+    world.claim(code="xid.48")
+    world.process_entries()
+    world.until(lambda: "verify begun" in world.record_history())
+    world.pause_repairs(paused=True)
+    world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
+    assert world.case().repair_action is RepairAction.RESET_GPU
+    world.claim(code="xid.79")
+    assert world.case().repair_action is RepairAction.RESET_GPU
+
+
 def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:
     world = World(rules=(RESET,), limits=limits(claim_ttl=timedelta(days=1)))
     world.verifier.results[instance(world)] = FAILED
