@@ -237,7 +237,7 @@ class Isolate(Struct, frozen=True):
 
         def revise(now: NodeState, at: datetime) -> Transition:
             if now.isolation is Isolation.NONE:  # it was only discouraged
-                return Transition(replace(now, discouraged=now.discouraged and needs_isolation(now, ordered=False)))
+                return Transition(replace(now, discouraged=False))
             if now.isolation is not Isolation.REQUESTED or needs_isolation(now, ordered=False):
                 return Transition(now)
             draft = isolation_note(now, WITHDRAWN, at)
@@ -250,6 +250,8 @@ class Isolate(Struct, frozen=True):
             # Another call cordoned the node for a newer fault, and this uncordon may have come after it.
             requested = self.append(state.key, request_again, actor=Actor.ISOLATE).state
             return self._isolate_waiting(requested, rules, orchestrator)
+        if after.isolation is Isolation.NONE and needs_isolation(after, ordered=False):
+            return self.isolate_as_read(after, rules)  # it failed again, and this uncordon ended its discouragement
         log_isolation(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 

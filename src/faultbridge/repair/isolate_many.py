@@ -10,6 +10,7 @@ from faultbridge.decide.case_moves import Rules, opted_out_until
 from faultbridge.model.enums import Actor, Isolation
 from faultbridge.model.isolation import needs_isolation, needs_permit
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.values import replace
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.dispatch import append_many
 from faultbridge.repair.isolate import NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed
@@ -32,6 +33,7 @@ def prepare_isolations(isolate: Isolate, cluster: str, nodes: Sequence[str]) -> 
     if not nodes:
         return {}
     rules, now = rules_of(isolate.rulebook, cluster), isolate.append.clock.now()
+    isolate = replace(isolate, permits=isolate.permits.for_many())
     states = sorted(isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
     needs_no_call = rules.config.repairs and not isolate.orchestrator(rules.config).applicable
     grouped = [state for state in states if needs_no_call and is_free(state, now)]

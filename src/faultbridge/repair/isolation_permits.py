@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Self
 
 from msgspec import Struct
 
@@ -21,14 +22,23 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.storage.writes import Equals, Update, Value
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import nodes_in_use, unhealthy_nodes
 
 
 class IsolationPermits(Struct, frozen=True):
-    """Measures the isolation budget and gives permits; its `table` must not cache reads."""
+    """Measures the isolation budget and gives permits; its `table` must not cache reads.
+
+    `refusing` has the last measure that refused a permit, by cluster; None measures for each node again.
+    """
 
     table: Table
+    refusing: dict[str, tuple[int, IsolationUse]] | None = None
+
+    def for_many(self) -> Self:
+        """Return permits for one pass over many nodes, of which a used-up budget refuses most by one measure."""
+        return replace(self, refusing={})
 
     def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool, evicts: bool = True) -> IsolationUse:
         """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""
@@ -43,9 +53,15 @@ class IsolationPermits(Struct, frozen=True):
         cluster, placement = state.key.cluster, state.placement
         domains = failure_domains(cluster, state.key.node, placement.domain, placement.domains, rules.config.domains)
         control = self._control(cluster)
+        known = self.refusing.get(cluster) if self.refusing else None
+        refused = known[1].refusal(state.key.node, domains) if known and known[0] == control.version else None
+        if refused is not None:
+            return refused
         use = self.use(rules, control, now, placed=is_placed(domains))
         refused = use.refusal(state.key.node, domains)
         if refused is not None:
+            if self.refusing is not None:
+                self.refusing[cluster] = control.version, use
             return refused
         permits: dict[str, Value] = {node: to_text(at) for node, at in control.permits.items()}
         return Update(

@@ -63,7 +63,7 @@ class FleetControls(Controls, frozen=True):
         return complete
 
 
-class FleetPermits(IsolationPermits, frozen=True):
+class FleetPermits(IsolationPermits, frozen=True, kw_only=True):
     """The product's isolation budget; it is measured again only after the nodes, the controls or the time changed."""
 
     table: ItemTable

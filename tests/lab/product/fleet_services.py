@@ -94,7 +94,7 @@ def fleet_services(
     orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
     controls, workflow = FleetControls(table, clock, stack), FakeStateMachine(clock)
     table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER, unverified=nodes), clock.now())
-    isolate = Isolate(store, rulebook, orchestrators, FleetPermits(table, controls))
+    isolate = Isolate(store, rulebook, orchestrators, FleetPermits(table=table, controls=controls))
     tools = StepTools(
         table, clock, store, workflow, rulebook, FakeObjects(), {config.provider: ports}, {},
         {config.restarter: HostRestarter(ports)}, ports, orchestrators, {config.verifier: HostVerifier(ports)},

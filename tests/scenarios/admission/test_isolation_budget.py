@@ -21,6 +21,7 @@ from faultbridge.model.times import to_text
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import IsolationResult
+from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
 from tests.races import run_before_write, writes_to
@@ -32,7 +33,7 @@ DIAGNOSED = "dcgm.diag_failed"
 """A code of severity error whose action is to run diagnostics."""
 
 
-class RacingPermits(IsolationPermits, frozen=True):
+class RacingPermits(IsolationPermits, frozen=True, kw_only=True):
     """Permits whose answers pass through a function, which can let another writer commit first."""
 
     answer: Callable[[NodeState, Rules, datetime], Update | str]
@@ -300,6 +301,50 @@ def test_a_node_that_is_discouraged_again_during_the_end_of_its_discouragement_i
     assert world.orchestrator.discouraged == set()
 
 
+def test_a_node_that_fails_again_during_the_end_of_its_discouragement_is_discouraged_again() -> None:
+    world = world_with_a_discouraged_node()
+    world.clear(2, DIAGNOSED)
+
+    def fails_again(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            world.seam.after = lambda _: None
+            world.clock.advance(1)
+            world.fault(2, DIAGNOSED)
+
+    world.seam.after = fails_again
+    assert world.isolate.isolate(world.key(2)) is IsolationResult.HELD
+    assert (world.orchestrator.discouraged, world.node(2).discouraged) == ({"node-2"}, True)
+
+
+def test_a_used_up_budget_is_measured_once_for_all_nodes_that_wait_for_it() -> None:
+    world = busy_world(12)
+    for number in range(1, 13):
+        world.fault(number, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes()
+    reads: list[Call] = []
+    world.seam.before = lambda call: reads.append(call) if call.name == "table.query" else None
+    waiting = prepare_isolations(world.isolate, CLUSTER, [f"node-{number}" for number in range(1, 13)])
+    results = [result for isolate in waiting.values() for result in isolate().values()]
+    assert results.count(IsolationResult.HELD) == 11
+    assert len(reads) == len(set(map(repr, reads)))
+
+
+def test_a_permit_that_ends_while_many_nodes_are_isolated_is_given_to_the_next_of_them() -> None:
+    world = busy_world(3)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes()
+    assert world.control().permits.keys() == {"node-1"}
+    for number in (2, 3):
+        world.fault(number, DIAGNOSED)
+    second, third = prepare_isolations(world.isolate, CLUSTER, ["node-2", "node-3"]).values()
+    assert second() == {"node-2": IsolationResult.HELD}
+    world.clear(1)
+    assert world.isolate.isolate(world.key(1)) is IsolationResult.WITHDRAWN
+    assert third() == {"node-3": IsolationResult.DONE}
+
+
 def test_a_node_that_is_cordoned_while_it_is_discouraged_is_recorded_as_cordoned_only() -> None:
     world = busy_world(2)
     world.fault(1, DIAGNOSED)
@@ -332,7 +377,7 @@ def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:
 
     for number in (1, 2):
         world.fault(number, DIAGNOSED)
-    force_setattr(world.isolate, "permits", RacingPermits(world.table, race))
+    force_setattr(world.isolate, "permits", RacingPermits(table=world.table, answer=race))
     world.isolate.isolate(world.key(1))
     assert raced
     assert out_of_service(world, 4) == 1
