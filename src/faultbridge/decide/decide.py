@@ -27,7 +27,6 @@ from faultbridge.decide.case_moves import (
 )
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
-from faultbridge.decide.fold.claims import is_unproven
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
@@ -57,7 +56,8 @@ def raise_repair_action(
 ) -> tuple[NodeState, tuple[Draft, ...]]:
     """Raise a waiting case's action for `joined` conditions; a running attempt reads them itself.
 
-    A claim raises only a case that rests on claims, which diagnostics check first.
+    A claim raises only a case that rests on claims, which diagnostics check first. The failed verification that
+    confirms a claim decides what it requires, so that no repetition of the claim does.
     """
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:
@@ -65,7 +65,7 @@ def raise_repair_action(
     required = [
         (response.repair_action, response, rule, condition)
         for condition in joined
-        if not is_unproven(state, condition) or rests_on_claims(state, case)
+        if not condition.claimed or rests_on_claims(state, case)
         for rule in [policy.rule_for(condition, state.key.cluster, state.placement.instance_type)]
         if (response := _response(state, condition, rule, now)).repair_action
     ]

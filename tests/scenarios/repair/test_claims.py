@@ -129,6 +129,22 @@ def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_i
     assert world.case().repair_action is RepairAction.RESET_GPU
 
 
+def test_a_repeated_claim_of_a_confirmed_relapse_does_not_make_its_repair_stronger() -> None:
+    world = World(rules=(RESET,))
+    world.fault_until_resolved(code="xid.48")
+    world.verifier.results[instance(world)] = FAILED
+    world.clock.advance(timedelta(minutes=5))
+    world.claim(code="xid.48")
+    world.process_entries()
+    world.until(lambda: world.record_history().count("verify begun") == 2)
+    world.pause_repairs(paused=True)
+    world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
+    assert world.case().repair_action is RepairAction.RESET_GPU
+    world.claim(code="xid.48", source="dcgm-exporter")
+    assert world.case().relapse_of is not None
+    assert world.case().repair_action is RepairAction.RESET_GPU
+
+
 def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:
     world = World(rules=(RESET,), limits=limits(claim_ttl=timedelta(days=1)))
     world.verifier.results[instance(world)] = FAILED
