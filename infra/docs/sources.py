@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from faultbridge.decode import registry
-from faultbridge.decode.frames.decoder import READ_WITH_MAPPINGS
+from faultbridge.decode.data import sources_with
 from infra.docs.markdown import code, page, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ def generate() -> str:
     for name in sorted(registry.names()):
         decoder = registry.get(name)
         guide = f"[guide](../sources/{name}.md)" if (GUIDES / f"{name}.md").is_file() else ""
-        mappings = "yes" if name in READ_WITH_MAPPINGS else ""
+        mappings = "yes" if name in sources_with("mapped") else ""
         rows.append((code(name), decoder.summary, _example(decoder.example), mappings, guide))
     columns = ["source", "input", "example", "uses mappings", ""]
     return page(

@@ -9,7 +9,8 @@ from itertools import islice
 from msgspec import Struct
 
 from faultbridge.decode import registry
-from faultbridge.decode.frames.decoder import LINE_SOURCES, NO_HINTS, Decoded, Hints
+from faultbridge.decode.data import sources_with
+from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Component, CounterSample, Observation
@@ -113,8 +114,6 @@ def _output(title: str, heading: str, text: str) -> Iterator[CommandOutput]:
         yield CommandOutput(title, text, heading)
 
 
-# Sources whose decoder can read several outputs in one text. Some of these decoders combine the outputs.
-_READ_TOGETHER = LINE_SOURCES | {"slurm-node", "disk-health", "rdma-counters"}
 _MAX_OUTPUTS = 256
 _MAX_TITLE = 80
 
@@ -143,15 +142,14 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
     - The capture has more than 256 outputs.
     - No source recognizes any output.
     - A source recognizes exactly one output, and every other output has no title (no command and no heading).
-    - The same source recognizes all outputs that have a title, and its decoder can read several outputs in one text
-      (`_READ_TOGETHER`).
+    - The same source recognizes all outputs that have a title, and its decoder can read several outputs in one text.
     """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
         return ()
     found = _with_sections([_part(output) for output in outputs])
     sources = [part.source for part in found if part.source is not None]
-    if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in _READ_TOGETHER):
+    if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in sources_with("together")):
         return tuple(found)
     # A command whose output no source recognizes must not get lost in the output of another one.
     has_unknown = any(part.source is None and part.output.title for part in found)
@@ -205,7 +203,7 @@ def _with_sections(parts: Sequence[Part]) -> list[Part]:
     """
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
-        if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:
+        if found and part.source is None and part.output.is_section and found[-1][0].source in sources_with("lines"):
             found[-1][1].append(part.output)
         else:
             found.append((part, []))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from importlib import import_module
 from itertools import chain, tee
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING
 
-from faultbridge.decode import log_sources, records
+from faultbridge.decode import records
+from faultbridge.decode.data import FOLDER, packaged_sources
 from faultbridge.decode.frames.body import TextCleaner, joined, unpacked_pieces
 from faultbridge.decode.frames.chain import inner_texts
 from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Decoder, Hints
@@ -20,45 +20,7 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 from faultbridge.model.values import replace
 
-if TYPE_CHECKING:
-    from faultbridge.decode.line_source import LineSource
-
-_DECODERS: Mapping[str, str] = {
-    "nvidia-smi-xml": "nvidia_smi.xml_output:DECODER",
-    "nvidia-smi-query-csv": "nvidia_smi.csv_output:DECODER",
-    "nvidia-smi-text": "nvidia_smi.text_output:DECODER",
-    "kernel-log": "kernel.kernel_log:DECODER",
-    "dcgm-health": "dcgm.health:DECODER",
-    "dcgm-diag": "dcgm.diag:DECODER",
-    "dcgm-metrics": "dcgm.metrics:DECODER",
-    "dcgm-nvlink": "dcgm.nvlink:DECODER",
-    "dcgm-policy": "dcgm.policy_violations:DECODER",
-    "fabric-manager-log": "network.fabric_manager_log:DECODER",
-    "hyperpod-agent-log": "hyperpod.agent_log:DECODER",
-    "link-state": "network.link_state:DECODER",
-    "hyperpod-event": "hyperpod.events:DECODER",
-    "eks-node-condition": "kubernetes.node_conditions:EKS_NODE_CONDITION",
-    "node-problem-detector": "kubernetes.node_conditions:NODE_PROBLEM_DETECTOR",
-    "gpud": "alerts.gpud:DECODER",
-    "nvsentinel": "nvsentinel.health_events:DECODER",
-    "alertmanager": "alerts.webhooks:ALERTMANAGER",
-    "grafana": "alerts.webhooks:GRAFANA",
-    "ec2-event": "aws.ec2_events:DECODER",
-    "ec2-status": "aws.ec2_status:DECODER",
-    "health-event": "aws.health_events:DECODER",
-    "kubernetes-node": "kubernetes.node_conditions:KUBERNETES_NODE",
-    "slurm-node": "slurm.node_state:DECODER",
-    "infiniband-state": "network.infiniband_state:DECODER",
-    "rdma-counters": "network.rdma_counters:DECODER",
-    "ethtool-stats": "network.ethtool_stats:DECODER",
-    "disk-health": "host.disk_health:DECODER",
-    "pci-devices": "host.pci_devices:DECODER",
-    "bmc-events": "host.bmc_events:DECODER",
-    "neuron-monitor": "host.neuron_monitor:DECODER",
-    "training-log": "training.training_log:DECODER",
-    "heartbeat": "native.heartbeat:DECODER",
-    "faultbridge": "native.normalized:DECODER",
-}
+_LOG_SOURCES = FOLDER / "log_sources"
 _LOG = "kernel-log"
 MAX_BYTES = 64 * 1024 * 1024
 _HEAD = 64 * 1024
@@ -68,9 +30,8 @@ _JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all sources that have a decoder: those above, and each module of `log_sources`."""
-    lines = sorted(module.name.replace("_", "-") for module in iter_modules(log_sources.__path__))
-    return (*_DECODERS, *lines)
+    """Return the names of all sources: those that a module reads, and each file of `data/log_sources`."""
+    return (*packaged_sources(), *sorted(file.stem for file in _LOG_SOURCES.glob("*.json")))
 
 
 @cache
@@ -78,12 +39,25 @@ def get(name: str) -> Decoder:
     """Return the decoder of a source. Raises `Rejected` for an unknown name."""
     if name not in names():
         raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(names())}")
-    if name not in _DECODERS:
-        source: LineSource = import_module(f"{log_sources.__name__}.{name.replace('-', '_')}").SOURCE
-        return source.decoder(name)
-    module, _, attribute = _DECODERS[name].partition(":")
-    decoder: Decoder = getattr(import_module(f"faultbridge.decode.{module}"), attribute)
-    return decoder
+    row = packaged_sources().get(name)
+    if row is None:
+        from faultbridge.decode.line_source import decoder_of
+
+        return decoder_of(name, json.loads((_LOG_SOURCES / f"{name}.json").read_bytes()))
+    module = import_module(f"faultbridge.decode.{row['module']}")
+    # A module that reads several sources gets the name of the source as its first argument.
+    found = {
+        one: partial(getattr(module, one), name) if "shared" in row else getattr(module, one)
+        for one in ("recognize", "decode", "decode_lines", "decode_pieces", "decode_plain")
+        if hasattr(module, one)
+    }
+    if "marks" in row:
+        found["recognize"] = partial(_has_marks, [[mark.encode() for mark in group] for group in row["marks"]])
+    return Decoder(name, row["summary"], row["example"], can_be_silent="silent" in row, **found)
+
+
+def _has_marks(marks: Iterable[Iterable[bytes]], body: bytes) -> bool:
+    return any(all(mark[1:] not in body if mark[:1] == b"!" else mark in body for mark in group) for group in marks)
 
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:

@@ -18,7 +18,6 @@ from typing import Any
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     elements,
@@ -55,11 +54,6 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no component of GPUd with `states` or `events`")
     events = [fault for component in components for fault in _events(component, mapped)]
     return (*_snapshot(components, mapped), *sorted(events, key=lambda fault: str(fault.observed_at)))
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has a component of GPUd with states or events."""
-    return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
 
 
 def _is_component(document: Mapping[str, Any]) -> bool:
@@ -150,15 +144,3 @@ def _device(message: str, code: str) -> Component:
 
 def _component(row: Mapping[str, Any]) -> Component:
     return Component(ComponentType(row["component"])) if "component" in row else NODE_COMPONENT
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="gpud's GET /v1/states and GET /v1/events",
-    example='[{"component": "accelerator-nvidia-error-xid", "states": [{"time": null, "name": "error_xid", "health": '
-    '"Unhealthy", "reason": "XID 79 (GPU has fallen off the bus) detected on PCI:0000:c1:00", '
-    '"suggested_actions": {"repair_actions": ["REBOOT_SYSTEM"]}}]}]',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     evidence,
@@ -62,7 +60,7 @@ def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
     return None
 
 
-def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each firing alert and a clear for each resolved alert.
 
     The status of each alert counts, not the status of its notification: a notification of a firing group may also
@@ -151,40 +149,3 @@ def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
         if name and name not in mapped["no_nodes"]:
             return name
     return None
-
-
-def _recognize_alertmanager(body: bytes) -> bool:
-    """Return whether a body is probably a list of alerts, or a notification that Grafana did not send.
-
-    A notification of Grafana has the field `orgId`.
-    """
-    if b'"alerts"' in body:
-        return (b'"groupLabels"' in body or b'"activeAt"' in body) and b'"orgId"' not in body
-    return b'"startsAt"' in body and b'"fingerprint"' in body and b'"receivers"' in body
-
-
-def _recognize_grafana(body: bytes) -> bool:
-    return b'"alerts"' in body and b'"orgId"' in body
-
-
-ALERTMANAGER = Decoder(
-    name="alertmanager",
-    summary="Alertmanager's webhook, version 4, its /api/v2/alerts, and Prometheus' /api/v1/alerts; the mapping "
-    "`alerts` names nodes and faults",
-    example='{"version": "4", "status": "firing", "receiver": "faultbridge", "groupLabels": {}, "alerts": [{"status": '
-    '"firing", "labels": {"alertname": "GpuXidError", "xid": "79", "gpu": "3", "node": "ip-10-0-0-7"}, '
-    '"annotations": {}, "startsAt": "2026-02-03T04:05:06.789012345Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
-    recognize=_recognize_alertmanager,
-    decode=partial(_decode, "alertmanager"),
-    can_be_silent=True,
-)
-GRAFANA = Decoder(
-    name="grafana",
-    summary="Grafana's alerting webhook; the mapping `alerts` names nodes and faults",
-    example='{"version": "1", "orgId": 1, "status": "firing", "state": "alerting", "receiver": "faultbridge", '
-    '"alerts": [{"status": "firing", "labels": {"alertname": "GPU Xid", "xid": "48", "instance": "ip-10-0-0-7:9400"}, '
-    '"values": null, "startsAt": "2026-02-03T04:05:06Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
-    recognize=_recognize_grafana,
-    decode=partial(_decode, "grafana"),
-    can_be_silent=True,
-)

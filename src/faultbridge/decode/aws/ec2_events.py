@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instance_of
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, text
+from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, text
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
 
@@ -41,11 +41,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not events:
         raise Rejected("no_framing", "no event of aws.ec2")
     return tuple(observation for event in events for observation in _observations(event))
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has an EventBridge event of the source `aws.ec2`."""
-    return b'"aws.ec2"' in body and (b'"detail-type"' in body or b'"detail_type"' in body)
 
 
 def _observations(event: CloudEvent) -> Iterator[Observation]:
@@ -87,14 +82,3 @@ def _fault(event: CloudEvent, code: str, message: str, instance_id: str | None) 
         ),
         node=instance_id,
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="Amazon EC2's events on EventBridge: state changes, interruptions, capacity blocks that end",
-    example='{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": '
-    '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -16,7 +16,6 @@ from typing import Any
 from faultbridge.decode.aws.eventbridge import instance_of
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     evidence,
@@ -55,11 +54,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not statuses:
         raise Rejected("no_framing", "no instance status")
     return tuple(_snapshot(item) for item in statuses if item)
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably contains instance statuses of DescribeInstanceStatus."""
-    return b'"InstanceStatus"' in body and b'"SystemStatus"' in body
 
 
 def _statuses(body: str) -> Iterator[Mapping[str, Any]]:
@@ -128,14 +122,3 @@ def _scheduled(events: object, instance_id: str | None) -> Iterator[Fault]:
             ),
             node=instance_id,
         )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="aws ec2 describe-instance-status: checks of host, instance and volumes, scheduled events",
-    example='{"InstanceStatuses": [{"InstanceId": "i-0123456789abcdef0", "InstanceStatus": {"Status": "ok"}, '
-    '"SystemStatus": {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed", '
-    '"ImpairedSince": "2026-02-03T04:05:06Z"}]}}]}',
-    recognize=recognize,
-    decode=decode,
-)

@@ -18,7 +18,6 @@ from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instanc
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     evidence,
@@ -46,11 +45,6 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no event of aws.health")
     mapped = mapping("health", hints.mappings)
     return tuple(observation for event in events for observation in _observations(event, mapped))
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has an EventBridge event of the source `aws.health`."""
-    return b'"aws.health"' in body and b'"detail-type"' in body
 
 
 def _observations(event: CloudEvent, mapped: Mapping[str, Any]) -> Iterator[Fault | Clear]:
@@ -123,16 +117,3 @@ def _description(item: Mapping[str, Any]) -> str | None:
 def _page(detail: Mapping[str, Any]) -> str | None:
     page, pages = (text(str(detail.get(name) or ""), 8) for name in ("page", "totalPages"))
     return f"{page} of {pages}" if page and pages else None
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="AWS Health on EventBridge: retirements, maintenance and issues of instances",
-    example='{"source": "aws.health", "detail-type": "AWS Health Event", "time": "2026-02-03T04:05:06Z", "detail": '
-    '{"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange", '
-    '"startTime": "Tue, 17 Feb 2026 22:00:00 GMT", "statusCode": "upcoming", "page": "1", "totalPages": "1", '
-    '"affectedEntities": [{"entityValue": "i-0123456789abcdef0"}]}}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

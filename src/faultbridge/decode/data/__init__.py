@@ -109,6 +109,18 @@ def offender_odds() -> Odds:
 
 
 @cache
+def packaged_sources() -> Mapping[str, Mapping[str, Any]]:
+    """Return the sources that a module of `decode` reads, by name."""
+    return {row["source"]: row for row in _read_beside("sources.json")["sources"]}
+
+
+@cache
+def sources_with(member: str) -> frozenset[str]:
+    """Return the sources whose row has a member, such as `lines`."""
+    return frozenset(name for name, row in packaged_sources().items() if member in row)
+
+
+@cache
 def dcgm_texts() -> Mapping[str, Any]:
     """Return the phrases and patterns of DCGM messages with their fault codes; the most specific ones come first."""
     found: dict[str, Any] = _read_beside("dcgm_texts.json")

@@ -81,6 +81,7 @@ def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
 
 WINDOW = 1536
 MAX_PLACES = 8
+_IDENTIFIERS = ("pci", "uuid", "serial", "link", "index", "name")
 _FRAGMENT = re.compile(r"\{([a-z]{2,16})\}")
 
 
@@ -120,10 +121,13 @@ class Pattern:
         )
 
     def component(self, details: dict[str, str]) -> Component:
-        """Return the component of the row, and remove its PCI address, UUID and name from `details`."""
-        pci, uuid, name = details.pop("pci", None), details.pop("uuid", None), details.pop("name", None)
+        """Return the component of the row, and remove its identifiers from `details`."""
+        names: dict[str, Any] = {name: value for name in _IDENTIFIERS if (value := details.pop(name, None))}
+        if "pci" in names:
+            names["pci"] = normalize_pci(names["pci"])
+        names |= {name: int(names[name]) for name in ("index", "link") if name in names}
         kind = self.row.get("drivers", {}).get(details.get("driver"), self.row["component"])
-        return Component(ComponentType(kind), pci=normalize_pci(pci) if pci else None, uuid=uuid, name=name)
+        return Component(ComponentType(kind), **names)
 
 
 def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
@@ -140,18 +144,22 @@ def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
 @cache
 def packaged_texts(name: str) -> tuple[Pattern, ...]:
     """Return the packaged rows of one log, such as `kernel`; each is compiled when it is first used."""
-    document = json.loads((Path(__file__).parent / "texts" / f"{name}.json").read_bytes())
-    fragments = {"virtual": VIRTUAL_NAMES}
-    for fragment, text in document.get("fragments", {}).items():
-        fragments[fragment] = _FRAGMENT.sub(lambda found: fragments[found[1]], text)
-    return tuple(
-        Pattern(
-            row["contains"],
-            lazy_pattern(_FRAGMENT.sub(lambda found: fragments[found[1]], row["pattern"]), re.DOTALL),
-            row,
-        )
-        for row in document["rows"]
-    )
+    return texts_of(json.loads((Path(__file__).parent / "texts" / f"{name}.json").read_bytes()))
+
+
+def texts_of(document: Mapping[str, Any]) -> tuple[Pattern, ...]:
+    """Return the rows of a document of texts; each is compiled when it is first used."""
+    rows = ((row["contains"], with_fragments(row["pattern"], document), row) for row in document["rows"])
+    return tuple(Pattern(contains, lazy_pattern(pattern, re.DOTALL), row) for contains, pattern, row in rows)
+
+
+def with_fragments(pattern: str, document: Mapping[str, Any]) -> str:
+    """Return a pattern with each `{fragment}` replaced by the text that the document has for it."""
+    fragments = {"virtual": VIRTUAL_NAMES, **document.get("fragments", {})}
+    # A fragment may name another one.
+    while (expanded := _FRAGMENT.sub(lambda found: fragments[found[1]], pattern)) != pattern:
+        pattern = expanded
+    return pattern
 
 
 def first_match(rows: Iterable[Pattern], text: str) -> tuple[Pattern, dict[str, str]] | None:

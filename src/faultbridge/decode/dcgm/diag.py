@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faultbridge.decode.dcgm.texts import code_of_diagnostic, xid_named_in
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, members, objects_in, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.decode.frames.fault_codes import CODES, SETTINGS, code_of_number
 from faultbridge.model.errors import Rejected
@@ -350,15 +350,3 @@ def _fault(result: TestResult, error: TestError, component: Component) -> Fault:
         evidence=evidence(f"{result.test}: {result.outcome}: {error.text}"),
         attributes={"test": result.test, "status": result.outcome.value, **details},
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="dcgmi diag -r N, as JSON (-j) or as a table (DCGM 1 to 4): failed and warned tests",
-    example='{"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", '
-    '"results": [{"entity_group": "GPU", "entity_id": 0, "status": "Fail", "warnings": [{"warning": '
-    '"GPU 0 had uncorrectable memory errors and row remapping failed.", "error_id": 84}]}]}]}]}}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts, xid_named_in
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -211,12 +211,3 @@ def _covers(
     for code in codes.intersection(code for code, _ in unknown):
         covers[code] = tuple(component for component in covered if (code, component) not in unknown)
     return covers
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="dcgmi health -c, as JSON (-j) or as a table: DCGM's watches on each GPU",
-    example='{"body": {"Overall Health": {"value": "Healthy"}}, "header": ["Health Monitor Report"]}',
-    recognize=recognize,
-    decode=decode,
-)

@@ -29,7 +29,7 @@ from faultbridge.decode.data.counters import (
     XID_COUNT,
 )
 from faultbridge.decode.dcgm.health import health_code
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, pci_of, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, pci_of, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.fault_codes import CODES
 from faultbridge.decode.frames.prometheus import Sample, number_of, samples
@@ -205,12 +205,3 @@ def _line(sample: Sample) -> str:
 
 def _order(gpu: Component) -> tuple[int, str]:
     return (gpu.index if gpu.index is not None else -1, gpu.uuid or gpu.pci or "")
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="a scrape of dcgm-exporter, dcgmi dmon: row remapping and health states, the last Xid, error counters",
-    example='DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0",hostname="node-1"} 0',
-    recognize=recognize,
-    decode=decode,
-)

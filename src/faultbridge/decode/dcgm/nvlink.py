@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, elements, evidence, members, number, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, elements, evidence, members, number, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -109,12 +109,3 @@ def _sample(header: str, pairs: Iterator[tuple[str, int | None]]) -> Iterator[Co
 
 def _gpu(index: int) -> Component:
     return Component(ComponentType.GPU, index=index)
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="dcgmi nvlink -s and -e: the state and the errors of each GPU's NVLinks, as text or JSON",
-    example="GPUs:\n    gpuId 0:\n        U U U D\nNvSwitches:\n    No NvSwitches found.\n",
-    recognize=recognize,
-    decode=decode,
-)

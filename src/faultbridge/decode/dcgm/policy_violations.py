@@ -14,7 +14,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
 from faultbridge.model.errors import Rejected
@@ -107,13 +107,3 @@ def _start_of_violation(line: str, at: datetime | None) -> _Violation | None:
 
 def _key(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="dcgmi policy --reg: violations of DCGM's policies",
-    example="Listening for violations.\nTimestamp: Tue Feb  3 04:05:06 2026\nXID error 79 detected.",
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

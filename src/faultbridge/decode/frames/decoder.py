@@ -13,25 +13,6 @@ from faultbridge.decode.frames.line import Item
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import ELLIPSIS, Clear, Fault, Observation, normalize_pci
 
-READ_WITH_MAPPINGS = frozenset(
-    {
-        "alertmanager",
-        "grafana",
-        "eks-node-condition",
-        "node-problem-detector",
-        "kubernetes-node",
-        "gpud",
-        "health-event",
-        "nvsentinel",
-        "slurm-node",
-        "training-log",
-    }
-)
-"""The sources whose terms a mapping translates into fault codes."""
-
-LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-log", "training-log"})
-"""Sources whose lines can be read separately. A record of any other source is one document and is never split."""
-
 
 @dataclass(frozen=True, slots=True)
 class Hints:
@@ -86,8 +67,6 @@ class Decoder:
 
     `can_be_silent` is True if healthy input can give no observation, as in a log or an event stream. Healthy input of
     any other format gives at least one health snapshot or counter sample.
-
-        DECODER = Decoder("my-source", "log of my tool", "ERROR gpu 3", recognize, decode)
     """
 
     name: str

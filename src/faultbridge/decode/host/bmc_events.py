@@ -17,7 +17,7 @@ from typing import Any
 
 from faultbridge.decode.data.patterns import first_match, packaged_texts
 from faultbridge.decode.frames.clock import MONTHS, calendar_time, instant, iso_instant
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, objects_in, text, to_clear, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, members, objects_in, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -176,13 +176,3 @@ def _fault(shown: str, sensor: str | None, at: datetime | None, raw: str, severi
     details = {"sensor": sensor[:128]} if sensor else {}
     fault = Fault(SOURCE, row["code"], component, truncate(shown), at, evidence(raw), details)
     return fault.classified(Severity.ERROR, Action.RUN_DIAGNOSTICS) if row.get("past") else fault
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="ipmitool sel, ipmi-sel, Redfish's LogEntry and Event: memory, PCIe, processors, power, cooling, disks",
-    example="   3 | 02/03/2026 | 04:05:06 | Memory #0x53 | Uncorrectable ECC | Asserted",
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

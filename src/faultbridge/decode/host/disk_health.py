@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decode.captures import outputs_of
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, text
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, text
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -195,13 +195,3 @@ def _number(fields: Mapping[str, Any], *names: str) -> int | None:
     if found is None or not found[1].strip(","):
         return None
     return int(found[1], 16) if found[1].startswith("0x") else int(found[1].replace(",", ""))
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="smartctl -a or -x (also -j), nvme smart-log (also -o json) and /proc/mdstat: disks and their arrays",
-    example="Smart Log for NVME device:nvme1n1 namespace-id:ffffffff\ncritical_warning : 0\navailable_spare : 100%\n"
-    "available_spare_threshold : 10%\npercentage_used : 3%\n",
-    recognize=recognize,
-    decode=decode,
-)

@@ -7,7 +7,7 @@ Grammar: one JSON report per line; `system_data.neuron_hw_counters.neuron_device
 
 from __future__ import annotations
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, number, objects_in
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, number, objects_in
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
@@ -40,18 +40,3 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     # A device without a counter may have errors, so the report does not end an earlier fault.
     covers = {MEMORY: (NODE_COMPONENT,)} if errors or all(count is not None for _, count in counts) else {}
     return (Snapshot(SOURCE, covers, present),)
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has the hardware counters of Neuron devices."""
-    return b'"neuron_hw_counters"' in body and b'"neuron_devices"' in body
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="neuron-monitor: uncorrected memory errors of AWS Neuron devices",
-    example='{"system_data": {"neuron_hw_counters": {"neuron_devices": [{"neuron_device_index": 0, '
-    '"mem_ecc_uncorrected": 0, "sram_ecc_uncorrected": 0}]}}}',
-    recognize=recognize,
-    decode=decode,
-)

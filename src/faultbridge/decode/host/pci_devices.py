@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, truncate
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -67,12 +67,3 @@ def _faults(component: Component, line: str, details: str) -> Iterator[Fault]:
     elif (link := _LINK.search(details)) is not None:
         text = f"{component.pci} uses fewer PCIe lanes than it has: {link[1]}"
         yield Fault(SOURCE, FEWER_LANES, component, truncate(text), None, evidence(f"{line}\n{link[0].strip()}"))
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="lspci, also -D, -nn and -vv: GPUs and network adapters that do not respond or lost PCIe lanes",
-    example="0000:c1:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)",
-    recognize=recognize,
-    decode=decode,
-)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import iso_time
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, text, to_clear, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects
 from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.sxid import SxidReader
@@ -127,12 +127,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not framed:
         raise Rejected("no_framing", "no record of the HyperPod health monitoring agent")
     return tuple(observations)
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has an event or a deep health check of the HyperPod agent."""
-    checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
-    return MARKER.encode() in body or checks
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
@@ -269,14 +263,3 @@ def _check_fault(
         action=action,
         node=instance_id,
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="log of the SageMaker HyperPod health monitoring agent, also in the CloudWatch Logs envelope",
-    example='{"level":"info","ts":"2026-02-03T04:05:06Z","msg":"DCGM Policy Violation found ",'
-    '"condition: ":"XID Error","data: ":{"ErrNum":79},"HealthMonitoringAgentDetectionEvent":"HealthEvent"}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     evidence,
@@ -140,11 +139,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(item if isinstance(item, Fault) else _observation(item) for item in seen.values())
 
 
-def recognize(body: bytes) -> bool:
-    """Return whether a body probably has an event of HyperPod or a ListClusterEvents record."""
-    return PREFIX.encode() in body or (b'"EventId"' in body and b'"ResourceType"' in body and b'"ClusterArn"' in body)
-
-
 def _identity(item: NodeHealth | Fault) -> tuple[str | None, ...]:
     if isinstance(item, Fault):
         return (item.node, item.attributes.get("event_id"), str(item.observed_at), item.code)
@@ -253,15 +247,3 @@ def _fault(health: NodeHealth, condition: str | None) -> Fault:
     return Fault(
         SOURCE, code, NODE_COMPONENT, truncate(text), evidence=evidence(health.reason or health.recommendation or "")
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="SageMaker HyperPod's events on EventBridge, and the answer of ListClusterEvents",
-    example='{"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster Node Health Event", '
-    '"time": "2026-02-03T04:06:00Z", "detail": {"InstanceId": "i-0123456789abcdef0", "HealthSummary": '
-    '{"HealthStatus": "Unhealthy", "HealthStatusReason": null, "RepairAction": "Replace"}, "EventTime": null}}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from faultbridge.decode.frames.chain import framed_lines, framed_pieces, single_lines
 from faultbridge.decode.frames.clock import iso_instant
 from faultbridge.decode.frames.collector import unwrapped
-from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, lazy_pattern
+from faultbridge.decode.frames.decoder import Decoded, Hints, lazy_pattern
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.joined_lines import SIGNATURE, candidates, parts_of, wrapped_message
 from faultbridge.decode.frames.journal import is_journal, journal_lines
@@ -30,7 +30,7 @@ from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
-from faultbridge.decode.kernel.xid import SOURCE, read_xid
+from faultbridge.decode.kernel.xid import read_xid
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear, Fault, Observation
@@ -324,18 +324,6 @@ def _is_kernel_line(line: Item) -> bool:
     is_known = _BARE.match(message.text) is not None and (message.framed or matching_lines(text) != [])
     is_in_brackets = isinstance(line, str) and message.framed and line.startswith("[")
     return certain or is_in_brackets or is_known
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="dmesg, /dev/kmsg, syslog and journald text of the kernel: GPUs, switches, PCIe, NICs, disks, memory, CPUs",
-    example="[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
-    recognize=recognize,
-    decode=decode,
-    decode_pieces=decode_pieces,
-    decode_plain=decode_plain,
-    can_be_silent=True,
-)
 
 
 # Completes the times that `dmesg -H` prints.

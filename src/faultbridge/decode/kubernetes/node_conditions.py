@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, members, truncate
+from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.fault_codes import code_in_family, expand_families
 from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
@@ -230,50 +230,26 @@ _OF_DEVICES = re.compile(
 )
 
 
-def _recognize_node(body: bytes) -> bool:
-    if is_node(body) or b"LastTransitionTime" in body or is_kubectl_table(text_of(body)):
-        return True
-    if re.search(rb'"kind": ?"(?:ResourceSlice|Pod)"', body) and _OF_DEVICES.search(body):
-        return True
-    others = (EKS_SOURCE, DETECTOR_SOURCE)
-    return names_condition_type(body, NODE_SOURCE) and not any(names_condition_type(body, other) for other in others)
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the observations of the conditions and events that a source writes."""
+    return ConditionReader(source, accepts_unmapped=source != NODE_SOURCE).decode(body, hints)
 
 
-def _recognize_detector(body: bytes) -> bool:
-    if names_condition_type(body, EKS_SOURCE):
-        return False
-    is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
-    is_event = is_event and not is_node(body)
-    return is_event or names_condition_type(body, DETECTOR_SOURCE)
-
-
-def _recognize_eks(body: bytes) -> bool:
-    is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
-    is_event = is_event or b"sending condition to exporter" in body
-    return is_event or names_condition_type(body, EKS_SOURCE)
-
-
-KUBERNETES_NODE = Decoder(
-    name=NODE_SOURCE,
-    summary="kubectl get node -o json (also -L node-health-status, describe): readiness, pressure, agents' conditions",
-    example='{"kind": "Node", "metadata": {"name": "ip-10-0-0-7"}, "status": {"conditions": [{"type": "Ready", '
-    '"status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-02-03T04:05:06Z"}]}}',
-    recognize=_recognize_node,
-    decode=ConditionReader(NODE_SOURCE).decode,
-)
-NODE_PROBLEM_DETECTOR = Decoder(
-    name=DETECTOR_SOURCE,
-    summary="node-problem-detector: status.conditions (JSON or kubectl's YAML), or kubectl get events -o json",
-    example='- type: KernelDeadlock\n  status: "True"\n  reason: DockerHung\n  message: task docker:20 blocked\n'
-    '  lastTransitionTime: "2026-02-03T04:05:06Z"\n',
-    recognize=_recognize_detector,
-    decode=ConditionReader(DETECTOR_SOURCE, accepts_unmapped=True).decode,
-)
-EKS_NODE_CONDITION = Decoder(
-    name=EKS_SOURCE,
-    summary="conditions and events of the EKS node monitoring agent (status.conditions, or kubectl get events -o json)",
-    example='[{"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error", '
-    '"lastTransitionTime": "2026-02-03T04:05:06Z"}]',
-    recognize=_recognize_eks,
-    decode=ConditionReader(EKS_SOURCE, accepts_unmapped=True).decode,
-)
+def recognize(source: str, body: bytes) -> bool:
+    """Return whether a body is probably of a source: a whole node or a table, or conditions that the source writes."""
+    others = {NODE_SOURCE: (EKS_SOURCE, DETECTOR_SOURCE), DETECTOR_SOURCE: (EKS_SOURCE,)}
+    is_whole = is_node(body)
+    is_event = b"involvedObject" in body and not is_whole
+    if source == EKS_SOURCE:
+        found = (is_event and b"eks-node-monitoring-agent" in body) or b"sending condition to exporter" in body
+    elif source == DETECTOR_SOURCE:
+        found = is_event and any(component in body for component in _DETECTOR_COMPONENTS)
+        found = found and not names_condition_type(body, EKS_SOURCE)
+    else:
+        found = is_whole or b"LastTransitionTime" in body or is_kubectl_table(text_of(body))
+        of_devices = re.search(rb'"kind": ?"(?:ResourceSlice|Pod)"', body) and _OF_DEVICES.search(body)
+        found = found or of_devices is not None
+    return found or (
+        names_condition_type(body, source)
+        and not any(names_condition_type(body, other) for other in others.get(source, ()))
+    )

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, text
+from faultbridge.decode.frames.decoder import Hints, attributes_of, text
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
@@ -44,11 +44,6 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return tuple(_snapshot(node, at, hints.received_at) for node, (at, _) in newest.items())
 
 
-def recognize(body: bytes) -> bool:
-    """Return whether a body has the fields of a heartbeat."""
-    return b'"heartbeat"' in body and b'"at"' in body
-
-
 def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> Snapshot:
     covers: dict[str, tuple[Component, ...]] = {SILENT: (NODE_COMPONENT,)}
     present: tuple[Fault, ...] = ()
@@ -71,12 +66,3 @@ def _wrong_clock(node: str | None, at: datetime, received_at: datetime) -> Fault
         attributes=attributes_of(seconds_off=str(skew), claimed_at=to_text(at)),
         node=node,
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary='a heartbeat of an agent: {"heartbeat": SEQUENCE, "at": TIME, "node": NAME}',
-    example='{"heartbeat": 1042, "at": "2026-02-03T04:05:06.789Z", "node": "ip-10-0-0-7"}',
-    recognize=recognize,
-    decode=decode,
-)

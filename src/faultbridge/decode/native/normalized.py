@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Decoder, Hints, evidence, members, pci_of, text, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, members, pci_of, text, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -32,11 +32,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not documents:
         raise Rejected("no_framing", "no normalized fault or clear")
     return tuple(_observation(document) for document in documents if document["kind"] not in _SKIPPED_KINDS)
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body has the fields of a normalized fault."""
-    return b'"kind"' in body and b'"code"' in body and b'"component"' in body and b'"message"' in body
 
 
 def _observation(document: Mapping[str, Any]) -> Fault | Clear:
@@ -115,14 +110,3 @@ def _attributes(document: Mapping[str, Any]) -> dict[str, str]:
     # The original source; the sender of this record is the reporter.
     seen_by = text(document.get("source"), 64)
     return kept | ({"seen_by": seen_by} if seen_by and seen_by != SOURCE else {})
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="faults and clears that are already normalized: what `faultbridge decode --jsonl` writes",
-    example='{"kind": "fault", "code": "xid.79", "component": {"type": "gpu", "pci": "0000:c1:00"}, "message": '
-    '"GPU has fallen off the bus.", "observed_at": "2026-02-03T04:05:06.000Z", "node": "ip-10-0-0-7"}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

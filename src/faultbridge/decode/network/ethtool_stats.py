@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from faultbridge.decode.data.counters import counters_of
-from faultbridge.decode.frames.decoder import Decoder, Hints
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.model.errors import Rejected
@@ -46,11 +46,6 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         for name, values in samples_by_name
         if values
     )
-
-
-def recognize(body: bytes) -> bool:
-    """Return whether a body has the heading of `ethtool -S` or the ethtool metrics of node_exporter."""
-    return _HEADING.encode() in body or METRICS[0].encode() in body
 
 
 def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
@@ -92,12 +87,3 @@ def _of_metrics(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
                 found = {}
             found.setdefault(device[:64], {})[name[:64]] = int(sample.value)
     yield from found.items()
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="ethtool -S, several with the interface's name on a line before each, or node_ethtool_* metrics",
-    example="ens5:\nNIC statistics:\n     tx_timeout: 0\n     bw_in_allowance_exceeded: 11072\n",
-    recognize=recognize,
-    decode=decode,
-)

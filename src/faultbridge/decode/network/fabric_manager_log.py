@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import calendar_time, iso_instant
-from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Hints, evidence, truncate
 from faultbridge.decode.frames.line import Item
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.model.errors import Rejected
@@ -307,16 +307,3 @@ def _fault_of(record: LogRecord, code: str, component: Component, details: Mappi
     return Fault(
         SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details, node=record.node
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="fabric manager and nvidia-persistenced: log, syslog, journal or systemctl status; errors of NVSwitches "
-    "and of the services",
-    example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
-    "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
-    recognize=recognize,
-    decode=decode,
-    decode_lines=decode_lines,
-    can_be_silent=True,
-)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from faultbridge.decode.data.counters import efa_rates_with
-from faultbridge.decode.frames.decoder import Decoder, Hints, attributes_of, evidence, truncate
+from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, truncate
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.network.link_state import PortRate, compare_rates
 from faultbridge.decode.network.rdma_ports import (
@@ -190,14 +190,3 @@ def _numbered(name: str, value: str) -> str:
         number = _PHYSICAL_STATES.get(value.lower())
         return f"{number}: {value}" if number else value
     return value
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="ibstat, ibstatus, rdma link, /sys/class/infiniband as path: value or JSON, node_infiniband_* metrics: "
-    "port states",
-    example="CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
-    "\t\tLink layer: InfiniBand\n",
-    recognize=recognize,
-    decode=decode,
-)

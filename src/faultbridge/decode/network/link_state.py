@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decode.data.counters import expected_rate
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, is_virtual, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, is_virtual, truncate
 from faultbridge.decode.frames.documents import blocks, documents, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -294,12 +294,3 @@ def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:
 
 def _nic(name: str) -> Component:
     return Component(ComponentType.NIC, name=name)
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="ip link, ip addr (also -j), ethtool INTERFACE: links; {interfaces, configured} also finds absent ones",
-    example='[{"ifname": "ens5", "flags": ["BROADCAST", "UP", "LOWER_UP"], "operstate": "UP", "link_type": "ether"}]',
-    recognize=recognize,
-    decode=decode,
-)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decode.data.counters import counters_of
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded, evidence, members, number, text
+from faultbridge.decode.frames.decoder import Hints, bounded, evidence, members, number, text
 from faultbridge.decode.frames.documents import blocks, objects, text_of
 from faultbridge.decode.network.infiniband_state import states_of
 from faultbridge.decode.network.rdma_ports import (
@@ -114,14 +114,3 @@ def _counters(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         count = number(value)
         if count is not None and name not in {"ifindex", "port"}:
             yield name[:64], count
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="/sys/class/infiniband/*/ports/*/{counters,hw_counters}/* as path: value, rdma statistic, perfquery, "
-    "mlxlink -c, node_exporter: error counters of RDMA ports",
-    example="/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed: 0\n"
-    "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err: 12\n",
-    recognize=recognize,
-    decode=decode,
-)

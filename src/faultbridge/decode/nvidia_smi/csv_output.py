@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
+from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.decode.nvidia_smi.snapshot import (
@@ -228,12 +228,3 @@ def _time(text: str) -> datetime | None:
         return datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")), tzinfo=UTC)
     except ValueError:
         return None
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="nvidia-smi --query-gpu, -remapped-rows, -retired-pages with --format=csv, and nvidia_gpu_exporter",
-    example="index, pci.bus_id, remapped_rows.pending, remapped_rows.failure\n0, 00000000:53:00.0, No, Yes",
-    recognize=recognize,
-    decode=decode,
-)

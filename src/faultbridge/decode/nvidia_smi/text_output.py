@@ -16,7 +16,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type
-from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Decoder, Hints, bounded
+from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
     LOST,
@@ -390,15 +390,6 @@ def recognize(body: bytes) -> bool:
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False
     return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or has_failure(text)
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="nvidia-smi -q, its table, nvidia-smi -L, nvlink -s and -e, and its error messages",
-    example="Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it",
-    recognize=recognize,
-    decode=decode,
-)
 
 
 _LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from msgspec import Struct
 
-from faultbridge.decode.frames.decoder import Decoder, Hints, bounded
+from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
     LOST,
@@ -67,11 +67,6 @@ def _without_messages(body: bytes) -> tuple[bytes, str]:
     return b"\n".join(document), text_of(b"\n".join(messages))
 
 
-def recognize(body: bytes) -> bool:
-    """Return whether a body has the root element or the DOCTYPE of nvidia-smi."""
-    return b"<nvidia_smi_log" in body or b"DOCTYPE nvidia_smi_log" in body
-
-
 def _gpu_output(gpu: GpuLog, index: int | None) -> GpuOutput:
     fields = gpu.fields
     names = (fields.get("uuid", ""), fields.get("serial", ""), index)
@@ -79,16 +74,6 @@ def _gpu_output(gpu: GpuLog, index: int | None) -> GpuOutput:
     if component.pci is None:
         component = gpu_component(fields.get("pci/pci_bus_id", ""), *names)
     return GpuOutput(fields, component, gpu.texts)
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="nvidia-smi -q -x: a health snapshot of every GPU",
-    example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu>'
-    "</nvidia_smi_log>",
-    recognize=recognize,
-    decode=decode,
-)
 
 
 MAX_BYTES = 16 * 1024 * 1024

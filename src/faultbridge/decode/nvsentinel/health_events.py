@@ -22,7 +22,6 @@ from typing import Any
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
-    Decoder,
     Hints,
     attributes_of,
     elements,
@@ -438,16 +437,3 @@ def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
         evidence=evidence(detail),
         attributes=attributes_of(test=text(document.get("test"), 64), status=text(document.get("event"), 64)),
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="NVSentinel's health events: JSON lines of its logs, CloudEvents, a node condition's message",
-    example='{"specversion": "1.0", "type": "healthevent", "data": {"version": 1, "agent": "syslog-health-monitor", '
-    '"componentClass": "GPU", "checkName": "SysLogsXIDError", "isFatal": true, "errorCode": ["79"], '
-    '"entitiesImpacted": [{"entityType": "PCI", "entityValue": "0000:c1:00"}], '
-    '"generatedTimestamp": {"seconds": 1770091506}, "nodeName": "ip-10-0-0-7"}}',
-    recognize=recognize,
-    decode=decode,
-    can_be_silent=True,
-)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
-from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, attributes_of, bounded, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Hints, attributes_of, bounded, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.model.errors import Rejected
@@ -136,12 +136,3 @@ def _fault(node: SlurmNode, code: str, *, is_transient: bool = False) -> Fault:
         action=Action.NONE if is_transient else None,
         node=node.name,
     )
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="sinfo (also -N, -R, -l, -o, -h), scontrol show node, their --json, the log of slurmctld",
-    example="NodeName=ip-10-0-0-7 State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@2026-02-03T04:05:06]",
-    recognize=recognize,
-    decode=decode,
-)

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.chain import lines_of
-from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Decoded, Hints, evidence, truncate
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -167,16 +167,3 @@ def _lines_of(lines: Iterable[Item]) -> Iterator[Line]:
             yield line
             continue
         yield from (replace(line, text=text[:MAX_LINE]) for text in line.text.split("\r") if text)
-
-
-DECODER = Decoder(
-    name=SOURCE,
-    summary="the log of a training job (PyTorch, NCCL, Megatron, Hugging Face): hangs, CUDA errors, losses",
-    example="[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
-    "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
-    "milliseconds before timing out.",
-    recognize=recognize,
-    decode=decode,
-    decode_lines=decode_lines,
-    can_be_silent=True,
-)

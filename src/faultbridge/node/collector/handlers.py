@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.decoder import members, objects_in, text
-from faultbridge.decode.kubernetes.node_conditions import EKS_NODE_CONDITION, NODE_PROBLEM_DETECTOR, NODE_SOURCE
+from faultbridge.decode.kubernetes.node_conditions import DETECTOR_SOURCE, EKS_SOURCE, NODE_SOURCE, recognize
 from faultbridge.decode.nvsentinel.health_events import SOURCE as NVSENTINEL_SOURCE
 from faultbridge.decode.nvsentinel.health_events import is_check
 from faultbridge.model import names
@@ -97,9 +97,9 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
         return None
     document = {"kind": "Event", "involvedObject": {"kind": "Node", "name": node}}
     body = _json({**document, **{field: event[field] for field in _EVENT if field in event}})
-    for decoder in (EKS_NODE_CONDITION, NODE_PROBLEM_DETECTOR):
-        if decoder.recognize(body):
-            return CollectedRecord(decoder.name, node, body, record_id=_event_id(metadata, body))
+    for source in (EKS_SOURCE, DETECTOR_SOURCE):
+        if recognize(source, body):
+            return CollectedRecord(source, node, body, record_id=_event_id(metadata, body))
     return None
 
 

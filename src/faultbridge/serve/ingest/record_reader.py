@@ -14,8 +14,9 @@ from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.decide.normalize.oversized_records import add_evidence_object
 from faultbridge.decide.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
 from faultbridge.decide.normalize.trust import TRUST_ALL, Trust
+from faultbridge.decode.data import sources_with
 from faultbridge.decode.frames.body import unpacked
-from faultbridge.decode.frames.decoder import READ_WITH_MAPPINGS, Decoded, Hints
+from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation, faults_of
@@ -165,7 +166,7 @@ class RecordReader(Struct, frozen=True):
         record = self.trust.with_sender_instance(self._record(delivery, message, budget))
         if record.source in WHOLE_SOURCES:
             return (RecordPart(delivery, record, None, ()),)
-        mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
+        mappings = self.mappings() if record.source in sources_with("mapped") else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
         found = self.decode(record.source, record.body, hints)
         decoded = found.observations

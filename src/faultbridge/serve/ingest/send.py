@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide.normalize.mask_secrets import mask
-from faultbridge.decode.frames.decoder import LINE_SOURCES
+from faultbridge.decode.data import sources_with
 from faultbridge.model import names
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause
@@ -112,7 +112,7 @@ def split_body(source: str, body: bytes) -> Iterator[bytes]:
 
     The body of a source that sends no log lines is yielded unchanged.
     """
-    if source not in LINE_SOURCES or len(body) <= MAX_PIECE_BYTES:
+    if source not in sources_with("lines") or len(body) <= MAX_PIECE_BYTES:
         yield body
         return
     at = 0

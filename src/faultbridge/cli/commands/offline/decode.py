@@ -30,10 +30,10 @@ from faultbridge.decide.normalize.compare import differences
 from faultbridge.decide.normalize.timestamp import assign_times
 from faultbridge.decode import registry
 from faultbridge.decode.captures import Part, may_be_capture, parts_of, read_parts
-from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data import load_catalog, sources_with
 from faultbridge.decode.data.counters import thresholds_with
 from faultbridge.decode.frames.body import unpacked_pieces
-from faultbridge.decode.frames.decoder import LINE_SOURCES, Decoded, Hints
+from faultbridge.decode.frames.decoder import Decoded, Hints
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Clear, Component, CounterSample, Fault, Observation, Snapshot
@@ -179,7 +179,8 @@ class Inputs:
             try:
                 for document in self._decode_file(file):
                     self.count += 1
-                    self.faults += document["kind"] in {"fault", "clear"} and document["source"] in LINE_SOURCES
+                    is_of_log = document["source"] in sources_with("lines")
+                    self.faults += document["kind"] in {"fault", "clear"} and is_of_log
                     if not document.get("known", True):
                         self.unknown_codes[document["code"]] = None
                     yield document
@@ -216,7 +217,7 @@ class Inputs:
                 size = max(len(first), 1) if is_envelope else CHUNK_BYTES
                 begin = (first[at : at + size] for at in range(0, len(first), size))
                 found = registry.read_pieces(source, self._counted(source, chain(begin, chunks)), self.hints)
-                self.unparsed_lines += found.unparsed if source in LINE_SOURCES else 0
+                self.unparsed_lines += found.unparsed if source in sources_with("lines") else 0
         self.unparsed += found.unparsed
         for note in (*found.notes, *_unparsed_note(found)):
             notice(f"{_title(file)}: {note}")
@@ -227,7 +228,7 @@ class Inputs:
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
     def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
-        logs = tuple(part for part in parts if part.source in LINE_SOURCES)
+        logs = tuple(part for part in parts if part.source in sources_with("lines"))
         for part in logs:
             for _ in self._counted(part.source or "", [part.output.body]):
                 pass
@@ -238,11 +239,11 @@ class Inputs:
     def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
         last = b""
         for chunk in chunks:
-            if source in LINE_SOURCES:
+            if source in sources_with("lines"):
                 self.lines += chunk.count(b"\n")
             last = chunk or last
             yield chunk
-        if source in LINE_SOURCES and last and not last.endswith(b"\n"):
+        if source in sources_with("lines") and last and not last.endswith(b"\n"):
             self.lines += 1
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
