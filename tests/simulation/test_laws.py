@@ -284,6 +284,27 @@ def test_a_group_that_owes_a_successor_releases_no_instance() -> None:
     assert laws_broken(system) == {instances.OWING, instances.UNPAGED}
 
 
+@pytest.mark.parametrize(
+    ("then", "broken"), [(WaitingFor.CAPACITY, {instances.UNPAGED}), (WaitingFor.ISOLATION_BUDGET, set())]
+)
+def test_a_node_that_waits_for_a_slot_waits_for_no_capacity_after_its_group_got_an_instance(
+    then: WaitingFor, broken: set[str]
+) -> None:
+    system = system_of(2)
+    serve(system, 2)
+    for waiting_for in (WaitingFor.CAPACITY, then):
+        pass_state(system, state(1, NodeStatus.QUARANTINED, **LOST, case=case(waiting_for=waiting_for)))
+    system.fleet.terminate(instance(2))
+    provisioning = state(2, NodeStatus.PROVISIONING, case=replace(case(status=CaseStatus.IN_PROGRESS), id="c-other"))
+    pass_state(system, provisioning)
+    successor = system.fleet.launch(GROUPS[REPAIRED], at=system.clock.now())
+    pass_state(system, replace(provisioning, incarnation=replace(provisioning.incarnation, instance_id=successor)))
+    system.clock.advance(instances.WAIT_LIMIT + timedelta(minutes=1))
+    system.workers.swept_at = system.clock.now()
+    system.laws.swept()
+    assert laws_broken(system) == broken
+
+
 def test_a_reset_waits_for_no_repair_that_awaits_a_successor() -> None:
     system = system_of(2)
     serve(system, 2)

@@ -183,6 +183,14 @@ def test_each_further_intent_in_a_rack_without_links_is_a_violation_of_both_laws
     assert Counter(rack.broken) == {GIVEN_UP: 2, AT_MOST_ONE: 1}
 
 
+def test_entries_after_a_restore_do_not_show_which_links_the_table_has_as_lost(rack: Rack) -> None:
+    rack.checks.restored()
+    rack.fault("net.link_down")
+    rack.pass_minutes(10)
+    rack.intent("node-1")
+    assert rack.broken == []
+
+
 def test_one_repair_of_a_fault_of_its_own_may_race_with_the_fault_of_the_rack(rack: Rack) -> None:
     rack.fault("net.link_down")
     rack.fault("xid.79", ("node-1", "node-2"))

@@ -68,6 +68,7 @@ class DomainFaultChecks:
         self._node_of: dict[str, str] = {}
         self._down: set[str] = set()
         self._last_regrouped: datetime | None = None
+        self._restored = False
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
@@ -75,7 +76,12 @@ class DomainFaultChecks:
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
-        node, data = self._nodes.setdefault(name, FaultyNode()), json.loads(str(item["body"]))["data"]
+        data = json.loads(str(item["body"]))["data"]
+        if kind == "Node Replacement Step" and data["step"] == "verify" and data["new_instance"]:
+            self._node_of[data["new_instance"]] = name
+        if self._restored:
+            return
+        node = self._nodes.setdefault(name, FaultyNode())
         if kind.startswith("Node Fault"):
             self._follow_fault(node, kind, data, now)
         elif kind == "Node Status Change":
@@ -87,8 +93,6 @@ class DomainFaultChecks:
             self._check_repeated(name, node, str(item["case_id"]), data, now)
             self._begun.add((name, data["old_instance"]))
             self._follow_links(now)
-        elif kind == "Node Replacement Step" and data["step"] == "verify" and data["new_instance"]:
-            self._node_of[data["new_instance"]] = name
 
     def swept(self, at: datetime | None) -> None:
         """Record the time of the last complete sweep, and of the first complete sweep without a lost link."""
@@ -97,9 +101,9 @@ class DomainFaultChecks:
             self._none_seen = self._none_seen or at
 
     def restored(self) -> None:
-        """Forget since when cases wait for an incident: the restored table can be without these cases."""
-        for node in self._nodes.values():
-            node.absorbed_at = None
+        """Check no more repairs and waits: entries do not show which faults and incidents the restored table has."""
+        self._nodes.clear()
+        self._restored = True
 
     def is_cut_off(self, instance: str) -> bool:
         """Return whether a shared fault of a failure domain makes the verification of this instance fail."""

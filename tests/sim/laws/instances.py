@@ -62,8 +62,8 @@ class InstanceLaw(Law):
             (instance is not None and self.system.fleet.is_alive(instance))
             or status is None
             or status.value == "retired"
-        ):
-            self._owed.pop(name, None)
+        ) and self._owed.pop(name, None) is not None:
+            self._end_waits(state.placement.group)
         self._follow_waits(state)
         if (case := state.live_case) is not None and case.status.value != "in_progress":
             self._earlier |= {name for name, one in self.system.fleet.instances.items() if one.case == case.id}
@@ -145,6 +145,14 @@ class InstanceLaw(Law):
             self._blocked.setdefault(name, self.now)
         else:
             self._blocked.pop(name, None)
+
+    def _end_waits(self, group: str | None) -> None:
+        """End the waits of nodes that wait for a slot, or have one: their group has capacity, as it got an instance."""
+        for name in self._waiting.keys() - self._owed.keys():
+            state = self._states[name]
+            waits_for = state.live_case and state.live_case.waiting_for
+            if state.placement.group == group and waits_for != "capacity":
+                del self._waiting[name]
 
     def swept(self) -> None:
         """Check how long nodes have waited."""
