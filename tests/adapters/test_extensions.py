@@ -141,8 +141,7 @@ def test_a_controller_that_does_not_answer_releases_nothing(installed: Path) -> 
     installed.unlink()
     provider = AwsPorts(Settings.from_environment({})).providers[NAME]
     assert provider.probe("i-00000000000000001") is Presence.UNKNOWN
-    world.fault_and_react()
-    world.advance_minutes(30)
+    world.fault_and_react(minutes=30)
     assert world.status() is NodeStatus.DEGRADED
     with pytest.raises(Transient):
         provider.candidates(GROUP, world.clock.now())

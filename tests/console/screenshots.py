@@ -36,8 +36,7 @@ def history() -> World:
     world.orders.approve(world.case(9).id, OperatorOrder("ada", "job has ended"))
     world.until(world.case_is(CaseStatus.RESOLVED, 9))
     world.advance_minutes(15)
-    world.fault_and_react(30)
-    world.advance_minutes(8)
+    world.fault_and_react(30, minutes=8)
     lose_links(world)
     world.advance_minutes(12)
     return world

@@ -52,8 +52,8 @@ class PagedWorld(scenario.World):
 
     _paged = 0
 
-    def process_entries(self) -> None:
-        super().process_entries()
+    def react_to_entries(self) -> None:
+        super().react_to_entries()
         paging, new = Paging(self.table, FakePager(), self.clock), self.table.stream[self._paged :]
         self._paged = len(self.table.stream)
         for record in new:
@@ -72,8 +72,7 @@ def world_of(*rules: Rule, **others: Any) -> PagedWorld:
 
 def failed(world: PagedWorld, node: int, code: str = "xid.79", message: str = OFF_THE_BUS) -> PagedWorld:
     """Report a fatal fault of a node, and let two minutes pass."""
-    world.fault_and_react(node, code, message=message)
-    world.advance_minutes(2)
+    world.fault_and_react(node, code, message=message, minutes=2)
     return world
 
 
@@ -92,8 +91,7 @@ def refused_by_breaker() -> tuple[PagedWorld, int]:
     world = world_of(breakers=(BreakerLimit(nodes=5, percent=20),))
     for node in (2, 5, 9, 12, 15):
         world.fault(node, message=OFF_THE_BUS)
-    world.process_entries()
-    world.advance_minutes(7)
+    world.process_entries(minutes=7)
     return world, 9
 
 
@@ -107,8 +105,7 @@ def denied() -> tuple[PagedWorld, int]:
     world = failed(world_of(ASK), 3)
     world.advance_minutes(11)
     world.orders.deny(world.case(3).id, OperatorOrder(ADA, "the job on its neighbors ends at 18:00"))
-    world.process_entries()
-    world.advance_minutes(35)
+    world.process_entries(minutes=35)
     return world, 3
 
 
@@ -117,16 +114,14 @@ def held_by_incident() -> tuple[PagedWorld, int]:
     for node in range(1, 9):
         port = Component(ComponentType.NIC, name="eth3")
         world.fault(node, "net.link_down", source="link-state", component=port, message="eth3: link is down")
-    world.process_entries()
-    world.advance_minutes(22)
+    world.process_entries(minutes=22)
     return world, 6
 
 
 def quarantined_by_operator() -> tuple[PagedWorld, int]:
     world = world_of()
     world.node_orders.quarantine(world.key(11), OperatorOrder(LIN, "loss spikes only when this node takes part"))
-    world.process_entries()
-    world.advance_minutes(40)
+    world.process_entries(minutes=40)
     return world, 11
 
 

@@ -30,9 +30,7 @@ def test_a_condition_without_new_reports_ends_after_its_time():
 
 def test_a_case_is_queued_when_its_waiting_period_ends():
     world = World(rules=(Rule("wait-90-seconds", Match(codes=("xid.79",)), wait_seconds=90),))
-    world.fault()
-    world.process_entries()
-    world.advance_minutes()
+    world.fault_and_react(minutes=1)
     assert world.case().status is CaseStatus.OPEN
     world.advance_minutes()
     assert world.case().status is not CaseStatus.OPEN

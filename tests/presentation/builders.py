@@ -18,8 +18,7 @@ def behind_a_breaker() -> World:
     world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, trial=1),))
     for node in (1, 4, 7):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     return world
 
 
@@ -28,8 +27,7 @@ APPROVAL = Rule("ask-first", approval=(RepairAction.REPLACE_NODE,), release_with
 
 def approval() -> World:
     world = World(nodes=3, rules=(APPROVAL,))
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     return world
 
 
@@ -44,8 +42,7 @@ def ran(world: World | None = None) -> World:
     names = [world.key(node).node for node in (1, 2, 3, 4)]
     jobs(world).start(CLUSTER, JOB, names, name="llm-70b", ranks=ranks_in_order(names, 8))
     world.advance_minutes(120)
-    world.fault_and_react(2)
-    world.advance_minutes(1)
+    world.fault_and_react(2, minutes=1)
     jobs(world).end(CLUSTER, JOB, outcome="failed")
     return world
 

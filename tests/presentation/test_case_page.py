@@ -68,23 +68,20 @@ def denied() -> World:
 def paused() -> World:
     world = World(nodes=3)
     world.pause_repairs(paused=True)
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     return world
 
 
 def busy() -> World:
     world = World(nodes=3, limits=limits(concurrent=1))
     world.fault_and_react(2)
-    world.fault_and_react(1)
-    world.advance_minutes(1)
+    world.fault_and_react(1, minutes=1)
     return world
 
 
 def dry_run() -> World:
     world = World(nodes=3, mode=Mode.DRY_RUN)
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     return world
 
 
@@ -180,8 +177,7 @@ def test_an_approval_that_an_attempt_asked_for_is_not_said_to_be_required_by_a_r
 def test_a_case_that_waits_for_capacity_states_the_time_of_the_next_try() -> None:
     world = World(nodes=2, rules=(Rule("keep", release_without_capacity=False),))
     world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False, reason="it is in use")
-    world.fault_and_react()
-    world.advance_minutes(8)
+    world.fault_and_react(minutes=8)
     tried = world.case().capacity_checks
     shown = answers(page_of(world))
     found = re.search(r"tries again at ([-0-9]+ [0-9:]+) UTC", shown["What happens now?"])
@@ -300,8 +296,7 @@ def test_a_case_that_waits_for_a_breaker_has_a_page_although_its_policy_cannot_b
     world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20),))
     for node in (1, 4, 7):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     facts = facts_of(world)
 
     def unreadable(_: object) -> Policy:

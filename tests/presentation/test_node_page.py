@@ -93,15 +93,13 @@ def test_a_breaker_that_opened_too_often_is_not_said_to_close_by_itself() -> Non
     world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, openings=1),))
     for node in (1, 4, 7):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     assert "stays open until no node fails, or an operator closes it" in answers(page_of(world))["What happens now?"]
 
 
 def test_a_node_that_waits_for_an_approval_states_what_happens_when_the_request_expires() -> None:
     world = World(nodes=2, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     shown = answers(page_of(world))
     assert "2026-" in shown["What happens now?"]
     assert "the case is escalated: no repair starts, and an operator is paged" in shown["What happens now?"]

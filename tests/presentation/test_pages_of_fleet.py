@@ -90,8 +90,7 @@ def test_every_bar_leads_to_an_entry_of_the_page() -> None:
 def test_a_condition_that_still_exists_has_an_open_bar() -> None:
     world = World(nodes=2)
     world.pause_repairs(paused=True)
-    world.fault_and_react()
-    world.advance_minutes(5)
+    world.fault_and_react(minutes=5)
     found = facts_of(world).node(CLUSTER, "node-1", (None, None))
     page = node_page(found.document, found.entries, Span(NOON, world.clock.now()), older=False)
     (lane,) = [one for one in page.chart.lanes if one.name.startswith("xid.79")]
@@ -133,8 +132,7 @@ def test_a_cluster_page_states_what_ends_each_breaker_that_holds_repairs() -> No
     world = World(nodes=10, breakers=(BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=7)),))
     for node in (1, 4, 7):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     (row,) = (one for one in page.controls if one.name == "Breaker cluster")
     assert row.mark.text == "open"
@@ -158,8 +156,7 @@ def test_a_cluster_whose_policy_cannot_be_read_still_has_a_page() -> None:
 
 def test_a_running_repair_in_a_list_of_cases_shows_its_phase() -> None:
     world = World(nodes=1)
-    world.fault_and_react()
-    world.advance_minutes(1)
+    world.fault_and_react(minutes=1)
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     (case,) = page.live_cases
     assert re.fullmatch("in progress: (drain|prepare|act|wait for the instance|diagnostics)", case.status.text)

@@ -28,8 +28,7 @@ def page_of(world: World) -> CasePage:
 def without_capacity() -> World:
     world = World(nodes=1, rules=(KEEP,))
     world.provider.known_capacity = FULL
-    world.fault_and_react()
-    world.advance_minutes(33)
+    world.fault_and_react(minutes=33)
     return world
 
 
@@ -42,8 +41,7 @@ def repaired_at_the_second_attempt() -> World:
 
 def running() -> World:
     world = World(nodes=1)
-    world.fault_and_react()
-    world.advance_minutes(1)
+    world.fault_and_react(minutes=1)
     return world
 
 
@@ -93,6 +91,5 @@ def test_a_case_whose_first_entries_are_missing_shows_the_phases_that_it_keeps_i
 
 def test_an_approval_that_was_answered_is_a_wait_of_its_own() -> None:
     world = World(nodes=1, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
-    world.fault_and_react()
-    world.advance_minutes(5)
+    world.fault_and_react(minutes=5)
     assert [lane.name for lane in page_of(world).phases.lanes] == ["wait: approval by an operator"]

@@ -87,11 +87,8 @@ def test_cases_that_wait_for_approval_do_not_block_the_case_behind_them():
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(3)
-    world.fault(6, code="xid.48")
-    world.process_entries()
-    world.advance_minutes()
+    world.process_entries(minutes=3)
+    world.fault_and_react(6, code="xid.48", minutes=1)
     assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 

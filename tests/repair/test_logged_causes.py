@@ -76,8 +76,7 @@ def test_each_state_change_of_a_breaker_is_logged(causes: Causes) -> None:
     world.process_entries()
     for node in (1, 2):
         world.clear(node)
-    world.process_entries()
-    world.advance_minutes(11)
+    world.process_entries(minutes=11)
     assert [line.after for line in causes("breaker_changed")] == ["open", "half_open", "closed"]
     assert causes("breaker_changed")[1].before == "open"
     assert {line.cluster for line in causes("breaker_changed")} == {CLUSTER}
@@ -100,9 +99,7 @@ def test_a_granted_admission_is_logged_with_its_repair_action(causes: Causes) ->
 def test_a_refused_admission_is_logged_once_with_what_the_case_waits_for(causes: Causes) -> None:
     world = World()
     world.pause_repairs(paused=True)
-    world.fault()
-    world.process_entries()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     (line,) = causes("admission_refused")
     assert (line.case_id, line.waiting_for, line.reason) == (
         world.case().id,
@@ -179,8 +176,7 @@ def test_a_failed_start_of_an_execution_is_logged_and_later_its_recovery(causes:
 def test_an_isolation_is_logged_when_requested_retried_and_confirmed(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     assert [line.reason for line in causes("isolation_requested")] == ["xid.79"]
     assert [(line.failure, line.node) for line in causes("isolation_retried")] == [("TIMEOUT", "node-1")]
     assert [line.reason for line in causes("isolation_confirmed")] == ["isolation confirmed"]
@@ -244,8 +240,7 @@ def test_a_release_without_an_answer_is_logged(causes: Causes) -> None:
 def test_a_step_that_times_out_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.fleet.launch_delay = timedelta(days=7)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     assert [line.step for line in causes("step_timed_out")] == ["await_successor"]
 
 
@@ -269,9 +264,7 @@ def test_a_superseded_call_is_logged(causes: Causes) -> None:
 def test_an_admission_is_logged_with_its_reason(causes: Causes, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
+    world.claim_and_react(minutes=1)
     reason = "no proven sender reports the fault; diagnostics have to confirm it"
     assert [line.reason for line in causes("admission_granted")] == [reason]
 
@@ -336,8 +329,7 @@ def test_a_failed_launch_of_a_successor_is_logged(causes: Causes) -> None:
     world = World()
     world.launch_from_template()
     world.launcher.fail_next(ProviderFailure.CAPACITY)
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     assert [line.failure for line in causes("successor_launch_failed")] == ["CAPACITY"]
 
 
@@ -346,8 +338,7 @@ def test_a_failed_launch_for_a_lost_instance_is_logged(causes: Causes) -> None:
     world.launch_from_template()
     world.fleet.terminate("i-00000000000000001")
     world.launcher.fail_next(ProviderFailure.CAPACITY)
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     assert [line.failure for line in causes("successor_launch_failed")] == ["CAPACITY"]
 
 
@@ -425,7 +416,6 @@ def test_a_case_without_a_permitted_repair_action_is_logged_as_escalated(causes:
 def test_an_ordinary_repair_logs_no_warning(causes: Causes, caplog: pytest.LogCaptureFixture) -> None:
     world = with_fault(limits=limits(concurrent=1))
     world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert causes("admission_granted")
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -21,8 +21,7 @@ MINUTE = timedelta(minutes=1)
 def waiting() -> NodeState:
     """Return a node whose attempt waits in a step with a deadline."""
     world = World()
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     state = world.node()
     assert state.live_case is not None
     return start_or_resume_step(state, "verify", None, NOON, 5 * MINUTE)

@@ -20,8 +20,7 @@ from tests.sim.fakes import Call
 
 def started(**others) -> World:
     world = World(**others)
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     return world
 
 
@@ -241,9 +240,7 @@ def test_a_long_report_is_stored_whole_outside_the_entry():
 
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)
-    world.fault()
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved()
     (passed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "passed"]
     object_key = passed["facts"]["report"]
     assert object_key.startswith("raw/train-a/2026-02-03/")
@@ -257,8 +254,7 @@ def test_the_instance_of_a_node_without_a_group_is_not_released():
         lambda state, _: Transition(replace(state, placement=replace(state.placement, group=None))),
         actor=Actor.CLI,
     )
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     assert (world.case().status, world.released_instances()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason.startswith("NOT_FOUND")
 
@@ -266,9 +262,7 @@ def test_the_instance_of_a_node_without_a_group_is_not_released():
 def test_an_unknown_provider_is_named_in_the_reason_of_the_escalated_case():
     world = World()
     Registration(world.table, world.append, world.clock).set_cluster("train-a", {"provider": "abacus"})
-    world.fault()
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     assert "unknown provider: 'abacus'; known: ec2-auto-scaling, ec2-launch-template" in world.case().reason
 
 

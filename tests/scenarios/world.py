@@ -172,15 +172,24 @@ class World:
         """Report a fault of a node as a listed sender, which is not proven to be the node."""
         self._observe(node, fault(code, **others), "r-claim", claimed=True)
 
-    def fault_and_react(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
-        """Report a fault of a node, and run `react` until there are no new entries."""
+    def fault_and_react(self, node: int = 1, code: str = "xid.79", *, minutes: int = 0, **others: Any) -> None:
+        """Report a fault of a node, run `react` until there are no new entries, and advance minutes."""
         self.fault(node, code, **others)
-        self.process_entries()
+        self.process_entries(minutes)
+
+    def claim_and_react(self, node: int = 1, code: str = "xid.79", *, minutes: int = 0, **others: Any) -> None:
+        """Report a claim of a node's fault, run `react` until there are no new entries, and advance minutes."""
+        self.claim(node, code, **others)
+        self.process_entries(minutes)
+
+    def fault_until(self, status: CaseStatus, node: int = 1, code: str = "xid.79", **others: Any) -> None:
+        """Report a fault of a node, and advance minutes until its case has a status."""
+        self.fault(node, code, **others)
+        self.until_case(status, node)
 
     def fault_until_resolved(self, **fault: Any) -> None:
         """Report a fault of the first node, and advance minutes until its case is resolved."""
-        self.fault_and_react(**fault)
-        self.until(self.case_is(CaseStatus.RESOLVED))
+        self.fault_until(CaseStatus.RESOLVED, **fault)
 
     def clear(
         self, node: int = 1, code: str = "xid.79", source: str = "kernel-log", component: Component = GPU
@@ -210,7 +219,12 @@ class World:
         record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
         self.append(key, lambda state, _: Transition(record_boot(state, record)), actor=Actor.INGEST)
 
-    def process_entries(self) -> None:
+    def process_entries(self, minutes: int = 0) -> None:
+        """Run `react` for new entries until there are none, and advance minutes."""
+        self.react_to_entries()
+        self.advance_minutes(minutes)
+
+    def react_to_entries(self) -> None:
         """Run `react` for new entries until there are none; the sweep repeats a failed batch."""
         while changed := self._changed():
             try:
@@ -238,7 +252,7 @@ class World:
             self.clock.advance(timedelta(minutes=every))
             self.workflow.expire_tokens()
             swept = self.sweep.run()
-            self.process_entries()
+            self.react_to_entries()
         return swept
 
     def join_nodes(self) -> None:
@@ -252,6 +266,11 @@ class World:
             self.advance_minutes()
         message = f"the condition did not hold within {minutes} minutes"
         raise AssertionError(message)
+
+    def until_case(self, status: CaseStatus, node: int = 1) -> None:
+        """Process new entries, and advance minutes until the case of a node has a status."""
+        self.process_entries()
+        self.until(self.case_is(status, node))
 
     def pause_repairs(self, *, paused: bool) -> None:
         """Pause or resume repairs in the cluster, as an operator."""

@@ -47,8 +47,7 @@ def test_a_waiting_case_records_each_reason_once():
     world = World(nodes=3, limits=limits(concurrent=1))
     for node in (1, 2, 3):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(3)
+    world.process_entries(minutes=3)
     waiting = [node for node in (1, 2, 3) if world.case(node).status is QUEUED]
     assert [world.case(node).waiting_for for node in waiting] == [WaitingFor.BUDGET] * 2
     world.pause_repairs(paused=True)
@@ -64,8 +63,7 @@ def test_a_waiting_case_records_each_reason_once():
 
 def test_a_case_that_requires_approval_waits_for_admission_and_approval_and_never_for_the_budget():
     world = World(nodes=1, rules=(Rule("ask", Match(), approval=(RepairAction.REPLACE_NODE,)),))
-    world.fault(1)
-    world.process_entries()
+    world.fault_and_react(1)
     recorded = [body["data"].get("waiting_for") for body in world.bodies(1)]
     refused = [(body["data"].get("facts") or {}).get("waiting_for") for body in world.bodies(1)]
     assert {one for one in (*recorded, *refused) if one} == {"admission"}
@@ -76,8 +74,7 @@ def test_the_hourly_limit_applies_although_slots_are_free():
     world = World(nodes=3, limits=limits(concurrent=3, per_hour=1))
     for node in (1, 2, 3):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(59)
+    world.process_entries(minutes=59)
     assert len(world.released_instances()) == 1
     world.advance_minutes(2)
     assert len(world.released_instances()) == 2
@@ -128,8 +125,7 @@ def test_a_node_that_cannot_be_isolated_is_not_repaired_and_blocks_no_other_repa
     assert world.case(1).status is QUEUED
     assert world.record_history(1).count("note isolation") == 1
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    world.fault_and_react(2)
-    world.advance_minutes()
+    world.fault_and_react(2, minutes=1)
     assert world.orchestrator.cordoned == {"node-1", "node-2"}
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
@@ -213,8 +209,7 @@ def test_a_case_is_escalated_after_every_repair_action_failed():
     )
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
-    world.fault_and_react(code="xid.48")
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED, code="xid.48")
     assert (world.case().repair_action, world.released_instances()) == (RepairAction.REBOOT_NODE, [])
     assert world.case().reason == "VERIFY_FAILED: memory: fail"
 

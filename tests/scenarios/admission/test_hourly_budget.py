@@ -20,8 +20,7 @@ def exhausted() -> World:
     world = World(nodes=4, limits=limits(concurrent=4, per_hour=2))
     for node in (1, 2, 3):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     return world
 
 
@@ -50,8 +49,7 @@ def test_an_exhausted_budget_pages_and_the_page_is_resolved() -> None:
 
 def test_a_budget_that_is_not_exhausted_is_not_recorded() -> None:
     world = World(nodes=2, limits=limits(concurrent=2, per_hour=3))
-    world.fault_and_react(1)
-    world.advance_minutes(5)
+    world.fault_and_react(1, minutes=5)
     assert budget(world) == []
 
 

@@ -57,8 +57,7 @@ def test_forty_nodes_with_fatal_faults_are_cordoned_within_a_minute_and_repaired
     world.verifier.duration = timedelta(minutes=2)
     for node in range(1, 41):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes()
+    world.process_entries(minutes=1)
     assert len(world.orchestrator.cordoned) == 40
     most = 0
     for _ in range(12 * 60):
@@ -75,8 +74,7 @@ def test_a_dry_run_makes_no_call_to_a_node() -> None:
     world = World(nodes=3, mode=Mode.DRY_RUN, orchestrated=True)
     for node, code in ((1, "xid.79"), (2, "xid.48"), (3, "xid.79")):
         world.fault(node, code=code)
-    world.process_entries()
-    world.advance_minutes(10)
+    world.process_entries(minutes=10)
     outside = {"provider", "restarter", "collector", "orchestrator", "verifier", "workflow"}
     assert [call.name for call in world.seam.calls if call.port in outside] == []
     assert all("note would_have_done" in world.record_history(node) for node in (1, 2, 3))

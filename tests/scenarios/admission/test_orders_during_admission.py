@@ -114,9 +114,7 @@ def claimed_and_queued() -> World:
     world = World(nodes=2, orchestrated=True, catalog=load_catalog())
     world.policy = default_policy()
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
-    world.claim(1, "xid.48")
-    world.process_entries()
-    world.advance_minutes(2)
+    world.claim_and_react(1, "xid.48", minutes=2)
     assert (world.case().waiting_for, world.node().isolation) == (WaitingFor.IDLE, Isolation.CONFIRMED)
     world.orchestrator.busy_until.clear()
     return world

@@ -30,8 +30,7 @@ def world_without_successors(nodes: int = 6, faulty: int = 2, **others) -> World
     world.fleet.set_capacity(0)
     for node in range(1, faulty + 1):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     return world
 
 
@@ -65,8 +64,7 @@ def test_at_most_the_permitted_number_of_nodes_is_repaired_in_place_while_others
 
 def test_a_replacement_does_not_use_the_slot_of_a_repair_that_waits_for_a_successor():
     world = world_without_successors(faulty=1, limits=limits(concurrent=1))
-    world.fault_and_react(2)
-    world.advance_minutes(5)
+    world.fault_and_react(2, minutes=5)
     assert (world.status(2), world.case(2).status) == (NodeStatus.QUARANTINED, QUEUED)
     assert world.case(2).reason == "the policy's limit of concurrent repairs is reached"
     assert len(world.released_instances()) == 1
@@ -82,8 +80,7 @@ def lose(world: World, node: int) -> None:
 def test_an_outage_of_launches_leaves_at_most_the_permitted_number_of_nodes_without_an_instance():
     world = world_without_successors(nodes=20)
     for node in range(3, 13):
-        world.fault_and_react(node)
-        world.advance_minutes(60)
+        world.fault_and_react(node, minutes=60)
     assert {world.case(node).status for node in (1, 2)} == {CaseStatus.ESCALATED}
     assert without_instance(world, 20) == [1, 2]
     assert {world.case(node).waiting_for for node in range(3, 13)} == {WaitingFor.CAPACITY}
@@ -163,8 +160,7 @@ def test_a_release_that_got_no_answer_is_not_repeated_while_the_group_owes_a_suc
     world = world_without_successors(faulty=1)
     world.provider.fail_next(ProviderFailure.AMBIGUOUS)
     world.provider.probe_unknown = True
-    world.fault_and_react(2)
-    world.advance_minutes(13)
+    world.fault_and_react(2, minutes=13)
     world.provider.probe_unknown = False
     world.advance_minutes(4)
     assert (world.status(2), without_instance(world, 6)) == (NodeStatus.REPLACING, [1])
@@ -202,8 +198,7 @@ def test_instances_that_others_terminate_between_the_check_and_the_intent_preven
             lose(world, node)
 
     run_before_call(world.seam, "collector.collect", lose_others)
-    world.fault_and_react(1)
-    world.advance_minutes(10)
+    world.fault_and_react(1, minutes=10)
     assert world.released_instances() == []
     assert "intent committed" not in world.record_history()
     assert world.case(1).waiting_for is WaitingFor.BUDGET

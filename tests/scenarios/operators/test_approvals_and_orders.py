@@ -255,8 +255,7 @@ def test_without_capacity_for_eight_hours_all_nodes_are_kept_and_one_case_probes
     world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
     for node in range(1, 7):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(60)
+    world.process_entries(minutes=60)
     seen = probes(world)
     world.advance_minutes(7 * 60)
     assert world.released_instances() == []
@@ -272,8 +271,7 @@ def test_without_capacity_for_eight_hours_all_nodes_are_kept_and_one_case_probes
 def test_an_isolation_that_fails_for_five_minutes_pages_and_resolves_the_page_on_success():
     world = World(orchestrated=True)
     world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 100)
-    world.fault_and_react()
-    world.advance_minutes(4)
+    world.fault_and_react(minutes=4)
     assert "isolation triggered" not in pages(world)
     world.advance_minutes(3)
     assert pages(world).count("isolation triggered") == 1
@@ -297,8 +295,7 @@ def test_under_a_rule_that_only_reports_a_node_that_an_operator_fixed_is_verifie
     world.node_orders.quarantine(world.key(), ADA)
     world.process_entries()
     world.node_orders.return_node(world.key(), ADA)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert (world.status(), world.released_instances()) == (NodeStatus.HEALTHY, [])
 
 

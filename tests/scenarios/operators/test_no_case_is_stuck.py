@@ -86,8 +86,7 @@ def test_canceling_a_case_that_waits_for_approval_withdraws_the_request() -> Non
 
 def test_a_worse_fault_during_an_approval_request_asks_for_the_stronger_repair() -> None:
     world = asked_for_reboot()
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     assert approvals(world) == [("begun", "reboot_node"), ("over", None), ("begun", "replace_node")]
     assert world.case().pending_approval is not None
     assert world.released_instances() == []
@@ -145,8 +144,7 @@ def test_an_approval_that_arrives_after_the_refusal_was_decided_is_not_asked_for
         record(append, refusals, rules, *limit)
 
     monkeypatch.setattr(dispatch, "record_refusals", ask_and_approve_first)
-    world.fault_and_react(**NEEDS_REBOOT)
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved(**NEEDS_REBOOT)
     assert [stage for stage, _ in approvals(world)] == ["begun", "over"]
 
 

@@ -38,8 +38,7 @@ def operators(world: World) -> list[tuple[str, str]]:
 def test_an_operator_can_replace_a_healthy_node_and_is_recorded() -> None:
     world = World()
     world.node_orders.replace(world.key(), ADA)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert (world.case().resolution, world.status(), codes(world)) == (Resolution.REPLACED, NodeStatus.HEALTHY, [])
     assert operators(world) == [(ADA.operator, "replace: burnt smell")]
     assert world.case().code == REPLACE
@@ -48,8 +47,7 @@ def test_an_operator_can_replace_a_healthy_node_and_is_recorded() -> None:
 def test_an_ordered_replacement_obeys_the_limits_and_may_need_approval() -> None:
     world = World(rules=(Rule("two-people", Match(codes=("operator.*",)), approval=(RepairAction.REPLACE_NODE,)),))
     world.node_orders.replace(world.key(), ADA)
-    world.process_entries()
-    world.advance_minutes(5)
+    world.process_entries(minutes=5)
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
     assert world.case().rule == "two-people"
 
@@ -58,8 +56,7 @@ def test_a_second_order_for_the_same_node_releases_no_second_instance() -> None:
     world = World()
     world.node_orders.replace(world.key(), ADA)
     world.node_orders.replace(world.key(), ADA)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert len(world.released_instances()) == 1
 
 
@@ -76,8 +73,7 @@ def test_an_order_about_the_faulty_instance_never_releases_its_successor(busy: i
     seen = backing(world)
     if busy:
         world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=busy)
-    world.fault_and_react()
-    world.advance_minutes(minutes)
+    world.fault_and_react(minutes=minutes)
     drains = world.status() is NodeStatus.DRAINING
     try:
         world.node_orders.replace(world.key(), ADA, seen)
@@ -85,8 +81,7 @@ def test_an_order_about_the_faulty_instance_never_releases_its_successor(busy: i
         assert error.reason in {"instance_changed", "not_replaceable"}  # noqa: PT017 - an order may also be accepted
     else:
         assert drains
-    world.process_entries()
-    world.advance_minutes(150)
+    world.process_entries(minutes=150)
     assert (world.released_instances(), world.status()) == ([seen], NodeStatus.HEALTHY)
 
 
@@ -113,20 +108,17 @@ def test_an_order_about_the_instance_that_is_verified_replaces_it() -> None:
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     second = backing(world)
     world.node_orders.replace(world.key(), ADA, second)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.released_instances() == [first, second]
 
 
 def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_verified() -> None:
     world = World(orchestrated=True)
     world.node_orders.quarantine(world.key(), ADA)
-    world.process_entries()
-    world.advance_minutes(60)
+    world.process_entries(minutes=60)
     assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
     world.node_orders.return_node(world.key(), OperatorOrder(ADA.operator, "cable changed"))
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
     assert [text for _, text in operators(world)] == ["quarantine: burnt smell", "return: cable changed"]
 
@@ -138,8 +130,7 @@ def test_a_quarantine_by_order_sends_only_a_notice_and_an_approval_timeout_an_ur
 
     world = World(orchestrated=True)
     world.node_orders.quarantine(world.key(), ADA)
-    world.process_entries()
-    world.advance_minutes(60)
+    world.process_entries(minutes=60)
     assert triggered(world) == [("stopped", PageUrgency.NOTICE)]
     asking = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
     asking.fault_and_react()
@@ -153,14 +144,12 @@ WAITS = Rule("wait", Match(codes=("net.*",)), wait_seconds=600)
 @pytest.mark.parametrize("minutes", [1, 5])
 def test_no_passed_verification_ends_the_quarantine_of_a_node_with_another_fault(minutes: int) -> None:
     world = World(orchestrated=True, rules=(WAITS,))
-    world.fault_and_react(code="net.link_down", source="link-state")
-    world.advance_minutes(minutes)
+    world.fault_and_react(code="net.link_down", source="link-state", minutes=minutes)
     world.node_orders.quarantine(world.key(), ADA)
     world.process_entries()
     assert world.case().reason == "taken out of service by an operator: burnt smell"
     world.clear(code="net.link_down", source="link-state")
-    world.process_entries()
-    world.advance_minutes(120)
+    world.process_entries(minutes=120)
     assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
     world.node_orders.return_node(world.key(), ADA)
     world.until(world.case_is(RESOLVED))
@@ -183,8 +172,7 @@ def test_a_quarantined_node_can_be_replaced_by_order() -> None:
     world.node_orders.quarantine(world.key(), ADA)
     world.process_entries()
     world.node_orders.replace(world.key(), ADA)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert (world.case().resolution, codes(world), len(world.released_instances())) == (Resolution.REPLACED, [], 1)
 
 
@@ -265,8 +253,7 @@ def test_an_order_ends_no_condition_that_a_reboot_would_end() -> None:
 def test_a_quarantine_by_order_also_isolates_a_node_that_its_rule_keeps_in_service() -> None:
     world = World(orchestrated=True, rules=(Rule("gentle", isolate=False),))
     world.node_orders.quarantine(world.key(), ADA)
-    world.process_entries()
-    world.advance_minutes()
+    world.process_entries(minutes=1)
     assert (world.case().isolate, world.status()) == (True, NodeStatus.QUARANTINED)
 
 
@@ -343,8 +330,7 @@ def test_canceling_an_ordered_replacement_ends_the_order_and_the_node_is_healthy
     world = World(orchestrated=True)
     world.node_orders.replace(world.key(), ADA)
     world.orders.cancel(world.case().id, ADA)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     assert (world.case().resolution, world.status(), codes(world)) == (Resolution.CANCELLED, NodeStatus.HEALTHY, [])
 
 
@@ -383,8 +369,7 @@ def test_a_replacement_ordered_while_a_returned_node_is_verified_is_carried_out(
 def test_a_node_retires_after_its_repair_was_escalated_past_the_intent() -> None:
     world = World()
     world.fleet.set_capacity(0)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.case().attempt.intent is not None
     Retirement(world.table, world.append, world.rulebook).retire(world.key(), ADA)
     world.fleet.set_capacity(None)
@@ -409,8 +394,7 @@ def test_a_node_retires_during_its_repair_only_before_the_intent(during: str, ou
 
     world.seam.before = retire
     instances = len(world.live_instances())
-    world.fault_and_react()
-    world.advance_minutes(200)
+    world.fault_and_react(minutes=200)
     retired = outcome == "retired"
     assert outcomes == [outcome]
     assert world.status() is (NodeStatus.RETIRED if retired else NodeStatus.HEALTHY)

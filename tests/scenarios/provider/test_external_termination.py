@@ -31,8 +31,7 @@ def report_late_a_fault_from_before_the_verification(world: World) -> None:
 @pytest.mark.parametrize("code", ["xid.79", "xid.48"])
 def test_an_instance_terminated_during_its_drain_is_neither_released_nor_restarted(code: str) -> None:
     world = busy_world()
-    world.fault_and_react(code=code)
-    world.advance_minutes(3)
+    world.fault_and_react(code=code, minutes=3)
     assert world.status() is NodeStatus.DRAINING
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
@@ -47,8 +46,7 @@ def test_an_instance_terminated_during_its_drain_is_neither_released_nor_restart
 
 def test_the_timeline_records_the_external_termination_and_the_usual_statuses() -> None:
     world = busy_world()
-    world.fault_and_react()
-    world.advance_minutes(3)
+    world.fault_and_react(minutes=3)
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
     story = [line for line in world.record_history() if not line.startswith("drain")]
@@ -126,8 +124,7 @@ def test_a_case_that_released_its_instance_is_replaced_although_another_tool_ter
 
 def test_an_instance_terminated_during_a_diagnosis_is_replaced() -> None:
     world = busy_world(DIAGNOSE)
-    world.fault_and_react(code="xid.48")
-    world.advance_minutes(3)
+    world.fault_and_react(code="xid.48", minutes=3)
     assert world.status() is NodeStatus.DRAINING
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
@@ -173,16 +170,14 @@ def test_a_successor_whose_verification_cannot_begin_is_verified_again_and_not_r
 def test_an_unknown_probe_does_not_count_as_terminated() -> None:
     world = busy_world()
     world.provider.probe_unknown = True
-    world.fault_and_react()
-    world.advance_minutes(3)
+    world.fault_and_react(minutes=3)
     assert world.status() is NodeStatus.DRAINING
 
 
 @pytest.mark.parametrize("rule", [REBOOT, DIAGNOSE], ids=["reboot", "diagnosis"])
 def test_a_late_report_of_an_external_replacement_opens_no_case(rule: Rule) -> None:
     world = busy_world(rule)
-    world.fault_and_react(code="xid.48")
-    world.advance_minutes(3)
+    world.fault_and_react(code="xid.48", minutes=3)
     world.fleet.terminate(FIRST)
     report_late_a_fault_from_before_the_verification(world)
     assert (list(world.node().active()), world.status()) == ([], NodeStatus.HEALTHY)

@@ -77,8 +77,7 @@ def test_a_followed_instance_that_is_gone_during_its_verification_is_left_to_the
 
 def test_the_entry_of_an_instance_that_is_gone_names_it() -> None:
     world = busy_world()
-    world.fault_and_react()
-    world.advance_minutes(3)
+    world.fault_and_react(minutes=3)
     world.fleet.terminate(FIRST)
     world.until(lambda: world.status() is NodeStatus.PROVISIONING)
     assert step(world, "drain", "gone")["old_instance"] == FIRST

@@ -56,8 +56,7 @@ class Update(Growth):
         self.disappear(number)
         world = self.world
         world.fault(number, "cloud.instance_gone", source="ec2-event")
-        world.fault(number, "host.silent", source="heartbeat")
-        world.process_entries()
+        world.fault_and_react(number, "host.silent", source="heartbeat")
 
     def events(self, number: int | None) -> list[dict[str, Any]]:
         return self.world.bodies(number)
@@ -206,8 +205,7 @@ def test_without_an_update_a_node_that_left_a_complete_group_is_not_retired() ->
 def test_a_silent_node_that_stays_gets_its_case_after_the_update_and_the_grace_period() -> None:
     update = Update()
     update.begin()
-    update.world.fault_and_react(1, "host.silent", source="heartbeat")
-    update.world.advance_minutes(60)
+    update.world.fault_and_react(1, "host.silent", source="heartbeat", minutes=60)
     assert update.cases(1) == []
     assert [one.code for one in update.world.node(1).active()] == ["host.silent"]  # recorded
     update.end()
@@ -220,8 +218,7 @@ def test_a_silent_node_that_stays_gets_its_case_after_the_update_and_the_grace_p
 def test_a_silent_node_that_answers_again_after_the_update_never_gets_a_case() -> None:
     update = Update()
     update.begin()
-    update.world.fault_and_react(1, "host.silent", source="heartbeat")
-    update.world.advance_minutes(60)
+    update.world.fault_and_react(1, "host.silent", source="heartbeat", minutes=60)
     (silent,) = update.world.node(1).active()
     update.world.clear(1, silent.code, "heartbeat", silent.component)
     update.end()
@@ -242,8 +239,7 @@ def test_many_silent_nodes_of_an_updated_group_are_no_incident() -> None:
 def test_a_fatal_fault_during_an_update_isolates_the_node_and_waits_with_its_replacement() -> None:
     update = Update(orchestrated=True)
     update.begin()
-    update.world.fault_and_react(1)
-    update.world.advance_minutes(30)
+    update.world.fault_and_react(1, minutes=30)
     assert update.waits_for_update()
     assert "is being updated by its owner" in update.world.case().reason
     assert "node-1" in update.world.orchestrator.cordoned
@@ -257,8 +253,7 @@ def test_a_fatal_fault_during_an_update_isolates_the_node_and_waits_with_its_rep
 def test_a_fatal_fault_is_over_when_the_update_replaces_the_node() -> None:
     update = Update()
     update.begin()
-    update.world.fault_and_react(1)
-    update.world.advance_minutes(10)
+    update.world.fault_and_react(1, minutes=10)
     update.terminate(1)
     update.world.fleet.launch(GROUP)
     update.run_inventory()
@@ -279,8 +274,7 @@ def test_a_repair_that_has_not_reached_its_intent_gives_way_to_an_update() -> No
     update = Update(orchestrated=True)
     world = update.world
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=10)
-    world.fault_and_react(1)
-    world.advance_minutes(3)
+    world.fault_and_react(1, minutes=3)
     assert world.status() is NodeStatus.DRAINING
     update.begin()
     world.advance_minutes(15)
@@ -295,8 +289,7 @@ def test_an_update_that_begins_after_the_drain_stops_the_repair_before_its_inten
     update = Update()
     world = update.world
     world.collector.duration = timedelta(minutes=3)
-    world.fault_and_react(1)
-    world.advance_minutes(1)
+    world.fault_and_react(1, minutes=1)
     assert world.collector.started
     update.begin()
     world.advance_minutes(20)
@@ -325,8 +318,7 @@ def test_an_update_that_never_ends_is_overdue_and_holds_no_repair_any_more(start
     since = update.world.clock.now() - started if started else None
     update.fakes.updates[GROUP] = replace(REFRESH, since=since)
     update.run_inventory()
-    update.world.fault_and_react(1)
-    update.world.advance_minutes(30)
+    update.world.fault_and_react(1, minutes=30)
     assert update.waits_for_update()
     left = DEADLINE - (started or timedelta()) - timedelta(minutes=30)
     update.world.clock.advance(left)
@@ -366,8 +358,7 @@ def test_a_group_of_another_name_is_not_held() -> None:
     update = Update()
     update.fakes.updates["another"] = REFRESH
     update.run_inventory()
-    update.world.fault_and_react(1)
-    update.world.until(update.world.case_is(CaseStatus.RESOLVED))
+    update.world.fault_until(CaseStatus.RESOLVED, 1)
     assert update.world.released_instances() == ["i-00000000000000001"]
 
 
@@ -421,8 +412,7 @@ def test_a_fault_during_a_software_update_of_hyperpod_is_repaired_after_it() -> 
     with hyperpod_world(nodes=2) as world:
         world.cluster.group_status[INSTANCE_GROUP] = "SystemUpdating"
         world.run_inventory()
-        world.fault_and_react(1)
-        world.advance_minutes(30)
+        world.fault_and_react(1, minutes=30)
         assert world.case().waiting_for is WaitingFor.UPDATE
         assert world.cluster.requests == []
         world.cluster.group_status[INSTANCE_GROUP] = "InService"

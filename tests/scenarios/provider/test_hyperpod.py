@@ -127,8 +127,7 @@ def test_a_successor_that_fails_its_deep_check_is_followed_to_the_instance_that_
 def test_no_node_is_released_while_hyperpod_recovers_nodes_itself() -> None:
     with hyperpod_world(limits=limits(attempts=1)) as world:
         world.cluster.node_recovery = "Automatic"
-        world.fault_and_react()
-        world.until(world.case_is(ESCALATED))
+        world.fault_until(ESCALATED)
         assert world.cluster.requests == []
         assert "HyperPod recovers the nodes" in world.case().reason
 
@@ -145,8 +144,7 @@ def test_a_launch_without_capacity_is_escalated_at_the_launch_deadline() -> None
 
 def test_without_a_training_plan_an_operator_approves_the_release() -> None:
     with hyperpod_world(rules=(Rule("careful", Match(codes=("xid.79",))),)) as world:
-        world.fault_and_react()
-        world.advance_minutes(30)
+        world.fault_and_react(minutes=30)
         assert world.cluster.requests == []
         assert "no evidence of capacity" in world.case().reason
 
@@ -154,8 +152,7 @@ def test_without_a_training_plan_an_operator_approves_the_release() -> None:
 def test_in_a_cluster_that_hyperpod_repairs_its_replacement_is_verified_by_its_own_checks() -> None:
     with hyperpod_world(RepairOwner.PROVIDER, AUTOMATIC, nodes=2) as world:
         first = world.instance()
-        world.fault_and_react()
-        world.advance_minutes(5)
+        world.fault_and_react(minutes=5)
         list(world.cluster.replace([str(first)]))
         world.cluster.requests.clear()
         for _ in range(120):

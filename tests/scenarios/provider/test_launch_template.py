@@ -43,8 +43,7 @@ def test_the_old_instance_is_released_only_when_its_successor_runs() -> None:
 
 def test_an_execution_with_a_launch_needs_far_fewer_than_thirty_transitions() -> None:
     world = faulty()
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     (execution,) = world.workflow.executions.values()
     assert execution.transitions <= 15
 
@@ -52,8 +51,7 @@ def test_an_execution_with_a_launch_needs_far_fewer_than_thirty_transitions() ->
 def test_without_capacity_for_the_first_type_the_second_type_is_launched_and_recorded() -> None:
     world = faulty("p5.48xlarge", "p5e.48xlarge")
     world.launcher.types_without_capacity = {"p5.48xlarge"}
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.node().placement.instance_type == "p5e.48xlarge"
     claimed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "claimed")
     assert claimed["facts"]["instance_type"] == "p5e.48xlarge"
@@ -62,15 +60,13 @@ def test_without_capacity_for_the_first_type_the_second_type_is_launched_and_rec
 def test_a_type_with_another_number_of_gpus_is_never_launched() -> None:
     world = faulty("p5.4xlarge", "p5.48xlarge", "g5.48xlarge")
     world.launcher.types_without_capacity = {"p5.48xlarge"}
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.node().placement.instance_type == "g5.48xlarge"
 
 
 def test_without_a_type_with_as_many_gpus_nothing_is_released_and_the_case_is_escalated() -> None:
     world = faulty("p5.4xlarge")
-    world.process_entries()
-    world.until(world.case_is(ESCALATED))
+    world.until_case(ESCALATED)
     assert (world.released_instances(), world.live_instances()) == ([], [OLD])
     assert "as many GPUs" in world.case().reason
     assert "intent committed" not in world.record_history()
@@ -79,8 +75,7 @@ def test_without_a_type_with_as_many_gpus_nothing_is_released_and_the_case_is_es
 def test_without_capacity_for_any_type_the_node_is_kept_and_the_case_waits() -> None:
     world = faulty("p5.48xlarge", "p5e.48xlarge")
     world.launcher.types_without_capacity = {"p5.48xlarge", "p5e.48xlarge"}
-    world.process_entries()
-    world.advance_minutes(8 * 60)
+    world.process_entries(minutes=8 * 60)
     assert (world.released_instances(), world.live_instances()) == ([], [OLD])
     assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
     assert world.case().waiting_for is WaitingFor.CAPACITY
@@ -99,8 +94,7 @@ def test_an_uncertain_launch_is_retried_with_the_same_token_and_launches_once(
 ) -> None:
     world = faulty()
     world.launcher.fail_next(failure, effect=effect)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.live_instances() == [NEW]
     assert len({token for _, token in world.launcher.launch_calls}) == 1
 
@@ -110,8 +104,7 @@ def test_a_throttled_repetition_of_an_uncertain_launch_launches_once_and_costs_n
     world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
     world.launcher.fail_next(ProviderFailure.THROTTLED)
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert list(world.fleet.instances) == [OLD, NEW]
     assert len({token for _, token in world.launcher.launch_calls}) == 1
     assert world.case().attempts == 1
@@ -124,8 +117,7 @@ def test_an_uncertain_launch_for_a_lost_instance_launches_once(failure: Provider
     world.launcher.fail_next(failure, effect=True)
     world.launcher.fail_next(ProviderFailure.THROTTLED)
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert list(world.fleet.instances) == [OLD, NEW]
 
 
@@ -173,8 +165,7 @@ def test_a_step_that_fails_while_the_result_of_its_launch_is_unknown_is_not_retr
 def test_a_missing_launch_template_is_not_taken_for_an_old_instance_that_is_gone() -> None:
     world = faulty()
     world.launcher.fail_next(ProviderFailure.NOT_FOUND)
-    world.process_entries()
-    world.until(world.case_is(ESCALATED))
+    world.until_case(ESCALATED)
     (step,) = [body["data"] for body in world.bodies() if body["data"].get("step") == "release_instance"]
     assert (step["outcome"], step["failure"]) == ("refused", "PROVIDER_ERROR")
     assert world.live_instances() == [OLD]
@@ -184,8 +175,7 @@ def test_a_launch_that_ec2_does_not_list_yet_is_not_repeated() -> None:
     world = faulty()
     world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=12)
-    world.process_entries()
-    world.advance_minutes(12)
+    world.process_entries(minutes=12)
     assert len(world.launcher.launch_calls) > 1
     assert len(world.live_instances()) == 2, "the old one and its successor"
     world.until(world.case_is(RESOLVED))
@@ -195,28 +185,24 @@ def test_a_launch_that_ec2_does_not_list_yet_is_not_repeated() -> None:
 def test_an_instance_that_ec2_lists_too_late_is_found_by_the_next_attempt() -> None:
     world = faulty()
     world.launcher.hidden_until = world.clock.now() + timedelta(hours=2)
-    world.process_entries()
-    world.until(world.case_is(ESCALATED))
+    world.until_case(ESCALATED)
     assert (world.released_instances(), world.live_instances()) == ([], [OLD, NEW])
     world.clock.advance(timedelta(hours=2))
     world.node_orders.replace(
         world.key(), OperatorOrder("arn:aws:iam::111122223333:user/operator", "there is some again")
     )
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.live_instances() == [NEW]
 
 
 def test_an_instance_launched_for_a_node_that_an_operator_fixed_is_terminated_with_the_case() -> None:
     world = faulty()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.process_entries()
-    world.until(world.case_is(ESCALATED))
+    world.until_case(ESCALATED)
     assert world.live_instances() == [OLD, NEW]
     world.launch_from_template("p5.4xlarge")
     world.node_orders.return_node(world.key(), OperatorOrder("an operator", "mended by hand"))
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert (world.live_instances(), world.launcher.terminated) == ([OLD], [NEW])
 
 
@@ -230,16 +216,14 @@ def test_an_instance_launched_for_a_node_that_was_retired_is_terminated_within_a
 def test_an_instance_whose_case_waits_for_an_operator_is_kept() -> None:
     world = faulty()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.process_entries()
-    world.until(world.case_is(ESCALATED))
+    world.until_case(ESCALATED)
     world.advance_minutes(120)
     assert world.live_instances() == [OLD, NEW]
 
 
 def test_an_instance_that_backed_a_node_is_kept_after_the_node_is_retired() -> None:
     world = faulty()
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     retire(world, "moved to another team")
     world.advance_minutes(120)
     assert world.live_instances() == [NEW]
@@ -264,8 +248,7 @@ def test_a_cluster_that_is_only_observed_keeps_its_unused_launches() -> None:
 def test_a_lost_answer_launches_no_second_instance(call: str) -> None:
     world = faulty()
     world.seam.after = raise_once((call, Transient("the answer was lost")))
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.live_instances() == [NEW]
 
 
@@ -284,8 +267,7 @@ def test_a_successor_that_terminates_early_is_replaced_and_the_old_instance_is_k
 def test_a_bad_launched_successor_is_replaced() -> None:
     world = faulty()
     world.verifier.results[NEW] = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.released_instances() == [OLD, NEW]
     assert len(world.live_instances()) == 1
     assert world.case().resolution is Resolution.REPLACED
@@ -345,8 +327,7 @@ def test_a_successor_that_is_launched_after_a_failed_reset_backs_the_node_only_f
     world = World(rules=(RESET,))
     world.launch_from_template()
     world.verifier.results[OLD] = Verification(Verdict.FAILED)
-    world.fault(code="xid.48")
-    world.process_entries()
+    world.fault_and_react(code="xid.48")
     world.until(lambda: world.live_instances() == [OLD, NEW], minutes=120)
     world.fault(code="xid.48")
     world.until(world.case_is(RESOLVED), minutes=60)

@@ -134,8 +134,7 @@ def test_forty_nodes_under_provider_repair_use_no_slot() -> None:
     world = followed_world(nodes=40)
     for number in range(2, 41):
         world.fault(number)
-    world.process_entries()
-    world.advance_minutes()
+    world.process_entries(minutes=1)
     assert {world.status(number) for number in range(1, 41)} == {NodeStatus.DRAINING}
     assert repair_calls(world) == []
 

@@ -27,8 +27,7 @@ def world_with_a_refused_release() -> World:
     world.launch_from_template()
     world.fault()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     return world
 
 
@@ -51,8 +50,7 @@ def test_it_serves_on_after_the_case_of_the_old_node_was_closed() -> None:
     world = world_with_a_refused_release()
     register(world)
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     world.advance_minutes(61)
     assert LAUNCHED in world.live_instances()
     assert world.launcher.terminated == []
@@ -62,8 +60,7 @@ def test_the_old_node_gets_a_successor_of_its_own() -> None:
     world = world_with_a_refused_release()
     register(world)
     world.node_orders.replace(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     successor = world.node(1).incarnation
     assert successor is not None
     assert successor.instance_id not in {OLD, LAUNCHED}
@@ -79,8 +76,7 @@ def test_spares_that_an_operator_registered_are_each_taken_once_and_then_a_succe
     spares = ready(world)
     world.fault()
     world.fleet.terminate(OLD)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.record_history().count("capacity spare_taken") == 2
     successor = world.node().incarnation
     assert successor is not None

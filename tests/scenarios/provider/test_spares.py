@@ -303,8 +303,7 @@ def test_a_case_with_a_running_successor_takes_no_spare() -> None:
     world = world_with(0)
     world.fault()
     world.provider.fail_next(ProviderFailure.THROTTLED)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.QUEUED))
+    world.until_case(CaseStatus.QUEUED)
     configure(world, spares=1)
     world.controls.pause(CLUSTER, paused=True)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
@@ -406,8 +405,7 @@ def test_while_no_spare_is_ready_a_refused_launch_is_tried_again() -> None:
     world.policy = replace(world.policy, capacity=(CapacitySource.ON_DEMAND, CapacitySource.SPARE_POOL))
     world.fleet.set_capacity(0)
     world.fleet.terminate(OLD)
-    world.fault_and_react()
-    world.advance_minutes(20)
+    world.fault_and_react(minutes=20)
     world.fleet.set_capacity(None)
     assert world.until(world.case_is(RESOLVED)) <= 60
 
@@ -416,8 +414,7 @@ def test_without_a_launchable_type_nothing_is_released_although_a_spare_is_ready
     world = world_with_ready(1)
     (spare,) = ready(world)
     configure(world, instance_types=("p5.4xlarge",))
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     assert (world.released_instances(), ready(world)) == ([], [spare])
     assert "as many GPUs" in str(world.case().reason)
 
@@ -466,13 +463,11 @@ def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:
     (spare,) = ready(world)
     world.fault()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     world.advance_minutes(5)  # the next attempt of the case may still use the spare
     assert (pool(world)[0].status, ready(world)) == (SpareStatus.TAKEN, [])
     world.node_orders.return_node(world.key(), OperatorOrder("an operator", "repaired by hand"))
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     world.advance_minutes()
     assert (ready(world), world.status()) == ([spare], NodeStatus.DEGRADED)
     assert world.live_instances() == [OLD, spare]

@@ -41,8 +41,7 @@ def backing(world: World, node: int = 1) -> str:
 
 
 def replace_node(world: World, node: int = 1) -> str:
-    world.fault_and_react(node)
-    world.until(world.case_is(RESOLVED, node))
+    world.fault_until(RESOLVED, node)
     return backing(world, node)
 
 
@@ -57,8 +56,7 @@ def test_a_spare_that_serves_a_node_since_the_backup_is_not_given_to_another_nod
     before = len(verified(world))
     restore()
     assert ready(world) == [serving], "the restored table has a wrong pool"
-    world.fault_and_react(2)
-    world.until(world.case_is(RESOLVED, 2))
+    world.fault_until(RESOLVED, 2)
     assert backing(world, 2) != serving
     assert serving in world.live_instances()
     assert serving not in verified(world)[before:]
@@ -106,8 +104,7 @@ def test_a_case_does_not_claim_its_recorded_spare_if_the_tag_names_another_case(
 
     world.fault()
     world.seam.after = serves_another_node
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     world.advance_minutes(60)
     assert backing(world) != spare
     assert (spare in world.live_instances(), world.fleet.instances[spare].case) == (True, "c-other")

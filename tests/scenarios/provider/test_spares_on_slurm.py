@@ -7,7 +7,7 @@ from datetime import timedelta
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
 from faultbridge.model.cluster.config import SLURM, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import SpareStatus
-from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.enums import NodeStatus
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
@@ -59,8 +59,7 @@ def test_a_spare_is_drained_and_verified_once_and_serves_as_a_node() -> None:
     world.advance_minutes(240)
     assert world.spare() == spare
     assert len(world.fleet.instances) == 2
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved()
     assert (world.status(), world.node().incarnation.instance_id) == (NodeStatus.HEALTHY, spare)  # type: ignore[union-attr]
     assert world.slurm.takes_work(host_name(spare))
     assert not world.slurm.takes_work(host_name(f"i-{1:017x}"))

@@ -57,8 +57,7 @@ def test_an_instance_that_is_claimed_while_unused_launches_are_searched_is_kept(
 def test_a_case_closes_without_an_answer_of_the_provider_and_its_unused_launch_is_terminated_later() -> None:
     world = faulty()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
 
     def gives_no_answer(call: Call) -> None:
         if call.name == "launcher.terminate":
@@ -66,8 +65,7 @@ def test_a_case_closes_without_an_answer_of_the_provider_and_its_unused_launch_i
 
     world.seam.before = gives_no_answer
     world.node_orders.return_node(world.key(), OperatorOrder("jane"))
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.live_instances() == [OLD, NEW]
     world.seam.before = lambda _: None
     world.advance_minutes(60)

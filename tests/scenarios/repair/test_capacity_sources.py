@@ -297,8 +297,7 @@ def test_a_cluster_without_spares_records_that_the_pool_is_absent() -> None:
 def test_further_instance_types_are_launched_only_if_the_policy_names_them() -> None:
     only_first = launching(ON_DEMAND)
     only_first.launcher.types_without_capacity.add("p5.48xlarge")
-    only_first.fault_and_react()
-    only_first.advance_minutes(10)
+    only_first.fault_and_react(minutes=10)
     assert (only_first.case().waiting_for, only_first.released_instances()) == (WaitingFor.CAPACITY, [])
     both = launching(ON_DEMAND, FALLBACK)
     both.launcher.types_without_capacity.add("p5.48xlarge")
@@ -340,8 +339,7 @@ def test_the_type_of_a_full_reservation_is_not_launched_in_place_of_a_further_ty
     world = launching(OWN, FALLBACK)
     world.provider.capacities[OWN] = FULL
     world.launcher.types_without_capacity |= {"p5e.48xlarge", "p5en.48xlarge"}
-    world.fault_and_react()
-    world.advance_minutes(10)
+    world.fault_and_react(minutes=10)
     assert (world.case().waiting_for, world.live_instances()) == (WaitingFor.CAPACITY, ["i-00000000000000001"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Put
@@ -53,9 +53,7 @@ def test_the_last_entry_of_a_case_leads_back_to_the_record_of_its_fault() -> Non
 def test_a_fault_that_joins_a_case_does_not_divert_its_chain() -> None:
     world = World()
     world.fault(code="xid.48")
-    world.fault(code="xid.79")
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved(code="xid.79")
     closing = next(body for body in world.bodies() if body["data"].get("resolution"))
     assert by_id(world)[_opening(world)["metadata"]["causation_id"]]["data"]["code"] == "xid.48"
     assert _opening(world)["metadata"]["event_id"] in _ancestors(world, closing)
@@ -142,9 +140,7 @@ def test_a_chain_is_in_the_order_of_recording_and_counts_the_steps_to_each_cause
 def test_a_chain_contains_only_causes_and_effects() -> None:
     world = World(nodes=2)
     world.fault(node=1)
-    world.fault(node=2)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED, 2))
+    world.fault_until_resolved(node=2)
     chain = read_chain(world.table, _opening(world)["metadata"]["event_id"])
     assert {link.line.event["metadata"]["node"] for link in chain.links} <= {"node-1", None}
     assert [link.relation for link in chain.links].count(Relation.EVENT) == 1

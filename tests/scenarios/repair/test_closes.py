@@ -94,8 +94,7 @@ def test_a_warning_that_remains_after_a_repair_postpones_no_case() -> None:
 
 def test_a_repaired_node_is_on_probation_and_a_canceled_case_starts_none() -> None:
     world = World(rules=(RESET,))
-    world.fault_and_react(code="xid.48")
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved(code="xid.48")
     assert [one.code for one in world.node().probations] == ["xid.48"]
     canceled = World()
     canceled.pause_repairs(paused=True)

@@ -93,8 +93,7 @@ def test_two_calls_of_a_step_at_once_commit_one_intent_and_act_once(code: str, s
     world.fault(code=code)
     world.provider.fail_next(ProviderFailure.AMBIGUOUS)
     run_before_write(world.seam, commits_intent, second_call)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.record_history().count("intent committed") == 1
     assert len(set(world.provider.replaced)) + len(set(world.restarter.restarted)) == 1
 
@@ -118,8 +117,7 @@ def test_two_calls_of_a_step_that_starts_an_operation_record_one_start(code: str
 
     world.fault(code=code)
     run_before_write(world.seam, records_start, second_call)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.record_history().count(entry) == 1
     assert len(world.verifier.started) == 1
 

@@ -24,8 +24,7 @@ LINK_DOWN, LINK_STATE = "net.link_down", "link-state"
 def verified() -> World:
     """Return a world in which a node with a lost link has passed its GPU diagnostics."""
     world = World()
-    world.fault(code=LINK_DOWN, source=LINK_STATE, component=NIC)
-    world.process_entries()
+    world.fault_and_react(code=LINK_DOWN, source=LINK_STATE, component=NIC)
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.advance_minutes(15)
     return world
@@ -63,8 +62,7 @@ def test_an_order_to_return_the_node_ends_a_fault_that_the_diagnostics_do_not_co
 
 def test_diagnostics_do_not_show_that_the_agent_of_a_silent_node_reports_again() -> None:
     world = World()
-    world.fault_and_react(code="host.silent", source="heartbeat")
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED, code="host.silent", source="heartbeat")
     assert "diagnostics passed, but host.silent is still reported" in world.case().reason
     assert [condition.code for condition in world.node().active()] == ["host.silent"]
     assert (world.released_instances(), world.restarter.restarted) == ([], [])
@@ -73,8 +71,7 @@ def test_diagnostics_do_not_show_that_the_agent_of_a_silent_node_reports_again()
 def test_a_fault_that_the_level_covers_ends() -> None:
     world = World()
     world.fault(code="cloud.ebs_impaired", source="ec2-status")
-    world.fault_and_react(code="xid.48")
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved(code="xid.48")
     assert list(world.node().active()) == []
 
 

@@ -128,8 +128,7 @@ def test_an_ambiguous_answer_without_effect_is_retried_only_after_a_probe() -> N
     world = world_with_a_fault()
     world.provider.fail_next(ProviderFailure.AMBIGUOUS)
     world.provider.probe_unknown = True
-    world.process_entries()
-    world.advance_minutes(10)
+    world.process_entries(minutes=10)
     assert world.status() is NodeStatus.REPLACING
     assert len(world.released_instances()) == 1
     world.provider.probe_unknown = False
@@ -142,8 +141,7 @@ def test_a_call_that_no_probe_can_resolve_escalates_the_case_and_does_not_requeu
     world = world_with_a_fault()
     world.provider.fail_next(ProviderFailure.AMBIGUOUS)
     world.provider.probe_unknown = True
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     assert world.status() is NodeStatus.FAILED
     assert world.case().reason.startswith("AMBIGUOUS")
 
@@ -164,8 +162,7 @@ def test_repeated_refusals_escalate_the_case_after_the_last_attempt() -> None:
     world = world_with_a_fault()
     for _ in range(3):
         world.provider.fail_next(ProviderFailure.THROTTLED)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     assert (world.status(), world.case().attempts) == (NodeStatus.FAILED, 3)
     assert world.control().holders == {}
 
@@ -371,8 +368,7 @@ def test_a_return_that_fails_after_the_uncordon_cordons_the_node_again() -> None
             raise Crash(call.name)
 
     world.seam.after = crash
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.until_case(CaseStatus.ESCALATED)
     assert world.status() is NodeStatus.FAILED
     assert world.orchestrator.cordoned == {"node-1"}
 
@@ -413,8 +409,7 @@ def test_a_cordon_of_a_lost_execution_is_withdrawn_once_the_next_one_closed_the_
 
     setattr(world.seam, moment, crash_at_a_cordon_after_the_return)
     world.workflow.handler = lose_the_answer_of_the_return
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.until_case(RESOLVED)
     assert world.case().attempts == 2
     world.advance_minutes(2)
     assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)

@@ -97,8 +97,7 @@ def test_the_verdict_about_a_repaired_instance_belongs_to_the_history_of_its_car
     fleet = Fleet(rules=(Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU),))
     fleet.show(1, card("1"))
     fleet.advance_minutes()
-    fleet.fault_and_react(component=Component(ComponentType.GPU, pci=card("1").pci), code="xid.48")
-    fleet.until(fleet.case_is(CaseStatus.RESOLVED))
+    fleet.fault_until_resolved(component=Component(ComponentType.GPU, pci=card("1").pci), code="xid.48")
     lines = [(one.kind, one.text) for one in fleet.history("1") if one.kind in {"repair", "verdict"}]
     assert lines == [("repair", "reset_gpu committed"), ("verdict", "diagnostics passed")]
 

@@ -23,8 +23,7 @@ def test_the_detachment_is_recorded_with_the_instance_that_the_volumes_leave() -
 def test_a_refused_detachment_is_recorded_with_the_instance_that_keeps_the_volume() -> None:
     world, (volume,) = world_with_volumes()
     world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert instances(world) == [("begun", OLD, None), ("refused", OLD, None)]
     refused = steps(world)[-1]
     assert refused["failure"] == "PROVIDER_ERROR"
@@ -40,6 +39,5 @@ def test_a_refused_attachment_is_recorded_with_the_instance_that_lacks_the_volum
     assert instances(world)[2:] == [("failed", None, NEW)]
     assert [one.volume_id for one in world.node().moving_volumes] == [volume]
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert instances(world)[3:] == [("attached", OLD, NEW)]

@@ -30,8 +30,7 @@ def world_that_drains() -> World:
     """Return a world in which the attempt of node 1 waits for a job that ends in 25 minutes."""
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=25)
-    world.fault_and_react()
-    world.advance_minutes(2)
+    world.fault_and_react(minutes=2)
     assert world.status() is NodeStatus.DRAINING
     return world
 
@@ -73,7 +72,6 @@ def test_an_order_between_the_last_check_and_the_intent_prevents_the_intent(orde
             order(world)
 
     world.seam.before = order_before_the_logs_are_collected
-    world.fault_and_react()
-    world.advance_minutes(60)
+    world.fault_and_react(minutes=60)
     assert ordered
     assert world.released_instances() == []

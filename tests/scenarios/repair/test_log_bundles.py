@@ -38,8 +38,7 @@ def test_the_timeline_records_the_log_location_before_the_intent() -> None:
 def test_a_repair_waits_for_slow_logs_at_most_five_minutes() -> None:
     world = World()
     world.collector.duration = timedelta(hours=1)
-    world.fault_and_react()
-    world.advance_minutes(4)
+    world.fault_and_react(minutes=4)
     assert (world.status(), world.released_instances()) == (NodeStatus.DRAINING, [])
     world.until(lambda: bool(world.released_instances()), minutes=10)
     assert [one["outcome"] for one in bundles(world)] == ["timed_out"]
@@ -51,8 +50,7 @@ def test_no_volume_is_detached_while_the_logs_are_collected() -> None:
     world.policy = replace(world.policy, volumes=("data",))
     world.volumes.add(FIRST)
     world.collector.duration = timedelta(hours=1)
-    world.fault_and_react()
-    world.advance_minutes(4)
+    world.fault_and_react(minutes=4)
     assert (world.node().moving_volumes, world.volumes.detached) == ((), [])
 
 

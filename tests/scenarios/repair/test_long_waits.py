@@ -86,8 +86,7 @@ def test_a_wait_for_capacity_that_a_failed_launch_interrupts_again_and_again_sti
     world = World()
     world.launch_from_template()
     world.fleet.capacity_left = 0
-    world.fault_and_react()
-    world.advance_minutes(DAY)
+    world.fault_and_react(minutes=DAY)
     assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.CAPACITY, 0)
     assert states(world) == ["triggered"]
 
@@ -110,8 +109,7 @@ def test_a_node_that_waits_for_a_successor_pages_once_after_an_hour_and_resolves
 def test_the_page_about_a_wait_for_a_successor_is_replaced_by_the_page_of_the_escalated_case() -> None:
     world = World()
     world.fleet.set_capacity(0)
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     kinds = [f"{page.key.rpartition(':')[2]} {page.attributes['state']}" for page in pages(world)]
     assert kinds[-3:] == ["opened resolved", "waiting resolved", "escalated triggered"]
     assert not world.case().wait_paged

@@ -28,9 +28,7 @@ def packaged_catalog(monkeypatch: pytest.MonkeyPatch) -> Catalog:
 def test_a_state_of_the_network_lasts_after_a_reboot_and_a_passed_verification(code: str) -> None:
     world = World(rules=default_policy().rules)
     world.fault(1, "xid.62", action=None)
-    world.fault(1, code, source="link-state", component=NIC, action=None)
-    world.process_entries()
-    world.advance_minutes(50)
+    world.fault_and_react(1, code, source="link-state", component=NIC, action=None, minutes=50)
     assert code in {condition.code for condition in world.node().active()}
 
 
@@ -44,8 +42,6 @@ def test_the_data_names_every_network_event_and_no_state() -> None:
 @pytest.mark.parametrize("code", ["net.link_absent", "net.efa_error", "net.loopback_missing"])
 def test_a_network_fault_that_the_catalog_reboots_is_not_cleared_by_the_reboot(code: str) -> None:
     world = World(rules=default_policy().rules)
-    world.fault(1, code, source="link-state", component=NIC, action=None)
-    world.process_entries()
-    world.advance_minutes(50)
+    world.fault_and_react(1, code, source="link-state", component=NIC, action=None, minutes=50)
     cleared = [body["data"]["reason"] for body in world.bodies() if "Cleared" in body["metadata"]["event_type"]]
     assert cleared == []

@@ -39,8 +39,7 @@ def test_a_refused_call_decides_nothing_while_no_probe_shows_whether_the_instanc
     world = World()
     world.provider.probe_unknown = True
     world.provider.fail_next(ProviderFailure.THROTTLED)
-    world.fault_and_react()
-    world.advance_minutes(10)
+    world.fault_and_react(minutes=10)
     assert (world.status(), outcomes(world)) == (NodeStatus.REPLACING, [])
     world.provider.probe_unknown = False
     world.until(world.case_is(RESOLVED))
@@ -51,8 +50,7 @@ def test_an_instance_that_the_provider_does_not_find_counts_as_released_once_a_p
     world = World()
     world.provider.probe_unknown = True
     world.provider.fail_next(ProviderFailure.NOT_FOUND, effect=True)
-    world.fault_and_react()
-    world.advance_minutes(10)
+    world.fault_and_react(minutes=10)
     assert (world.status(), outcomes(world)) == (NodeStatus.REPLACING, [])
     world.provider.probe_unknown = False
     world.until(world.case_is(RESOLVED))
@@ -65,8 +63,7 @@ def test_a_live_instance_that_the_release_does_not_find_is_not_counted_as_releas
     if template:
         world.launch_from_template()
     world.provider.fail_next(ProviderFailure.NOT_FOUND)
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     assert world.case().reason == "NOT_FOUND: scripted"
     assert (outcomes(world), world.fleet.is_alive(OLD)) == (["refused"], True)
 
@@ -81,8 +78,7 @@ def test_an_instance_that_neither_the_release_nor_a_probe_finds_is_left_to_an_op
 
     world.seam.before = lists_it_nowhere
     world.provider.fail_next(ProviderFailure.NOT_FOUND)
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     nowhere = f"the provider lists {OLD} nowhere; it may run in another region or account"
     assert world.case().reason == f"NOT_FOUND: scripted; {nowhere}"
     assert (outcomes(world), world.node().incarnation.instance_id) == (["refused"], OLD)  # type: ignore[union-attr]
@@ -98,8 +94,7 @@ def test_the_entry_of_a_release_names_the_instance_and_the_operation_of_the_prov
 def test_the_entry_of_a_refused_release_names_the_instance_that_stays_and_the_failure() -> None:
     world = World()
     world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     (refused,) = releases(world)
     assert (refused["outcome"], refused["old_instance"]) == ("refused", OLD)
     assert (refused["failure"], refused["reason"]) == ("PERMISSION_DENIED", "scripted")
@@ -109,8 +104,7 @@ def test_the_entry_of_a_refused_release_names_the_instance_that_stays_and_the_fa
 def test_a_release_that_the_provider_refuses_for_lack_of_capacity_makes_the_case_wait_for_capacity() -> None:
     world = World()
     world.provider.fail_next(ProviderFailure.CAPACITY)
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.QUEUED))
+    world.fault_until(CaseStatus.QUEUED)
     assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.CAPACITY, 0)
     assert list(world.control().no_capacity_until) == [GROUP]
     world.until(world.case_is(RESOLVED))

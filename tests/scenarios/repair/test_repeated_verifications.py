@@ -52,8 +52,7 @@ def test_a_confirmed_claim_whose_repair_fails_gets_the_next_repair_action() -> N
     world = World()
     before = instance(world)
     world.verifier.results[before] = FAILED
-    world.claim(code="xid.48", severity=Severity.FATAL, action=Action.REBOOT_NODE)
-    world.process_entries()
+    world.claim_and_react(code="xid.48", severity=Severity.FATAL, action=Action.REBOOT_NODE)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert [action for action, _, _ in world.restarter.restarted] == [RepairAction.REBOOT_NODE]
     assert world.released_instances() == [before]

@@ -151,8 +151,7 @@ def test_with_an_orchestrator_the_node_is_cordoned_before_and_uncordoned_only_af
 def test_jobs_get_time_to_finish_before_the_intent():
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=20)
-    world.fault_and_react()
-    world.advance_minutes(15)
+    world.fault_and_react(minutes=15)
     assert (world.status(), world.released_instances()) == (NodeStatus.DRAINING, [])
     world.until(world.case_is(RESOLVED))
     assert "drain drained" in world.record_history()
@@ -178,8 +177,7 @@ def test_a_bad_successor_is_replaced():
 def test_repeatedly_failed_verifications_escalate_the_case_and_the_node_stays_out_of_service():
     world = World()
     world.verifier.result = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.status() is NodeStatus.FAILED
     assert world.case().reason == "VERIFY_FAILED: pcie: fail"
     assert (world.case().attempts, len(world.released_instances())) == (3, 3)
@@ -190,8 +188,7 @@ def test_repeatedly_failed_verifications_escalate_the_case_and_the_node_stays_ou
 def test_a_node_without_verification_result_stays_in_validation_and_is_escalated():
     world = World()
     world.verifier.result = Verification(Verdict.UNKNOWN, ("the agent is silent",))
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.status() is NodeStatus.VALIDATING
     assert "could not be verified" in world.case().reason
     assert len(world.verifier.started) > 1
@@ -222,8 +219,7 @@ def test_a_missing_successor_escalates_the_case_after_the_deadline():
 def test_missing_capacity_after_the_intent_only_delays_the_repair():
     world = World()
     world.fleet.capacity_left = 0
-    world.fault_and_react()
-    world.advance_minutes(120)
+    world.fault_and_react(minutes=120)
     assert world.status() is NodeStatus.PROVISIONING
     world.fleet.set_capacity(1)
     world.until(world.case_is(RESOLVED))
@@ -235,8 +231,7 @@ def test_two_nodes_that_wait_for_one_successor_never_share_it():
     world.fleet.capacity_left = 1
     for node in (1, 2):
         world.fault(node)
-    world.process_entries()
-    world.advance_minutes(30)
+    world.process_entries(minutes=30)
     statuses = [world.status(node) for node in (1, 2)]
     assert sorted(statuses) == [NodeStatus.HEALTHY, NodeStatus.PROVISIONING]
     world.fleet.set_capacity(1)
@@ -250,8 +245,7 @@ def test_two_nodes_that_wait_for_one_successor_never_share_it():
 @pytest.mark.parametrize("mode", [Mode.DRY_RUN, Mode.OBSERVE])
 def test_a_cluster_without_repair_permission_is_only_recorded(mode):
     world = World(mode=mode)
-    world.fault_and_react()
-    world.advance_minutes(5)
+    world.fault_and_react(minutes=5)
     assert (world.status(), world.released_instances()) == (NodeStatus.DEGRADED, [])
     assert not world.workflow.executions
     assert ("note would_have_done" in world.record_history()) is (mode is Mode.DRY_RUN)

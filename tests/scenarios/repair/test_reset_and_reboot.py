@@ -154,8 +154,7 @@ def test_an_uncertain_answer_causes_no_second_restart(failure: ProviderFailure, 
 def test_a_restart_without_permission_is_escalated() -> None:
     world = World(rules=(RESET, REBOOT))
     world.restarter.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert (world.status(), world.released_instances()) == (NodeStatus.FAILED, [])
     assert world.case().reason.startswith("PERMISSION_DENIED")
 
@@ -196,8 +195,7 @@ class TestFaultThatJoinsACase:
     def test_a_fault_before_the_intent_requeues_the_case_for_the_stronger_action(self) -> None:
         world = World(rules=(RESET, REBOOT), orchestrated=True)
         world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=10)
-        world.fault_and_react(code="xid.48")
-        world.advance_minutes()
+        world.fault_and_react(code="xid.48", minutes=1)
         world.fault(code="xid.79", component=OTHER_GPU)
         world.until(world.case_is(RESOLVED))
         assert restarts(world) == [("reboot_node", FIRST)]

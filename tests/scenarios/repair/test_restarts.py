@@ -68,8 +68,7 @@ def test_a_restart_whose_answer_is_lost_is_recorded_as_begun_before_it_is_back(k
     world = World(rules=(RESET, REBOOT))
     world.restarter.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
     world.restarter.status_unknown = known_late
-    world.fault_and_react()
-    world.advance_minutes(6)
+    world.fault_and_react(minutes=6)
     world.restarter.status_unknown = False
     world.until(world.case_is(RESOLVED))
     ((_, _, token),) = world.restarter.restarted
@@ -104,8 +103,7 @@ def test_a_fault_between_the_restart_and_its_verification_fails_the_verification
         return handler(payload)
 
     world.workflow.handler = report
-    world.fault_and_react(code="xid.48")
-    world.until(world.case_is(CaseStatus.QUEUED))
+    world.fault_until(CaseStatus.QUEUED, code="xid.48")
     assert reported
     assert "verify failed" in world.record_history()
     assert world.case().repair_action is RepairAction.REBOOT_NODE

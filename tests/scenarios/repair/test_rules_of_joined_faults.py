@@ -84,8 +84,7 @@ def test_the_next_sweep_isolates_a_node_with_a_fatal_fault_that_joined_the_waiti
     world.pause_repairs(paused=not asks)
     world.fault_and_react(code="xid.48", severity=Severity.WARNING, action=Action.REBOOT_NODE)
     assert world.status() is NodeStatus.DEGRADED
-    world.fault_and_react(code="xid.79")
-    world.advance_minutes()
+    world.fault_and_react(code="xid.79", minutes=1)
     assert world.status() is NodeStatus.QUARANTINED
     assert world.case().status is CaseStatus.QUEUED
 
@@ -94,8 +93,7 @@ def test_a_fault_that_joins_under_a_rule_without_isolation_leaves_the_node_in_se
     world = with_rules(replace(CAREFUL, isolate=False), MILD)
     world.pause_repairs(paused=True)
     world.fault_and_react(code="xid.48", severity=Severity.WARNING, action=Action.REBOOT_NODE)
-    world.fault_and_react(code="xid.79")
-    world.advance_minutes()
+    world.fault_and_react(code="xid.79", minutes=1)
     assert (world.status(), world.case().repair_action) == (NodeStatus.DEGRADED, REPLACE)
 
 

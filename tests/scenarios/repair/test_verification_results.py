@@ -21,16 +21,14 @@ def verify_steps(world: World, outcome: str) -> list[dict[str, Any]]:
 def test_the_figures_of_a_passed_verification_are_on_the_timeline() -> None:
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, (PASSED,), b"{}")
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved()
     assert [step["facts"]["findings"] for step in verify_steps(world, "passed")] == [[PASSED]]
 
 
 def test_a_verification_without_a_result_is_on_the_timeline_with_its_reason_and_never_passes() -> None:
     world = World()
     world.verifier.result = Verification(Verdict.UNKNOWN, (MISSING,), b"{}")
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     reasons = {step["reason"] for step in verify_steps(world, "no_result")}
     assert reasons == {MISSING}
     assert len(verify_steps(world, "no_result")) <= 20

@@ -78,8 +78,7 @@ def test_without_the_policy_field_no_call_about_volumes_is_made() -> None:
 def test_a_volume_that_does_not_detach_stops_the_attempt_before_the_intent() -> None:
     world, (free, stuck) = world_with_volumes("data", "data")
     world.volumes.stuck.add(stuck)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.case().reason == f"VOLUMES: {stuck} is not detached from {OLD} yet"
     assert "intent committed" not in world.record_history()
     assert world.released_instances() == []
@@ -116,8 +115,7 @@ def test_a_volume_that_loses_its_tag_before_it_is_detached_keeps_its_instance() 
     assert place_of(world, volume) == OLD
     world.volumes.volumes[volume].tagged = True
     world.node_orders.replace(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert place_of(world, volume) == NEW
 
 
@@ -128,8 +126,7 @@ def test_a_volume_that_is_deleted_before_the_intent_escalates_once_and_the_node_
     assert world.case().reason == f"VOLUMES: {volume} does not exist any more"
     assert (world.released_instances(), world.node().moving_volumes) == ([], ())
     world.node_orders.replace(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.released_instances() == [OLD]
 
 
@@ -141,8 +138,7 @@ def test_a_volume_that_loses_its_tag_before_it_is_attached_escalates_once() -> N
     world.until(world.case_is(ESCALATED))
     assert f"{volume} does not exist any more, or lost the tag" in str(world.case().reason)
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert place_of(world, volume) is None
 
 
@@ -171,12 +167,10 @@ def test_volumes_that_cannot_be_read_at_the_deadline_escalate_the_case() -> None
 def test_volumes_of_a_stopped_attempt_are_attached_to_the_old_instance_again() -> None:
     world, (free, stuck) = world_with_volumes("data", "data")
     world.volumes.stuck.add(stuck)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     world.volumes.stuck.clear()
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert (place_of(world, free), place_of(world, stuck)) == (OLD, OLD)
     assert world.node().moving_volumes == ()
     assert world.released_instances() == []
@@ -185,8 +179,7 @@ def test_volumes_of_a_stopped_attempt_are_attached_to_the_old_instance_again() -
 def test_a_refused_detach_escalates_the_case_with_the_reason() -> None:
     world, (volume,) = world_with_volumes()
     world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert f"{volume} cannot be detached from {OLD}" in str(world.case().reason)
     assert place_of(world, volume) == OLD
     assert world.released_instances() == []
@@ -224,8 +217,7 @@ def test_a_successor_that_is_replaced_after_it_got_the_volume_records_that_the_v
     world.until(world.case_is(ESCALATED))
     assert place_of(world, volume) == NEW
     world.node_orders.replace(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     recorded = [one["facts"]["volumes"] for one in steps(world) if one["outcome"] == outcome]
     assert [[one["from"] for one in volumes] for volumes in recorded] == [[OLD], [NEW]]
     assert [instance for _, instance, _ in world.volumes.detached] == [OLD, NEW]
@@ -237,8 +229,7 @@ def test_the_case_canceled_after_the_detach_keeps_the_instance_and_its_volume() 
     world.fault_and_react()
     world.until(lambda: bool(world.volumes.detached))
     world.orders.cancel(world.case().id, ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert place_of(world, volume) == OLD
     assert world.released_instances() == []
 
@@ -246,8 +237,7 @@ def test_the_case_canceled_after_the_detach_keeps_the_instance_and_its_volume() 
 def test_a_group_that_may_launch_in_another_zone_is_refused_before_anything_is_detached() -> None:
     world, (volume,) = world_with_volumes()
     world.volumes.group_zones = frozenset({"us-east-1a", "us-east-1b"})
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert f"{volume} is in us-east-1a, but gpu-workers may launch a successor in us-east-1b" in str(
         world.case().reason
     )
@@ -267,23 +257,20 @@ def test_a_successor_launched_in_another_zone_leaves_the_old_instance_running() 
     world, (volume,) = world_with_volumes()
     world.launch_from_template()
     world.volumes.zones[NEW] = "us-east-1b"
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert f"{volume} is in us-east-1a, but {NEW} is in us-east-1b" in str(world.case().reason)
     assert world.fleet.is_alive(OLD)
     assert place_of(world, volume) is None
     assert world.status() is NodeStatus.FAILED
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert place_of(world, volume) == OLD
 
 
 def test_a_successor_that_turns_out_to_be_in_another_zone_does_not_serve() -> None:
     world, (volume,) = world_with_volumes()
     world.volumes.zones[NEW] = "us-east-1b"
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert f"{volume} is in us-east-1a, but {NEW} is in us-east-1b" in str(world.case().reason)
     assert place_of(world, volume) is None
     assert world.status() is NodeStatus.VALIDATING
@@ -335,8 +322,7 @@ def test_a_shared_volume_is_attached_beside_another_instance() -> None:
 def test_the_repair_waits_until_the_storage_driver_has_detached_its_volumes() -> None:
     world, _ = world_with_volumes()
     world.volume_attachments.held[OLD] = ("pvc-1",)
-    world.fault_and_react()
-    world.advance_minutes(15)
+    world.fault_and_react(minutes=15)
     assert (world.volumes.detached, world.released_instances()) == ([], [])
     world.volume_attachments.held.clear()
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -355,8 +341,7 @@ def test_a_storage_driver_that_keeps_a_volume_escalates_the_case() -> None:
 def test_with_a_policy_value_that_no_volume_has_the_repair_only_waits_for_the_storage_driver() -> None:
     world, (volume,) = world_with_volumes("scratch", moved=("persistent",))
     world.volume_attachments.held[OLD] = ("pvc-1",)
-    world.fault_and_react()
-    world.advance_minutes(15)
+    world.fault_and_react(minutes=15)
     assert world.released_instances() == []
     world.volume_attachments.held.clear()
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -379,8 +364,7 @@ def test_an_instance_that_another_tool_terminates_leaves_its_volumes_behind_and_
     world = busy_world()
     world.policy = replace(world.policy, volumes=volumes)
     world.volumes.add(OLD)
-    world.fault_and_react(code="xid.79")
-    world.advance_minutes(3)
+    world.fault_and_react(code="xid.79", minutes=3)
     world.fleet.terminate(OLD)
     world.until(world.case_is(CaseStatus.RESOLVED))
     (gone,) = [body["data"]["reason"] for body in world.bodies() if body["data"].get("outcome") == "gone"]
@@ -410,8 +394,7 @@ def test_a_deleted_volume_escalates_once_and_an_operator_can_return_the_node() -
     world.until(world.case_is(ESCALATED))
     assert f"{volume} does not exist any more" in str(world.case().reason)
     world.node_orders.return_node(world.key(), ORDER)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert world.status() is NodeStatus.HEALTHY
 
 
@@ -488,8 +471,7 @@ def test_without_volumes_to_move_the_zone_of_a_spare_is_not_read() -> None:
 def test_a_provider_that_moves_no_volumes_leaves_the_case_to_an_operator_at_once() -> None:
     world, (volume,) = world_with_volumes()
     world.step_runner.tools.volumes.clear()  # type: ignore[attr-defined] # a dictionary here
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.case().attempts == 1
     assert "provider 'ec2-auto-scaling' cannot move any; remove `volumes` from the policy" in str(world.case().reason)
     assert (world.released_instances(), place_of(world, volume)) == ([], OLD)
@@ -519,8 +501,7 @@ def test_a_volume_that_loses_its_tag_only_while_it_is_being_detached_reaches_the
 def test_a_node_whose_volume_cannot_be_detached_is_failed() -> None:
     world, _ = world_with_volumes()
     world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED)
-    world.fault_and_react()
-    world.until(world.case_is(ESCALATED))
+    world.fault_until(ESCALATED)
     assert world.status() is NodeStatus.FAILED
 
 

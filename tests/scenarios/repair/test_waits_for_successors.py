@@ -69,8 +69,7 @@ def test_an_instance_without_a_known_slot_is_claimed_for_a_node_that_has_one() -
 def test_without_a_successor_in_time_the_case_is_escalated_with_the_instance_that_is_gone() -> None:
     world = World()
     world.fleet.capacity_left = 0
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.fault_until(CaseStatus.ESCALATED)
     assert world.case().reason == f"TIMEOUT: no successor yet in {GROUP}"
     (step,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "timed_out"]
     assert (step["step"], step["old_instance"], step["failure"]) == ("await_successor", FIRST, "TIMEOUT")
@@ -84,8 +83,7 @@ def test_an_instance_that_was_launched_for_the_slot_of_another_node_is_not_claim
         return tuple(replace(one, slot=slots.get(one.instance_id)) for one in listed(group, launched_after))
 
     world.provider.candidates = candidates  # type: ignore[method-assign]
-    world.fault_and_react()
-    world.advance_minutes(10)
+    world.fault_and_react(minutes=10)
     assert world.status() is NodeStatus.PROVISIONING
     third = world.fleet.launch(GROUP)
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -97,8 +95,7 @@ def test_an_instance_that_was_launched_before_the_intent_is_not_claimed() -> Non
     world.fleet.capacity_left = 0
     earlier = world.fleet.launch(GROUP)
     world.clock.advance(timedelta(minutes=5))
-    world.fault_and_react()
-    world.advance_minutes(10)
+    world.fault_and_react(minutes=10)
     assert (world.status(), world.released_instances()) == (NodeStatus.PROVISIONING, [FIRST])
     world.fleet.set_capacity(1)
     world.until(world.case_is(CaseStatus.RESOLVED))

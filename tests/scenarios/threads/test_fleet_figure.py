@@ -25,8 +25,7 @@ def test_one_figure_says_how_many_gpus_of_a_cluster_are_good_and_how_many_gpu_ho
     """NVIDIA/NVSentinel#298."""
     world = World(nodes=4)
     assert figure(world) == GpuFigure(gpus=32, in_service=32, unknown_nodes=0, lost_ms=0)
-    world.fault_and_react()
-    world.advance_minutes()
+    world.fault_and_react(minutes=1)
     during = figure(world)
     assert (during.gpus, during.in_service, during.percent) == (32, 24, 75.0)
     world.until(world.case_is(CaseStatus.RESOLVED))

@@ -67,8 +67,7 @@ def test_a_relapse_that_ends_before_the_isolation_is_verified_all_the_same() -> 
     world.clock.advance(timedelta(seconds=1))
     world.clear(code="xid.48")
     assert world.case().status is not CaseStatus.RESOLVED
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
     assert levels(world) == [None, 4]
 
 

@@ -53,8 +53,7 @@ def test_instances_of_nodes_that_a_wrong_check_marks_are_kept_while_the_breaker_
     world = packaged_breakers(10)
     for node in range(1, 11):
         world.fault(node, code="xid.79")
-    world.process_entries()
-    world.advance_minutes(9)
+    world.process_entries(minutes=9)
     assert {world.case(node).waiting_for for node in range(1, 11)} == {WaitingFor.BREAKER}
     for node in range(1, 11):
         world.clear(node)
