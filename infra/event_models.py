@@ -44,7 +44,7 @@ MODULES: Mapping[str, str] = {
 _METADATA = {"node": "NodeMetadata", "case": "CaseMetadata", "cluster": "ClusterMetadata", "job": "ClusterMetadata"}
 _ALIASES = ("Text", "Count", "CaseId")
 _NAMES = {datetime: "Instant", Any: "JsonValue", NoneType: "None"}
-_LIMITS = ("ge", "min_length", "max_length", "pattern")
+_LIMITS = ("ge", "le", "min_length", "max_length", "pattern")
 
 
 def sources() -> dict[str, str]:
@@ -161,10 +161,10 @@ def _type(hint: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _parts(hint: object) -> tuple[str, dict[str, Any]]:
-    return _type(get_args(hint)[0]), _limits(_metas(hint))
+    return _type(get_args(hint)[0]), limits(_metas(hint))
 
 
-def _limits(metas: tuple[Meta, ...]) -> dict[str, Any]:
+def limits(metas: tuple[Meta, ...]) -> dict[str, Any]:
     """Return what pydantic's `Field` needs to check the same limits, and to publish the same unit."""
     found = {name: getattr(meta, name) for meta in metas for name in _LIMITS if getattr(meta, name) is not None}
     extra = [meta.extra_json_schema for meta in metas if meta.extra_json_schema]

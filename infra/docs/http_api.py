@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
-from faultbridge.serve.api.response_models import JobReportDetail
+from pydantic import Field, create_model
+
+from faultbridge.model.names import CLUSTER_NAME
+from faultbridge.repair.jobs.reports import JobReport
+from infra.docs.api_models import model
 from infra.docs.markdown import code, page, table
 from infra.docs.openapi import openapi_document
 from infra.docs.schema import type_of
@@ -156,7 +160,13 @@ def _named(document: object) -> list[str]:
 
 def job_report_schema() -> str:
     """Return the schema of the event in which a scheduler reports a job: the body of `reportJob`, and the cluster."""
-    schema = JobReportDetail.model_json_schema()
+    detail = create_model(
+        "JobReportDetail",
+        __base__=model(JobReport, is_body=True),
+        __doc__="The detail of the bus event `Faultbridge Job Report`: a report, and the cluster of the job.",
+        cluster=(str, Field(pattern=f"^{CLUSTER_NAME.pattern}$")),
+    )
+    schema = detail.model_json_schema()
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2) + "\n"
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from msgspec import Struct
 from pydantic.json_schema import models_json_schema
 
 from faultbridge.model.names import CLUSTER_NAME, NODE_NAME
 from faultbridge.serve.api.handlers import CASE_ID, FINDING_ID, INCIDENT_ID
+from faultbridge.serve.api.problems import Problem
 from faultbridge.serve.api.requests import ALL_CLUSTERS, MAX_LENGTH, MAX_LIMIT, OPERATOR_CLAIM, READER_CLAIM
-from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.api.routes import ROUTES, Parameter, Route
+from infra.docs.api_models import model, models
 
 REFERENCE = "#/components/schemas/{model}"
 _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -48,7 +50,7 @@ _PROBLEM_DESCRIPTIONS = {
 
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of the API; the same code always gives the same document."""
-    _, schemas = models_json_schema([(one, "validation") for one in MODELS.values()], ref_template=REFERENCE)
+    _, schemas = models_json_schema([(one, "validation") for one in models().values()], ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -84,13 +86,16 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": summary,
         "parameters": [*_path(route), *map(_query, route.parameters)],
         "responses": {
-            "200": {"description": summary, "content": {"application/json": {"schema": _model(route.response)}}},
+            "200": {
+                "description": summary,
+                "content": {"application/json": {"schema": _model(route.response)}},
+            },
             **{status: _problem(text) for status, text in _PROBLEM_DESCRIPTIONS.items()},
         },
     }
     if route.body is not None:
         content = {"application/json": {"schema": _model(route.body)}}
-        required = any(field.is_required() for field in MODELS[route.body].model_fields.values())
+        required = any(field.is_required() for field in model(route.body, is_body=True).model_fields.values())
         operation["requestBody"] = {"required": required, "content": content}
     return operation
 
@@ -117,8 +122,8 @@ def _query(parameter: Parameter) -> dict[str, Any]:
 
 
 def _problem(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {"application/problem+json": {"schema": _model("Problem")}}}
+    return {"description": text, "content": {"application/problem+json": {"schema": _model(Problem)}}}
 
 
-def _model(name: str) -> dict[str, str]:
-    return {"$ref": REFERENCE.format(model=name)}
+def _model(kind: type[Struct]) -> dict[str, str]:
+    return {"$ref": REFERENCE.format(model=kind.__name__)}

@@ -16,11 +16,11 @@ from faultbridge.record.timeline import Tokens
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.api import handlers
 from faultbridge.serve.api.problems import MEDIA_TYPE
-from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration
+from infra.docs.api_models import models
 from tests.api.builders import ANSWER, case_of, waiting
 from tests.api.gateway import Gateway, Response
 from tests.sim.fakes import Call
@@ -43,7 +43,7 @@ def gateway() -> Gateway:
 def refused(response: Response, status: int, reason: str) -> None:
     assert (response.status, response.media_type) == (status, MEDIA_TYPE), response.text
     assert response.json["type"] == f"urn:faultbridge:{reason}"
-    MODELS["Problem"].model_validate_json(response.text)
+    models()["Problem"].model_validate_json(response.text)
     assert "secret-b" not in response.text
     assert "Traceback" not in response.text
 
@@ -67,13 +67,13 @@ def test_a_response_matches_its_model(gateway: Gateway, model: str) -> None:
     wire_ingest(gateway.world.app).ingest([gateway.world.message("unknown content", node="n-1")])
     answer = gateway.get(PATH_BY_MODEL[model])
     assert answer.status == 200, answer.text
-    MODELS[model].model_validate_json(answer.text)
+    models()[model].model_validate_json(answer.text)
     assert answer.json.get("items", ["one"]) or model in {"Rejects", "Incidents"}
 
 
 def test_a_case_contains_its_phases(gateway: Gateway) -> None:
     answer = gateway.get(f"{C}/cases/{case_of(gateway)}")
-    MODELS["Case"].model_validate_json(answer.text)
+    models()["Case"].model_validate_json(answer.text)
     assert answer.json["node"] == "n-1"
 
 
@@ -298,7 +298,7 @@ def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb
     assert {name: question[name] for name in (*ANSWER, "answer")} == {**ANSWER, "answer": None}
     answered = gateway.post(f"{C}/cases/{case}/{verb}", {**ANSWER, "reason": "known bad batch"})
     assert answered.json == {"case_id": case, **ANSWER, "answer": answer}
-    MODELS["ApprovalResult"].model_validate_json(answered.text)
+    models()["ApprovalResult"].model_validate_json(answered.text)
     entries = gateway.get(f"{C}/entries", case=case).json["items"]
     (note,) = [entry["data"] for entry in entries if entry["data"].get("operator")]
     assert (note["operator"], note["text"]) == ("an-operator", f"{answer}: known bad batch")

@@ -13,9 +13,9 @@ from faultbridge.model.storage import findings as stored
 from faultbridge.model.storage.writes import Put
 from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import NewNode
-from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.wiring.services import wire_registration
+from infra.docs.api_models import models
 from tests.api.builders import finding
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
@@ -44,7 +44,7 @@ def gateway() -> Gateway:
 def items(gateway: Gateway, path: str, model: str, **query: Any) -> list[dict[str, Any]]:
     answer = gateway.get(path, **query)
     assert answer.status == 200, answer.text
-    MODELS[model].model_validate_json(answer.text)
+    models()[model].model_validate_json(answer.text)
     found: list[dict[str, Any]] = answer.json["items"]
     return found
 
@@ -77,7 +77,7 @@ def test_a_finding_is_listed_shown_and_marked_by_its_caller(gateway: Gateway) ->
     assert gateway.get(path).json == listed
     before = gateway.world.node()
     marked = gateway.post(f"{path}/mark", {"mark": "wrong", "reason": "test load"})
-    MODELS["Finding"].model_validate_json(marked.text)
+    models()["Finding"].model_validate_json(marked.text)
     own = (marked.json["mark"], marked.json["marked_by"], marked.json["reason"])
     assert (marked.status, *own) == (200, "wrong", "an-operator", "test load")
     assert gateway.post(f"{path}/mark", {"mark": "right"}).json == gateway.get(path).json

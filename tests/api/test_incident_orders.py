@@ -11,9 +11,9 @@ from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.storage import items
 from faultbridge.model.storage.writes import Put, Update
 from faultbridge.serve.api.problems import MEDIA_TYPE
-from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from faultbridge.serve.wiring.services import wire_registration
+from infra.docs.api_models import models
 from tests.api.builders import RACK, C, incident_of, lose_links
 from tests.api.gateway import Gateway
 from tests.architecture.roles import statements
@@ -33,7 +33,7 @@ def test_a_closed_incident_names_its_operator_and_releases_its_cases(gateway: Ga
     held = gateway.get(f"{C}/incidents/{incident}").json["held_cases"]
     assert set(held) == set(RACK)
     closed = gateway.post(f"{C}/incidents/{incident}/close", {"reason": "not the switch"})
-    MODELS["Incidents"].model_validate({"items": [closed.json]})
+    models()["Incidents"].model_validate({"items": [closed.json]})
     assert (closed.status, closed.json["status"]) == (200, "closed")
     assert (closed.json["operator"], closed.json["reason"]) == (
         "an-operator",

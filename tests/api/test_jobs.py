@@ -6,10 +6,10 @@ import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.nodes import NodeKey
-from faultbridge.serve.api.response_models import MODELS
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.wiring.job_tracking import wire_job_impact, wire_jobs
 from faultbridge.serve.wiring.services import wire_registration
+from infra.docs.api_models import models
 from tests.api.gateway import Gateway
 from tests.world import World
 
@@ -33,14 +33,14 @@ def gateway() -> Gateway:
 
 def test_the_jobs_that_run_or_wait_are_listed_with_their_affected_nodes(gateway: Gateway) -> None:
     answer = gateway.get(f"{C}/jobs")
-    MODELS["Jobs"].model_validate_json(answer.text)
+    models()["Jobs"].model_validate_json(answer.text)
     (listed,) = answer.json["items"]
     assert (listed["job_id"], listed["state"], listed["affected_nodes"]) == ("88213", "waiting", ["n-1"])
 
 
 def test_a_job_is_shown_by_its_id_also_after_it_ended(gateway: Gateway) -> None:
     answer = gateway.get(f"{C}/jobs/88214")
-    MODELS["Job"].model_validate_json(answer.text)
+    models()["Job"].model_validate_json(answer.text)
     assert (answer.json["outcome"], answer.json["state"]) == ("succeeded", "ended")
 
 
@@ -56,7 +56,7 @@ ODD = "ml/llm", "50%", "a%2Fb", "x+y&z=1?#", "80 %"
 def test_a_job_with_any_printable_id_is_shown_by_the_parameter(gateway: Gateway, job_id: str) -> None:
     wire_jobs(gateway.world.app).start("train-a", job_id, ["n-2"])
     answer = gateway.get(f"{C}/jobs", id=job_id)
-    MODELS["Jobs"].model_validate_json(answer.text)
+    models()["Jobs"].model_validate_json(answer.text)
     assert ([one["job_id"] for one in answer.json["items"]], answer.json["next"]) == ([job_id], None)
 
 

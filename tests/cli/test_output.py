@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli import app
-from faultbridge.cli.render.columns import ENTRIES, NODE
+from faultbridge.cli.render.columns import ENTRIES, NODE, entry_document, node_document
 from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, notice, show, show_one
 from faultbridge.cli.render.tables import fitting_columns
+from faultbridge.model.event_data import json_text
 from faultbridge.record.timeline import Timeline, TimelineQuery
-from faultbridge.repair.registry.documents import entry_document, node_document
 from tests.builders import KEY
 from tests.world import World
 
@@ -105,7 +105,7 @@ def documents() -> tuple[list[dict], dict]:
     world.outcomes(world.message(json.dumps(fault | {"kind": "fault"}), source="faultbridge"))
     timeline = Timeline(world.ports.table)
     entries = [entry_document(line) for line in timeline.entries(TimelineQuery(cluster=KEY.cluster))]
-    assert any("\x1b" in json.dumps(one, ensure_ascii=False) or "\\u001b" in json.dumps(one) for one in entries)
+    assert any("\\u001b" in json_text(one) for one in entries)
     return entries, node_document(world.node())
 
 

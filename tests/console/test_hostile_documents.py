@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from faultbridge.repair.registry import job_views
 from faultbridge.serve.console import facts
@@ -28,17 +30,18 @@ DOCUMENTS = (
     "job_document",
     "incident_document",
     "entry_document",
-    "page_document",
 )
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff]")
 
 
 def poisoned(value: Any, text: str, kept: frozenset[str] = SELECTORS) -> Any:
     """Return a document with a hostile text in place of each text, also of each name of a node or a cluster."""
+    if isinstance(value, Struct):
+        return type(value)(**poisoned(asdict(value), text, kept))
     if isinstance(value, Mapping):
         return {name: one if name in kept else poisoned(one, text, kept) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [poisoned(one, text, kept) for one in value]
+        return tuple(poisoned(one, text, kept) for one in value)
     return text if isinstance(value, str) and not TIME.match(value) else value
 
 

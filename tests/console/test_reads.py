@@ -100,7 +100,7 @@ def test_a_warm_function_shows_a_case_that_closed_and_a_new_entry_at_once() -> N
     world.until(world.case_is(CaseStatus.RESOLVED, 2))
     after = facts.cluster(CLUSTER, (None, None))
     assert [one["case_id"] for one in before.closed_cases] == []
-    assert [one["case_id"] for one in after.closed_cases] == [world.case(2).id]
+    assert [one.case_id for one in after.closed_cases] == [world.case(2).id]
     assert len(after.entries) > len(before.entries)
     assert [one["resolution"] for one in after.closed_cases] == ["replaced"]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.model.enums import EntryType
+from faultbridge.model.enums import ConditionKind, EntryType
+from faultbridge.model.event_data import ProviderCondition
 from faultbridge.record.entry_text import (
     answer_text,
     component_text,
@@ -193,7 +194,8 @@ def test_a_duration_has_its_two_largest_units(milliseconds: int, text: str) -> N
     ("group", "text"), [(None, "no capacity: none left"), ("a", "no capacity in group a: none left")]
 )
 def test_a_report_of_the_provider_names_its_group_if_it_has_one(group: str | None, text: str) -> None:
-    assert condition_text({"kind": "no_capacity", "group": group, "message": "none left"}) == text
+    condition = ProviderCondition(kind=ConditionKind.NO_CAPACITY, group=group, message="none left", since=None)
+    assert condition_text(condition) == text
 
 
 @pytest.mark.parametrize(("target", "text"), [(3, "4 registered"), (4, "4 registered"), (5, "4 of 5 registered")])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.enums import CaseStatus, WaitingFor
+from faultbridge.model.enums import CaseStatus, DomainKind, WaitingFor
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.event_data import Domain
 from faultbridge.model.policy import Policy, Rule
-from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
@@ -28,6 +29,8 @@ from tests.presentation.builders import approval
 from tests.presentation.histories import case_of, facts_of, replaced
 from tests.scenarios.incidents.incidents import lose_links, world_of
 from tests.scenarios.world import CLUSTER, World, limits
+
+OPEN: dict[str, Any] = {"resolution": None, "closed_at": None}
 
 
 def page_of(world: World, node: int = 1) -> CasePage:
@@ -194,13 +197,12 @@ def test_a_case_that_waits_for_capacity_states_the_time_of_the_next_try() -> Non
 
 def test_a_case_between_two_attempts_states_the_failure_and_the_next_attempt() -> None:
     found = case_of(failing_once())
-    case = {**found.facts.case, "status": "queued", "waiting_for": "wait", "resolution": None, "closed_at": None}
     later = found.facts.now + timedelta(minutes=9)
     detail = "pcie: fail; replace_node is tried again"
-    case |= {"reason": f"VERIFY_FAILED: {detail}", "failure": "VERIFY_FAILED", "detail": detail}
-    case |= {"not_before": to_text(later)}
+    failed = {"reason": f"VERIFY_FAILED: {detail}", "failure": "VERIFY_FAILED", "detail": detail}
+    case = replace(found.facts.case, **OPEN, status="queued", waiting_for="wait", not_before=later, **failed)
     page = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False)
-    expected = f"Attempt {case['attempt']} failed: verification failed: pcie: fail; node replacement is tried again."
+    expected = f"Attempt {case.attempt} failed: verification failed: pcie: fail; node replacement is tried again."
     assert page.refused_because == expected
     assert f"next attempt starts at {later:%Y-%m-%d %H:%M} UTC" in answers(page)["What happens now?"]
 
@@ -262,8 +264,10 @@ def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_mar
     (view,) = facts.views.incidents(CLUSTER)
     found, _ = facts.incident(CLUSTER, view.incident.id)
     nodes = [GridNode(f"n-{number}", domain=f"rack-{number // 2 + 1}") for number in range(2 * racks)]
-    document = {**found.document, "nodes": ["n-0", "n-1"], "held_cases": {}, "affected": 2, "domain_nodes": 2 * racks}
-    document["domain"] = {"type": "spine", "name": "spine-1"}
+    spine = Domain(type=DomainKind.NETWORK_NODE_3, name="spine-1")
+    document = replace(
+        found.document, nodes=("n-0", "n-1"), held_cases={}, affected=2, domain_nodes=2 * racks, domain=spine
+    )
     page = incident_page(document, nodes, (), world.clock.now(), older=False)
     marks = [("rack-1", "2 of 2 affected"), ("rack-2", "0 of 2 affected")]
     assert [(one.name, one.mark.text) for one in page.parts[:2]] == marks[:shown]
@@ -279,15 +283,15 @@ def test_every_reason_to_wait_has_an_answer_of_its_own(waiting_for: WaitingFor) 
 
 def test_a_case_that_is_queued_again_without_a_failure_does_not_say_that_its_attempt_failed() -> None:
     found = case_of(failing_once())
-    case = {**found.facts.case, "status": "queued", "waiting_for": "admission", "resolution": None, "closed_at": None}
-    case |= {"reason": "a new fault needs a stronger repair action: replace_node"}
+    case = replace(found.facts.case, **OPEN, status="queued", waiting_for="admission", failure=None)
+    case = replace(case, reason="a new fault needs a stronger repair action: replace_node")
     page = case_page(replace(found.facts, case=case), found.pages, found.facts.now, older=False)
-    assert page.refused_because.startswith(f"Attempt {case['attempt']} has ended")
+    assert page.refused_because.startswith(f"Attempt {case.attempt} has ended")
 
 
 def test_an_attempt_whose_steps_are_not_on_the_page_counts_as_a_repair() -> None:
     found = case_of(failing_once())
-    case = {**found.facts.case, "status": "in_progress", "waiting_for": None, "resolution": None, "closed_at": None}
+    case = replace(found.facts.case, **OPEN, status="in_progress", waiting_for=None)
     page = case_page(replace(found.facts, case=case, entries=[]), found.pages, found.facts.now, older=False)
     assert answers(page)["What was done?"].startswith("A repair runs")
 

@@ -101,7 +101,7 @@ def test_the_pages_of_node_and_cluster_name_the_jobs() -> None:
         found = facts.node(CLUSTER, node, (None, None))
         page = node_page(found.document, found.entries, Span(now, now), older=False, jobs=found.jobs)
         assert [one.job_id for one in page.jobs] == expected
-    assert [one["job_id"] for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
+    assert [one.job_id for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
 
 
 def test_a_stalled_job_still_runs_and_its_page_says_what_to_look_at() -> None:

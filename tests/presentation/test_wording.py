@@ -10,11 +10,11 @@ from faultbridge.serve.presentation.tones import ACTION_TEXTS, action_text, deta
 
 @pytest.mark.parametrize("code", ProviderFailure)
 def test_a_failure_code_is_said_in_words(code: ProviderFailure) -> None:
-    document = {"reason": f"{code.value}: no route", "failure": code.value, "detail": "no route"}
-    shown = why_text(document)
+    reason = f"{code.value}: no route", code, "no route"
+    shown = why_text(*reason)
     assert shown.endswith(": no route")
     assert code.value not in shown
-    assert detail_text(document) == "no route"
+    assert detail_text(*reason) == "no route"
 
 
 @pytest.mark.parametrize("action", RepairAction)

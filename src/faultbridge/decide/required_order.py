@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
+from faultbridge.model.event_data import doc
 from faultbridge.model.nodes import NodeState
 
 
@@ -109,11 +111,11 @@ def _on_node(verb: str, state: NodeState, reason: str) -> RequiredOrder:
 
 
 class NoRepair(Struct, frozen=True):
-    """Why no repair of a node starts, and what would change that."""
+    """The reason why no repair of a node with faults starts, and what would change that."""
 
     reason: str
     change: str
-    command: str | None = None
+    command: Annotated[str | None, doc("The command in `change`; null if no command changes it.")] = None
 
 
 def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:

@@ -7,6 +7,7 @@ event if nothing is given for it. A new field needs a default, because earlier e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -44,6 +45,7 @@ from faultbridge.model.enums import (
     WaitingFor,
 )
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
+from faultbridge.model.times import to_text
 
 PCI = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?$"
 SHA256 = r"^[0-9a-f]{64}$"
@@ -86,10 +88,15 @@ class EventData(Struct, frozen=True, kw_only=True):
     """The base of the data of every event, and of each of its parts."""
 
 
-def plain(data: EventData) -> dict[str, Any]:
-    """Return event data as a JSON object; times stay datetimes, which `entries.event_json` writes."""
+def plain(data: Struct) -> dict[str, Any]:
+    """Return a structure as a JSON object; times stay datetimes, which `entries.event_json` writes."""
     converted: dict[str, Any] = to_builtins(data, builtin_types=(datetime,))
     return converted
+
+
+def json_text(document: object, indent: int | None = None) -> str:
+    """Return the JSON of documents, such as structures in lists and mappings; `times.to_text` gives texts of times."""
+    return json.dumps(to_builtins(document, builtin_types=(datetime,)), default=to_text, indent=indent)
 
 
 class Component(EventData, frozen=True, kw_only=True):

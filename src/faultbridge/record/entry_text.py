@@ -8,7 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.model.cases import Phase
+from faultbridge.model.cluster import state
 from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import Component, ProviderCondition, plain
 
 Data = Mapping[str, Any]
 
@@ -29,10 +31,12 @@ def entry_text(event: Mapping[str, Any]) -> EntryText:
     return build(data)
 
 
-def component_text(component: Data | None) -> str:
+def component_text(component: Component | Data | None) -> str:
     """Return a component's type, best known name and link, such as `gpu 0000:c1:00`; empty for None."""
     if not component:
         return ""
+    if isinstance(component, Component):
+        component = plain(component)
     component_type = str(component.get("type") or "")
     names = (
         component.get("pci"),
@@ -45,10 +49,10 @@ def component_text(component: Data | None) -> str:
     return " ".join(part for part in (component_type, name, link) if part)
 
 
-def condition_text(condition: Data) -> str:
+def condition_text(condition: ProviderCondition | state.ProviderCondition) -> str:
     """Return the text of a provider's condition, such as `no capacity in group a: message`."""
-    group = f" in group {condition['group']}" if condition.get("group") else ""
-    return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
+    group = f" in group {condition.group}" if condition.group else ""
+    return f"{condition.kind.replace('_', ' ')}{group}: {condition.message}"
 
 
 def nodes_text(registered: int, target: int) -> str:

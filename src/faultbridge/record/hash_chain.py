@@ -208,7 +208,7 @@ class BreakKind(StrEnum):
 
 
 class Break(Struct, frozen=True):
-    """A defect that a verification found, at the first entry that is missing or cannot be trusted."""
+    """A defect of a stream: the position at which the verification of its hash chain failed, and why."""
 
     stream: str
     epoch: int

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
 from faultbridge.model.enums import EntryType, NoteKind
+from faultbridge.model.event_data import doc
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds, Offender, Place, Stay, find_offenders
 from faultbridge.model.storage import devices, keys
+from faultbridge.model.times import from_text
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.timeline import Timeline, TimelineQuery
@@ -23,25 +25,28 @@ from faultbridge.record.timeline import Timeline, TimelineQuery
 #
 # It covers all nodes. A device (a card) is recognized by its serial number or UUID, also on another node.
 
-_KINDS = {EntryType.FAULT_DETECTED.value: "fault", EntryType.FAULT_CLEARED.value: "cleared"}
+Kind = Literal["seen", "fault", "cleared", "case", "repair", "verdict"]
+_KINDS: Mapping[str, Literal["fault", "cleared"]] = {
+    EntryType.FAULT_DETECTED.value: "fault",
+    EntryType.FAULT_CLEARED.value: "cleared",
+}
 _VERDICTS = frozenset({"passed", "failed", "inconclusive"})
 _CASE_ENDS = frozenset({"escalated", "resolved", "expired"})
 _REPAIRABLE = ("error", "fatal")
 
 
 class DeviceEvent(Struct, frozen=True):
-    """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`.
+    """One event in the history of a device, such as a fault or a repair.
 
-    A `verdict` is the result of diagnostics. A `case` line records that a case opened, was escalated or closed. `slot`
-    is the PCI address of the device, or None if it is not known.
+    A `verdict` is the result of diagnostics. A `case` records that a case opened, was escalated or closed.
     """
 
-    at: str
-    kind: str
+    at: datetime
+    kind: Kind
     cluster: str
     node: str
     instance_id: str | None
-    slot: str | None
+    slot: Annotated[str | None, doc("The PCI address in the instance.")]
     text: str
     case_id: str | None = None
     event_id: str | None = None
@@ -143,7 +148,7 @@ def _place(instance_id: object, pci: object, card: str) -> Place:
 
 def _seen(row: Mapping[str, Any]) -> DeviceEvent:
     place = (str(row["cluster"]), str(row["node"]), row["instance_id"], row["pci"])
-    return DeviceEvent(str(row["seen_at"]), "seen", *place, "first seen in this instance")
+    return DeviceEvent(from_text(str(row["seen_at"])), "seen", *place, "first seen in this instance")
 
 
 def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
@@ -161,7 +166,7 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
     return _event(event, "case", f"{data['to']}: {data['cause']['code']}, {data['repair_action']}{result}")
 
 
-def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
+def _event(event: Mapping[str, Any], kind: Kind, text: str, instance_id: str | None = None) -> DeviceEvent:
     """Return a line of a device's history.
 
     `instance_id` is the instance that the line is about, or None if the entry does not prove it. For example, the end
@@ -170,7 +175,7 @@ def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | No
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")
     return DeviceEvent(
-        metadata["occurred_at"], kind, metadata["cluster"], metadata["node"], instance_id, slot, text,
+        from_text(metadata["occurred_at"]), kind, metadata["cluster"], metadata["node"], instance_id, slot, text,
         metadata["case_id"], metadata["event_id"],
     )  # fmt: skip
 
@@ -182,7 +187,7 @@ class NodeEvent(Struct, frozen=True):
     address is not known.
     """
 
-    at: str
+    at: datetime
     kind: str
     instance_id: str | None
     slot: str | None
@@ -234,5 +239,5 @@ def _event_of_node_history(
     device: str | None = None,
 ) -> NodeEvent:
     metadata = event["metadata"]
-    at, case_id, event_id = metadata["occurred_at"], metadata["case_id"], metadata["event_id"]
-    return NodeEvent(at, kind, instance_id, slot, device, text, case_id, event_id)
+    case_id, event_id = metadata["case_id"], metadata["event_id"]
+    return NodeEvent(from_text(metadata["occurred_at"]), kind, instance_id, slot, device, text, case_id, event_id)

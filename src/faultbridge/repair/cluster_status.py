@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from faultbridge.decide.breaker import cluster_status, in_service, nodes_by_status, provider_health, provider_stage
 from faultbridge.model import event_data
@@ -124,7 +124,7 @@ def _next_state(
     same_number = len(occupied) == len(_occupied_in_service(before, rows))
     if same_number and after == replace(before, target=after.target, occupied=after.occupied):
         return after, ()
-    causes = [condition_text(to_builtins(one)) for one in reported.provider]
+    causes = [condition_text(one) for one in reported.provider]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
     numbers = _numbers(counts, serving, expected, len(occupied))
     data = ClusterStatusData(

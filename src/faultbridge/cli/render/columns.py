@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import typer
 
-from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
+from faultbridge.cli.render.output import Columns, Document, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time
+from faultbridge.model.event_data import json_text, plain
 from faultbridge.record.entry_text import (
     answer_text,
     component_text,
@@ -20,11 +19,15 @@ from faultbridge.record.entry_text import (
     nodes_text,
 )
 from faultbridge.record.timeline import Line
+from faultbridge.repair.registry import documents
 from faultbridge.repair.registry.documents import (
-    Document,
+    Approval,
+    Case,
+    Condition,
+    Ignored,
+    Probation,
     case_document,
     cluster_document,
-    entry_document,
     incident_document,
     node_document,
 )
@@ -34,105 +37,103 @@ __all__ = ["case_document", "cluster_document", "entry_document", "incident_docu
 
 CLUSTERS: Columns = {
     **fields("CLUSTER", "STATUS", "NODES=expected"),
-    "NOT HEALTHY": lambda one: _not_healthy(one["counts"]),
+    "NOT HEALTHY": lambda one: _not_healthy(one.counts),
     **fields("MODE", "REPAIR OWNER"),
-    "REPAIRS": lambda one: len(one["holders"]),
+    "REPAIRS": lambda one: len(one.holders),
 }
 CLUSTER: Columns = {
     **fields("Cluster", "Status"),
-    "Incidents": lambda one: ", ".join(one["incidents"]),
-    "Provider reports": lambda one: "\n".join(map(condition_text, one["provider_conditions"])),
-    "Nodes": lambda one: nodes_text(one["expected"], one["target"]),
-    "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one["counts"].items()),
+    "Incidents": lambda one: ", ".join(one.incidents),
+    "Provider reports": lambda one: "\n".join(map(condition_text, one.provider_conditions)),
+    "Nodes": lambda one: nodes_text(one.expected, one.target),
+    "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one.counts.items()),
     **fields("Mode", "Repair owner", "Provider", "Orchestrator", "Verifier", "Restarter", "EKS cluster"),
     **fields("HyperPod cluster", "Slurm head node", "slurmrestd=slurm_rest"),
-    "Instance types": lambda one: ", ".join(one["instance_types"]),
-    "Subnets": lambda one: ", ".join(one["subnets"]),
-    "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),
-    "Failure domains": lambda one: "\n".join(
-        f"{domain['type']} {domain['name']}: {domain['nodes']}" for domain in one["domains"]
-    ),
-    "Provider role": lambda one: one["provider_role"],
-    "Policy": lambda one: one["policy"] or "the current version",
-    "Shards": lambda one: one["shards"],
-    "Maintenance until": lambda one: short_time(one["maintenance_until"]),
-    "Paused": lambda one: "yes" if one["paused"] else "no",
+    "Instance types": lambda one: ", ".join(one.instance_types),
+    "Subnets": lambda one: ", ".join(one.subnets),
+    "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one.pool.items()),
+    "Failure domains": lambda one: "\n".join(f"{domain.type} {domain.name}: {domain.nodes}" for domain in one.domains),
+    "Provider role": lambda one: one.provider_role,
+    "Policy": lambda one: one.policy or "the current version",
+    "Shards": lambda one: one.shards,
+    "Maintenance until": lambda one: short_time(one.maintenance_until),
+    "Paused": lambda one: "yes" if one.paused else "no",
     "Claims ignored": lambda one: "\n".join(
-        f"{source} until {short_time(at)}" for source, at in one["damped_sources"].items()
+        f"{source} until {short_time(at)}" for source, at in one.damped_sources.items()
     ),
-    "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one["holders"].items()),
+    "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one.holders.items()),
 }
 NODE_HISTORY: Columns = {
-    "TIME (UTC)": lambda event: short_time(event["at"]),
+    "TIME (UTC)": lambda event: short_time(event.at),
     **fields("KIND", "WHAT=text", "INSTANCE=instance_id", "SLOT", "DEVICE", "CASE=case_id"),
 }
 NODES: Columns = {
     **fields("NODE", "STATUS", "SEVERITY"),
-    "FAULTS": lambda one: ", ".join(condition["code"] for condition in one["conditions"]),
-    "CASE": lambda one: one["case"]["case_id"] if one["case"] else None,
+    "FAULTS": lambda one: ", ".join(condition.code for condition in one.conditions),
+    "CASE": lambda one: one.case.case_id if one.case else None,
     **fields("INSTANCE=instance_id", "TYPE=instance_type", "GROUP"),
 }
 NODE: Columns = {
-    "Node": lambda one: f"{one['cluster']}/{one['node']}",
-    "Status": lambda one: one["status"] + (" (never verified)" if one["unverified"] else ""),
-    "Instance": lambda one: f"{one['instance_id']} (instance {one['instance']}, boot {one['boot']})",
-    "Instance since": lambda one: short_time(one["since"]),
+    "Node": lambda one: f"{one.cluster}/{one.node}",
+    "Status": lambda one: one.status + (" (never verified)" if one.unverified else ""),
+    "Instance": lambda one: f"{one.instance_id} (instance {one.instance}, boot {one.boot})",
+    "Instance since": lambda one: short_time(one.since),
     **fields("Type=instance_type", "Group", "Failure domain=domain"),
-    "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one["domains"].items()),
-    "Aliases": lambda one: ", ".join(one["aliases"]),
-    "Isolation": lambda one: one["isolation"],
-    "Ignored": lambda one: _ignored_text(one["ignored"]),
-    "Faults": lambda one: "\n".join(map(_condition_text, one["conditions"])),
-    "Probations": lambda one: "\n".join(map(_probation_text, one["probations"])),
-    "Case": lambda one: f"{one['case']['case_id']} ({one['case']['status']})" if one["case"] else None,
-    "Next check": lambda one: short_time(one["due_at"]),
+    "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one.domains.items()),
+    "Aliases": lambda one: ", ".join(one.aliases),
+    "Isolation": lambda one: one.isolation,
+    "Ignored": lambda one: _ignored_text(one.ignored),
+    "Faults": lambda one: "\n".join(map(_condition_text, one.conditions)),
+    "Probations": lambda one: "\n".join(map(_probation_text, one.probations)),
+    "Case": lambda one: f"{one.case.case_id} ({one.case.status})" if one.case else None,
+    "Next check": lambda one: short_time(one.due_at),
 }
 NODE_WITHOUT_REPAIR: Columns = {
     **NODE,
-    "No repair": lambda one: one["no_repair"]["reason"],
-    "Changed by": lambda one: one["no_repair"]["change"],
+    "No repair": lambda one: one.no_repair.reason,
+    "Changed by": lambda one: one.no_repair.change,
 }
 CASES: Columns = {
     **fields("CASE=case_id", "NODE", "STATUS", "CODE", "WAITING FOR", "RESOLUTION"),
-    "DURATION": lambda one: duration_text(one["age_ms"]),
-    "REPAIR": lambda one: None if _has_no_repair(one) else one["repair_action"],
-    "COMPONENT": lambda one: component_text(one["component"]),
+    "DURATION": lambda one: duration_text(one.age_ms),
+    "REPAIR": lambda one: None if _has_no_repair(one) else one.repair_action,
+    "COMPONENT": lambda one: component_text(one.component),
 }
 CASE: Columns = {
-    "Case": lambda one: one["case_id"],
-    "Node": lambda one: f"{one['cluster']}/{one['node']}",
-    "Status": lambda one: one["status"] + (f" (waiting for {one['waiting_for']})" if one["waiting_for"] else ""),
+    "Case": lambda one: one.case_id,
+    "Node": lambda one: f"{one.cluster}/{one.node}",
+    "Status": lambda one: one.status + (f" (waiting for {one.waiting_for})" if one.waiting_for else ""),
     **fields("Incident", "Resolution", "Reason"),
-    "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
+    "Cause": lambda one: f"{one.severity}: {one.code} {component_text(one.component)}",
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
-    "Opened": lambda one: short_time(one["opened_at"]),
-    "Approval": lambda one: _approval_text(one["approval"]),
-    "Continues at": lambda one: short_time(one["not_before"]) if _continues_later(one) else None,
-    "Closed": lambda one: short_time(one["closed_at"]),
-    "Duration": lambda one: duration_text(one["age_ms"]),
-    "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
-    "Capacity": lambda one: "\n".join(map(answer_text, one["capacity"])),
-    "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
+    "Opened": lambda one: short_time(one.opened_at),
+    "Approval": lambda one: _approval_text(one.approval),
+    "Continues at": lambda one: short_time(one.not_before) if _continues_later(one) else None,
+    "Closed": lambda one: short_time(one.closed_at),
+    "Duration": lambda one: duration_text(one.age_ms),
+    "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one.phases.items()),
+    "Capacity": lambda one: "\n".join(map(answer_text, one.capacity)),
+    "Rule": lambda one: f"{one.rule} of policy {one.policy}",
     **fields("Previous case", "Relapse of"),
 }
 INCIDENTS: Columns = {
     **fields("INCIDENT=incident_id", "CLUSTER", "STATUS", "FAMILY"),
-    "FAILURE DOMAIN": lambda one: f"{one['domain']['type']} {one['domain']['name']}",
-    "AFFECTED": lambda one: f"{one['affected']} of {one['domain_nodes']}",
-    "HELD CASES": lambda one: len(one["held_cases"]),
-    "OPENED": lambda one: short_time(one["opened_at"]),
+    "FAILURE DOMAIN": lambda one: f"{one.domain.type} {one.domain.name}",
+    "AFFECTED": lambda one: f"{one.affected} of {one.domain_nodes}",
+    "HELD CASES": lambda one: len(one.held_cases),
+    "OPENED": lambda one: short_time(one.opened_at),
 }
 INCIDENT: Columns = {
-    "Incident": lambda one: f"{one['cluster']}/{one['incident_id']}",
+    "Incident": lambda one: f"{one.cluster}/{one.incident_id}",
     **fields("Status", "Reason"),
-    "Cause": lambda one: one["code"] + (f" about {one['subject']}" if one["subject"] else ""),
-    "Failure domain": lambda one: f"{one['domain']['type']} {one['domain']['name']}, {one['domain_nodes']} nodes",
-    "Affected": lambda one: "\n".join(one["nodes"]),
-    "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one["held_cases"].items())),
-    "Opened": lambda one: short_time(one["opened_at"]),
-    "Expired": lambda one: short_time(one["expired_at"]),
-    "Closed": lambda one: short_time(one["closed_at"]),
-    "Closed by": lambda one: one["operator"],
+    "Cause": lambda one: one.code + (f" about {one.subject}" if one.subject else ""),
+    "Failure domain": lambda one: f"{one.domain.type} {one.domain.name}, {one.domain_nodes} nodes",
+    "Affected": lambda one: "\n".join(one.nodes),
+    "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one.held_cases.items())),
+    "Opened": lambda one: short_time(one.opened_at),
+    "Expired": lambda one: short_time(one.expired_at),
+    "Closed": lambda one: short_time(one.closed_at),
+    "Closed by": lambda one: one.operator,
 }
 ENTRIES: Columns = {
     "TIME (UTC)": lambda one: short_time(one["metadata"]["occurred_at"])[5:] + (" late" if one["late"] else ""),
@@ -147,58 +148,61 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     """Return the columns of a list; for several clusters, add the column CLUSTER before the column NODE."""
     if len(clusters) < 2:  # noqa: PLR2004 - one cluster needs no column
         return columns
-    cluster: Columns = {"CLUSTER": lambda one: one["cluster"]}
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
-    return {title: {**columns, **cluster}[title] for title in titles}
+    return {title: {**columns, **fields("CLUSTER")}[title] for title in titles}
 
 
-def _has_no_repair(case: Mapping[str, Any]) -> bool:
+def _has_no_repair(case: Case) -> bool:
     """Return whether no repair is planned for an escalated case, as after an operator's quarantine."""
-    return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
+    return case.status == "escalated" and case.action == "contact_support" and not case.attempt
 
 
-def _action_text(case: Mapping[str, Any]) -> str:
+def _action_text(case: Case) -> str:
     """Return a case's action, repair action and attempt, as in `reboot_node, now replace_node, attempt 2`."""
-    same = case["repair_action"] == case["action"]
-    repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
-    return f"{case['action']}{repair}, attempt {case['attempt']}"
+    same = case.repair_action == case.action
+    repair = "" if same or _has_no_repair(case) else f", now {case.repair_action}"
+    return f"{case.action}{repair}, attempt {case.attempt}"
 
 
-def _continues_later(case: Mapping[str, Any]) -> bool:
+def _continues_later(case: Case) -> bool:
     """Return whether an open or queued case waits until a time (`not_before`) after its opening."""
-    return bool(case["not_before"]) and case["not_before"] > case["opened_at"] and case["status"] in {"open", "queued"}
+    later = case.not_before is not None and case.not_before > case.opened_at
+    return later and case.status in {"open", "queued"}
 
 
-def _approval_text(approval: Document | None) -> str | None:
+def _approval_text(approval: Approval | None) -> str | None:
     if approval is None:
         return None
-    answer = f"{approval['answer']} by {approval['operator']}" if approval["answer"] else None
-    return f"{answer or 'answer by ' + short_time(approval['answer_by'])} (attempt {approval['attempt']})"
+    answer = f"{approval.answer} by {approval.operator}" if approval.answer else None
+    return f"{answer or 'answer by ' + short_time(approval.answer_by)} (attempt {approval.attempt})"
 
 
-def _ignored_text(ignored: Document | None) -> str | None:
+def _ignored_text(ignored: Ignored | None) -> str | None:
     if ignored is None:
         return None
-    until = f" until {short_time(ignored['until'])}" if ignored["until"] else ""
-    return f"by {ignored['by']}{until}{': ' if ignored['reason'] else ''}{ignored['reason']}"
+    until = f" until {short_time(ignored.until)}" if ignored.until else ""
+    return f"by {ignored.by}{until}{': ' if ignored.reason else ''}{ignored.reason}"
 
 
-def _condition_text(condition: Document) -> str:
-    seen = f"{condition['count']} times since {short_time(condition['since'])}, by {', '.join(condition['reporters'])}"
-    fault = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
-    return f"{fault}: {condition['message']} ({seen})"
+def _condition_text(condition: Condition) -> str:
+    seen = f"{condition.count} times since {short_time(condition.since)}, by {', '.join(condition.reporters)}"
+    fault = f"{condition.severity} {condition.code} {component_text(condition.component)}"
+    return f"{fault}: {condition.message} ({seen})"
 
 
 def _not_healthy(counts: dict[str, int]) -> int:
     return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})
 
 
-def _probation_text(probation: Document) -> str:
-    fault = f"{probation['code']} {component_text(probation['component'])}"
-    return (
-        f"{fault} until {short_time(probation['until'])} ({probation['repair_action']} of case {probation['case_id']})"
-    )
+def _probation_text(probation: Probation) -> str:
+    fault = f"{probation.code} {component_text(probation.component)}"
+    return f"{fault} until {short_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
+
+
+def entry_document(line: Line) -> Document:
+    """Return a timeline entry as a JSON object: its event without evidence, its hash, and whether it is late."""
+    return plain(documents.entry_document(line))
 
 
 WIDTHS = (14, 13, 46)
@@ -219,5 +223,5 @@ def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
         if output.for_people:
             table.add(document)
         else:
-            print_line(json.dumps(document))
+            print_line(json_text(document))
         sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shutil
@@ -12,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from itertools import zip_longest
-from operator import itemgetter
 from typing import Any, TextIO
 
+from msgspec import Struct
+
+from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
 
@@ -49,14 +51,21 @@ def wrapped(text: str, terminal: int | None, indent: int) -> str:
 
 
 Document = Mapping[str, Any]
-Columns = Mapping[str, Callable[[Document], object]]
+Shown = Document | Struct
+"""What can be printed: a JSON object, or a structure such as a document of the API."""
+
+Columns = Mapping[str, Callable[[Any], object]]
 """The titles of a table, each with the function that reads its cell from a document."""
 
 
 def fields(*titles: str) -> Columns:
     """Return columns of plain fields: `REPAIR OWNER` shows `repair_owner`, and `CASE=case_id` shows `case_id`."""
     named = (title.partition("=") for title in titles)
-    return {title: itemgetter(field or title.lower().replace(" ", "_")) for title, _, field in named}
+    return {title: partial(_value, field or title.lower().replace(" ", "_")) for title, _, field in named}
+
+
+def _value(name: str, document: Shown) -> object:
+    return getattr(document, name) if isinstance(document, Struct) else document[name]
 
 
 class OutputFormat(StrEnum):
@@ -84,15 +93,13 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
-def show(
-    documents: Iterable[Document], columns: Columns, output: OutputFormat, *, empty: str = "nothing to list"
-) -> None:
+def show(documents: Iterable[Shown], columns: Columns, output: OutputFormat, *, empty: str = "nothing to list") -> None:
     """Print documents as a table of `columns`, or as JSON; `empty` is printed on stderr for an empty table."""
     if output is OutputFormat.JSON:
-        print_line(json.dumps(list(documents), indent=2))
+        print_line(json_text(list(documents), indent=2))
     elif output is OutputFormat.JSON_LINES:
         for document in documents:
-            print_line(json.dumps(document))
+            print_line(json_text(document))
     else:
         _show_rows(
             [[cell_text(value(document)) for value in columns.values()] for document in documents],
@@ -102,10 +109,10 @@ def show(
         )
 
 
-def show_one(document: Document, columns: Columns, output: OutputFormat) -> None:
+def show_one(document: Shown, columns: Columns, output: OutputFormat) -> None:
     """Print one document: one line per column with its title and value, or the complete document as JSON."""
     if not output.for_people:
-        print_line(json.dumps(document, indent=2 if output is OutputFormat.JSON else None))
+        print_line(json_text(document, indent=2 if output is OutputFormat.JSON else None))
         return
     width = max(len(title) for title in columns)
     terminal = terminal_columns(sys.stdout) if output is OutputFormat.TABLE else None
@@ -115,7 +122,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
             print_line(wrapped(label + line, terminal, indent=len(label)).rstrip())
 
 
-def filled(columns: Columns, document: Document) -> Columns:
+def filled(columns: Columns, document: Shown) -> Columns:
     """Return only the columns that have a value in a document, for a new and mostly empty object."""
     return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
 
@@ -138,6 +145,8 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
 
 def cell_text(value: object) -> str:
     """Return the text of one table cell; an empty cell becomes `-`."""
+    if isinstance(value, datetime):
+        return to_text(value)
     return "-" if value is None or value == "" else visible(str(value))
 
 
@@ -174,7 +183,7 @@ class LiveTable:
         self._widths = (*widths, 0) if width is None else _fit(widths, width)
         self._has_heading = False
 
-    def add(self, document: Document) -> None:
+    def add(self, document: Shown) -> None:
         """Print one row, and the column titles before the first row."""
         if not self._has_heading:
             self._has_heading = True

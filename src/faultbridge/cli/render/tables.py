@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from faultbridge.cli.render.output import Columns, Document, cell_text, print_line
+from faultbridge.cli.render.output import Columns, Shown, cell_text, print_line
 from faultbridge.model.safe_text import visible
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ MIN_ROWS = 3
 _LINES_OF_SECTION = 3
 """Lines of a section besides its rows: a blank one, its title, and the titles of its columns."""
 
-Section = tuple[str, Sequence[Document], Columns]
+Section = tuple[str, Sequence[Shown], Columns]
 Screen = tuple[str, Sequence[Section]]
 """A heading, and the sections with a title, documents and columns each."""
 

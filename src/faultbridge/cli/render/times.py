@@ -75,12 +75,13 @@ def parse_age(text: str, now: datetime) -> datetime | None:
         raise typer.BadParameter(f"age too long: {text!r}; allowed: such as 90s, 30m, 2h, 7d") from None
 
 
-def short_time(text: str | None) -> str:
-    """Return a stored UTC time in the form `2026-02-03 04:05:06`; empty for None."""
-    return "" if not text else text[:19].replace("T", " ")
+def short_time(at: datetime | str | None) -> str:
+    """Return a UTC time in the form `2026-02-03 04:05:06`; empty for None."""
+    text = to_text(at) if isinstance(at, datetime) else at or ""
+    return text[:19].replace("T", " ")
 
 
-def applies_text(applies_at: str) -> str:
+def applies_text(applies_at: datetime) -> str:
     """Return a text that states from when a change of settings applies."""
     return f"to every fault from {short_time(applies_at)} on"
 

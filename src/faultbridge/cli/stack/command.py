@@ -12,7 +12,7 @@ import typer
 
 from faultbridge.cli.commands.options import formatted_command, with_options
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, Document, OutputFormat
+from faultbridge.cli.render.output import Columns, OutputFormat, Shown
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus
@@ -156,7 +156,7 @@ def pause() -> None:
     time.sleep(POLL_SECONDS)
 
 
-def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
+def show_awaited(session: Session, read: Callable[[], Iterable[Shown]], columns: Columns, seconds: int) -> None:
     """Print the list that `read` returns; without a row after `seconds`, exit with code 75."""
     if seconds == 0:
         session.show(read(), columns)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, notice, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, Shown, notice, show, show_one
 from faultbridge.cli.stack.locate import (
     Target,
     checked_endpoint,
@@ -47,11 +47,11 @@ class Session:
         """Return whether the output is a table for people, and not JSON for scripts."""
         return self.output.for_people
 
-    def show(self, documents: Iterable[Document], columns: Columns) -> None:
+    def show(self, documents: Iterable[Shown], columns: Columns) -> None:
         """Print documents as a list, in the output format of the command."""
         show(documents, columns, self.output)
 
-    def show_one(self, document: Document, columns: Columns) -> None:
+    def show_one(self, document: Shown, columns: Columns) -> None:
         """Print one document, in the output format of the command."""
         show_one(document, columns, self.output)
 

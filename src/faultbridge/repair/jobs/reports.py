@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
 
 from faultbridge.model.cluster.jobs import OUTCOMES, Job
 from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.errors import Rejected, Transient, UnknownName
+from faultbridge.model.event_data import doc
 from faultbridge.model.names import expand_host_list
 from faultbridge.model.records import Outcome, RawRecord
 from faultbridge.model.storage.wire.decode_message import is_cloud_event
@@ -31,6 +34,41 @@ WAIT_FOR_START = timedelta(minutes=2)
 
 NOT_FINITE = ("nan", "inf", "-inf")
 Read = Callable[[Any], Any]
+
+
+class JobReport(Struct, frozen=True, kw_only=True):
+    """A report that a job started, ended or reached a step.
+
+    `start` needs `nodes`, and `heartbeat` needs `step`. The report may contain only the fields of its kind of change.
+    """
+
+    change: Literal["start", "end", "heartbeat"]
+    job_id: Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH), doc("The scheduler's id of the job.")]
+    at: Annotated[datetime | None, doc("`start`, `end`: when it happened. Default: now.")] = None
+    nodes: Annotated[
+        list[str],
+        doc("`start`: names of nodes, instance ids, or host lists such as `gpu-[001-004]`.", MAX_NODES),
+    ] = field(default_factory=list)
+    name: Annotated[Annotated[str, Meta(max_length=MAX_NAME)] | None, doc("`start`: name of the job for people.")] = (
+        None
+    )
+    ranks: Annotated[dict[str, str] | None, doc('`start`: global ranks by node, such as `"0-7"`.')] = None
+    ranks_per_node: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_RANKS_PER_NODE)] | None,
+        doc("`start`: equally many ranks, in the order of `nodes`."),
+    ] = None
+    stall_after_seconds: Annotated[
+        Annotated[int, Meta(ge=MIN_STALL, le=MAX_STALL)] | None,
+        doc("`start`: how long a step may take. Default: 1800."),
+    ] = None
+    outcome: Annotated[Literal["succeeded", "failed", "cancelled", "unreported"], doc("`end`: how the job ended.")] = (
+        "unreported"
+    )
+    reason: Annotated[str, Meta(max_length=MAX_REASON), doc("`end`: a few words.")] = ""
+    step: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_STEP)] | None, doc("`heartbeat`: last step that was completed.")
+    ] = None
+    loss: Annotated[float | Literal["nan", "inf", "-inf"] | None, doc("`heartbeat`: loss of the step.")] = None
 
 
 def record_report(jobs: Jobs, cluster: str, report: Mapping[str, Any]) -> Job:
@@ -57,40 +95,35 @@ def record_report_record(jobs: Jobs, record: RawRecord) -> Outcome:
     is_event = is_cloud_event(document)
     detail = document["detail"] if is_event else document
     report = read_report({name: value for name, value in detail.items() if name != "cluster"})
-    before = jobs.find(record.cluster, report["job_id"])
+    before = jobs.find(record.cluster, report.job_id)
     try:
         after = _record(jobs, record.cluster, report, record.sent_at, watched=not is_event)
     except UnknownName as error:
         if error.reason != "unknown_job" or jobs.clock.now() - record.received_at >= WAIT_FOR_START:
             raise
         raise Transient(f"the start of the job may still arrive: {error}") from error
-    if report["change"] == "heartbeat":
+    if report.change == "heartbeat":
         return Outcome.FOLDED
     return Outcome.DUPLICATE if before is not None and before.version == after.version else Outcome.RECORDED
 
 
 def _record(
-    jobs: Jobs, cluster: str, report: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
+    jobs: Jobs, cluster: str, report: JobReport, reported_at: datetime | None = None, *, watched: bool = False
 ) -> Job:
     """Record a valid report; a sender that is `watched` also ends the run before a later start."""
-    fields = dict(report)
-    change, job_id = fields.pop("change"), fields.pop("job_id")
-    if change == "heartbeat":
-        return JobProgress(jobs).heartbeat(cluster, job_id, **fields)
-    started_at = fields.get("at")
-    at = fields.pop("at", None) or reported_at
+    job_id, nodes = report.job_id, report.nodes
+    if report.step is not None:
+        return JobProgress(jobs).heartbeat(cluster, job_id, report.step, report.loss)  # type: ignore[arg-type]  # as read
+    at = report.at or reported_at
     if at is not None and at > jobs.clock.now() + MAX_CLOCK_SKEW:
         raise Rejected("bad_time", "the time of the report is in the future")
-    if change == "end":
-        return jobs.end(cluster, job_id, at=at, **fields)
-    nodes, per_node = fields.pop("nodes"), fields.pop("ranks_per_node", None)
-    if per_node is not None:
-        fields["ranks"] = ranks_in_order(nodes, per_node)
-    if watched and started_at is not None:
-        _end_earlier_run(jobs, cluster, job_id, started_at)
-    seconds = fields.pop("stall_after_seconds", None)
-    stall_after = None if seconds is None else timedelta(seconds=seconds)
-    return jobs.start(cluster, job_id, nodes, at=at, stall_after=stall_after, **fields)
+    if report.change == "end":
+        return jobs.end(cluster, job_id, outcome=report.outcome, reason=report.reason, at=at)
+    if watched and report.at is not None:
+        _end_earlier_run(jobs, cluster, job_id, report.at)
+    ranks = ranks_in_order(nodes, report.ranks_per_node) if report.ranks_per_node is not None else report.ranks or {}
+    limit = None if report.stall_after_seconds is None else timedelta(seconds=report.stall_after_seconds)
+    return jobs.start(cluster, job_id, nodes, name=report.name, at=at, ranks=ranks, stall_after=limit)
 
 
 def _end_earlier_run(jobs: Jobs, cluster: str, job_id: str, at: datetime) -> None:
@@ -99,8 +132,8 @@ def _end_earlier_run(jobs: Jobs, cluster: str, job_id: str, at: datetime) -> Non
         jobs.end(cluster, job_id, reason=END_NOT_OBSERVED, at=at)
 
 
-def read_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate a report and return its fields that have a value. Raises Rejected `bad_report`."""
+def read_report(report: Mapping[str, Any]) -> JobReport:
+    """Validate a report. Raises Rejected `bad_report`."""
     change = report.get("change")
     if not isinstance(change, str) or change not in FIELDS:
         raise Rejected("bad_report", f"invalid `change`; allowed: {', '.join(FIELDS)}")
@@ -111,7 +144,8 @@ def read_report(report: Mapping[str, Any]) -> dict[str, Any]:
         raise Rejected("bad_report", f"`{missing[0]}` is missing")
     if report.get("ranks") is not None and report.get("ranks_per_node") is not None:
         raise Rejected("bad_report", "give `ranks` or `ranks_per_node`, not both")
-    return {"change": change} | {name: _read(name, report[name]) for name in fields if report.get(name) is not None}
+    given: dict[str, Any] = {name: _read(name, report[name]) for name in fields if report.get(name) is not None}
+    return JobReport(**given, change=change)  # type: ignore[arg-type]  # it is a key of FIELDS
 
 
 def _read(name: str, value: object) -> object:

@@ -1,291 +1,474 @@
-"""Documents: clusters, nodes, cases, entries and rejects as JSON, identical in the CLI and the API."""
+"""Documents: what the API returns, as the command line, the console and the OpenAPI description use it too.
+
+Each class is followed by the function that builds it. A field without an own value in that function has the value of
+the same name in the state. Times are datetimes until `event_data.json_text` writes them. Values of vocabularies that
+may grow are texts. A client ignores fields that it does not know.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import to_builtins
+from msgspec import Struct
 
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
-from faultbridge.decide.required_order import no_repair
-from faultbridge.model.cases import Approval
+from faultbridge.decide.required_order import NoRepair, no_repair
+from faultbridge.model import conditions
 from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.cluster.state import Breaker, ProviderCondition
-from faultbridge.model.conditions import Condition
-from faultbridge.model.event_data import plain
-from faultbridge.model.findings import Finding
-from faultbridge.model.nodes import Ignored, NodeState, Probation
-from faultbridge.model.offenders import Offender
-from faultbridge.model.storage.rejects import Reject
-from faultbridge.model.times import to_text
+from faultbridge.model.enums import RepairAction
+from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, ProviderCondition, doc
+from faultbridge.model.nodes import Incarnation, NodeState
+from faultbridge.model.storage import rejects
+from faultbridge.model.times import EPOCH
+from faultbridge.record.hash_chain import Break
 from faultbridge.record.timeline import Line, is_late
-from faultbridge.repair.registry.views import CaseView, ClusterView, IncidentView, PageView
-
-Document = dict[str, Any]
-
-
-def cluster_document(view: ClusterView) -> Document:
-    """Return a cluster as a JSON document."""
-    config = view.config
-    return {
-        "cluster": config.cluster,
-        "status": view.state.status,
-        "counts": dict(view.state.counts),
-        "incidents": list(view.state.incidents),
-        "provider_conditions": [_provider_condition(one) for one in view.state.provider],
-        "target": max(config.expected, view.state.target),
-        "expected": config.expected,
-        "mode": config.mode,
-        "repair_owner": config.repair_owner,
-        "provider": config.provider,
-        "orchestrator": config.orchestrator,
-        "verifier": config.verifier,
-        "restarter": config.restarter,
-        "eks_cluster": config.eks_cluster,
-        "hyperpod_cluster": config.hyperpod_cluster,
-        "slurm_head_node": config.slurm_head_node or None,
-        "slurm_rest": config.slurm_rest or None,
-        "slurm_requeue": config.slurm_requeue,
-        "job_callbacks": list(config.job_callbacks),
-        "instance_types": list(config.instance_types),
-        "subnets": list(config.subnets),
-        "domains": [{"type": one.kind, "name": one.name, "nodes": one.nodes} for one in config.domains],
-        "spares": config.spares,
-        "spare_group": config.spare_group,
-        "pool": dict(Counter(str(spare.status) for spare in view.pool)),
-        "provider_role": config.provider_role.arn if config.provider_role else None,
-        "node_roles": list(config.node_roles),
-        "shards": config.shards,
-        "policy": config.policy,
-        "version": config.version,
-        "paused": view.control.paused,
-        "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
-        "damped_sources": {
-            one.source: _text_of(one.until) for one in config.damped_sources if one.cluster and not one.over
-        },
-        "breakers": [_breaker(name, one) for name, one in sorted(view.control.breakers.items())],
-        "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
-        "no_capacity_until": {group: _text_of(until) for group, until in view.control.no_capacity_until.items()},
-    }
+from faultbridge.record.verify import Verified
+from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView
 
 
-def _breaker(name: str, breaker: Breaker) -> Document:
-    counts = {"failing": breaker.failing, "of": breaker.of, "stays_open": breaker.stays_open}
-    return {"name": name, "state": breaker.state.value, "since": _text_of(breaker.since), **counts}
+class Document(Struct, frozen=True, kw_only=True):
+    """The base of the documents of the API."""
 
 
-def _provider_condition(one: ProviderCondition) -> Document:
-    since = _text_of(one.since) if one.since else None
-    return {"kind": one.kind, "group": one.group, "message": one.message, "since": since}
+D = TypeVar("D", bound=Struct)
+N = TypeVar("N", bound="Node")
 
 
-def _ignored(ignored: Ignored | None) -> Document | None:
-    if ignored is None:
-        return None
-    return {
-        "by": ignored.by,
-        "since": _text_of(ignored.since),
-        "until": _text_of(ignored.until) if ignored.until else None,
-        "reason": ignored.reason,
-    }
+def shared(kind: type[D], source: object, /, **given: Any) -> D:  # noqa: ANN401 - the values of the fields
+    """Return a structure with the given values, and with the values of the same names in `source`."""
+    names = (name for name in kind.__struct_fields__ if name not in given)
+    return kind(**{name: getattr(source, name) for name in names}, **given)
 
 
-def _probation(probation: Probation) -> Document:
-    return {
-        "case_id": probation.case_id,
-        "code": probation.code,
-        "component": plain(component_data(probation.component)),
-        "repair_action": probation.repair_action,
-        "until": _text_of(probation.until),
-    }
+class DeclaredDomain(Document, frozen=True, kw_only=True):
+    """A failure domain that an operator declared; `nodes` is a Slurm host list."""
+
+    type: str
+    name: str
+    nodes: str
 
 
-def node_document(state: NodeState) -> Document:
-    """Return a node as a JSON document: its instance, active conditions, devices and live case."""
-    incarnation, case = state.incarnation, state.live_case
-    return {
-        "cluster": state.key.cluster,
-        "node": state.key.node,
-        "status": state.status,
-        "severity": state.severity,
-        "unverified": state.unverified,
-        "isolation": state.isolation,
-        "ignored": _ignored(state.ignored),
-        "instance_id": incarnation.instance_id if incarnation else None,
-        "boot_id": incarnation.boot_id if incarnation else None,
-        "instance": incarnation.instance if incarnation else 0,
-        "boot": incarnation.boot if incarnation else 0,
-        "since": _text_of(incarnation.since) if incarnation else None,
-        "former_instances": list(state.former_instances),
-        "group": state.placement.group,
-        "instance_type": state.placement.instance_type,
-        "domain": state.placement.domain,
-        "domains": dict(state.placement.domains),
-        "aliases": [*state.placement.aliases, *state.placement.host_names],
-        "conditions": [_condition(condition) for condition in state.active()],
-        "devices": [plain(component_data(device)) for device in state.devices],
-        "probations": [_probation(one) for one in state.probations],
-        "case": {"case_id": case.id, "status": case.status} if case else None,
-        "last_case": state.case.id if state.case else None,
-        "due_at": _text_of(state.due_at),
-        "epoch": state.head.epoch,
-        "entries": state.head.sequence,
-    }
+class Breaker(Document, frozen=True, kw_only=True):
+    """A circuit breaker of repairs. The counts are those when its state last changed by itself.
+
+    `name` is `cluster`, or `domain:` followed by the name of the failure domain.
+    """
+
+    name: str
+    state: Literal["closed", "half_open", "open"]
+    since: datetime
+    failing: Annotated[Count, doc("Failing nodes when the state changed.")]
+    of: Annotated[Count, doc("All nodes that the breaker counts.")]
+    stays_open: Annotated[bool, doc("It opened too often: it closes only by an operator while any node fails.")]
 
 
-def case_document(view: CaseView, now: datetime) -> Document:
-    """Return a case as a JSON document, with the duration of each phase so far in milliseconds."""
+class Cluster(Document, frozen=True, kw_only=True):
+    """A cluster: its registration, its status, and the cases whose attempts count against its budget."""
+
+    cluster: str
+    status: str | None
+    counts: dict[str, int]
+    incidents: Annotated[tuple[str, ...], doc("Ids of the open incidents.")]
+    provider_conditions: Annotated[tuple[ProviderCondition, ...], doc("Open conditions that the provider reports.")]
+    target: Annotated[Count, doc("How many nodes there should be: `expected`, and those that the groups lack.")]
+    domains: Annotated[tuple[DeclaredDomain, ...], doc("Failure domains that an operator declared.")]
+    expected: Count
+    mode: str
+    repair_owner: str
+    provider: str
+    orchestrator: str
+    verifier: str
+    restarter: str
+    eks_cluster: str | None
+    hyperpod_cluster: str | None
+    slurm_head_node: str | None
+    slurm_rest: Annotated[str | None, doc("Address of slurmrestd.")]
+    slurm_requeue: bool
+    job_callbacks: Annotated[tuple[str, ...], doc("Callbacks for jobs that may resume, in their order.")]
+    instance_types: tuple[str, ...]
+    subnets: tuple[str, ...]
+    spares: Count
+    spare_group: str | None
+    pool: dict[str, int]
+    provider_role: str | None
+    node_roles: Annotated[tuple[str, ...], doc("Ids of the roles that prove an instance of the cluster.")]
+    shards: int
+    policy: str | None
+    version: int
+    paused: bool
+    maintenance_until: datetime | None
+    damped_sources: Annotated[dict[str, datetime], doc("When the claims of a source count again, by source.")]
+    breakers: Annotated[tuple[Breaker, ...], doc("Every breaker that has opened before.")]
+    holders: dict[str, datetime]
+    no_capacity_until: Annotated[dict[str, datetime], doc("When a group without capacity is tried again, by group.")]
+
+
+class Clusters(Document, frozen=True, kw_only=True):
+    """A list of all clusters."""
+
+    items: tuple[Cluster, ...]
+
+
+def cluster_document(view: ClusterView) -> Cluster:
+    """Return a cluster as a document."""
+    config, state, control = view.config, view.state, view.control
+    return shared(
+        Cluster,
+        config,
+        status=state.status,
+        counts=dict(state.counts),
+        incidents=state.incidents,
+        provider_conditions=tuple(shared(ProviderCondition, one) for one in state.provider),
+        target=max(config.expected, state.target),
+        domains=tuple(DeclaredDomain(type=one.kind, name=one.name, nodes=one.nodes) for one in config.domains),
+        slurm_head_node=config.slurm_head_node or None,
+        slurm_rest=config.slurm_rest or None,
+        pool=dict(Counter(str(spare.status) for spare in view.pool)),
+        provider_role=config.provider_role.arn if config.provider_role else None,
+        paused=control.paused,
+        damped_sources={one.source: one.until for one in config.damped_sources if one.cluster and not one.over},
+        breakers=tuple(shared(Breaker, one, name=name) for name, one in sorted(control.breakers.items())),
+        holders=dict(control.holders),
+        no_capacity_until=dict(control.no_capacity_until),
+    )
+
+
+class Condition(Document, frozen=True, kw_only=True):
+    """An active condition of a node: a fault that at least one source reports."""
+
+    code: str
+    component: Component
+    severity: str
+    action: str
+    message: str
+    since: datetime
+    last_at: datetime
+    count: Annotated[Count, doc("Lower bound of the number of observations.")]
+    reporters: tuple[str, ...]
+    known_incarnation: bool
+
+
+class NodeCase(Document, frozen=True, kw_only=True):
+    """The live case of a node: its id and its status."""
+
+    case_id: str
+    status: str
+
+
+class Probation(Document, frozen=True, kw_only=True):
+    """A repaired fault that is on probation until `until`.
+
+    If the fault returns before that time, it is repaired with the next stronger repair action.
+    """
+
+    case_id: str
+    code: str
+    component: Component
+    repair_action: str
+    until: datetime
+
+
+class Ignored(Document, frozen=True, kw_only=True):
+    """The exclusion of a node from repair.
+
+    `by` is the ARN of an operator, or `label` for an instance tag or a label of the Kubernetes node.
+    """
+
+    by: str
+    since: datetime
+    until: datetime | None
+    reason: str
+
+
+class Node(Document, frozen=True, kw_only=True):
+    """A node with its instance, its active conditions and its live case."""
+
+    cluster: str
+    node: str
+    status: str
+    severity: str | None
+    unverified: bool
+    isolation: str
+    ignored: Ignored | None
+    instance_id: str | None
+    boot_id: str | None
+    instance: Count
+    boot: Count
+    since: datetime | None
+    former_instances: tuple[str, ...]
+    group: str | None
+    instance_type: str | None
+    domain: str | None
+    domains: dict[str, str]
+    aliases: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    devices: tuple[Component, ...]
+    probations: tuple[Probation, ...]
+    case: NodeCase | None
+    last_case: str | None
+    due_at: datetime | None
+    epoch: int
+    entries: Count
+
+
+class ShownNode(Node, frozen=True, kw_only=True):
+    """A node with the reason why no repair starts (`no_repair`).
+
+    `no_repair` is null if the node has no faults, has a live case, or is not in service.
+    """
+
+    no_repair: NoRepair | None
+
+
+class Nodes(Document, frozen=True, kw_only=True):
+    """A page of nodes. `next` is the token of the next page, or null."""
+
+    items: tuple[Node, ...]
+    next: str | None
+
+
+_NO_INSTANCE = Incarnation(instance=0, boot=0, instance_id=None, boot_id=None, since=EPOCH)
+
+
+def node_document(state: NodeState) -> Node:
+    """Return a node as a document: its instance, active conditions, devices and live case."""
+    return _node(Node, state)
+
+
+def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> ShownNode:
+    """Return a node as a document with `no_repair`: why no repair starts, and what would change that."""
+    return _node(ShownNode, state, no_repair=no_repair(state, config, now))
+
+
+def _node(kind: type[N], state: NodeState, **more: NoRepair | None) -> N:
+    backing, place, case = state.incarnation or _NO_INSTANCE, state.placement, state.live_case
+    return shared(
+        kind,
+        state,
+        cluster=state.key.cluster,
+        node=state.key.node,
+        ignored=shared(Ignored, state.ignored) if state.ignored else None,
+        instance_id=backing.instance_id,
+        boot_id=backing.boot_id,
+        instance=backing.instance,
+        boot=backing.boot,
+        since=backing.since if state.incarnation else None,
+        group=place.group,
+        instance_type=place.instance_type,
+        domain=place.domain,
+        domains=dict(place.domains),
+        aliases=(*place.aliases, *place.host_names),
+        conditions=tuple(map(_condition, state.active())),
+        devices=tuple(map(component_data, state.devices)),
+        probations=tuple(shared(Probation, one, component=component_data(one.component)) for one in state.probations),
+        case=NodeCase(case_id=case.id, status=case.status) if case else None,
+        last_case=state.case.id if state.case else None,
+        epoch=state.head.epoch,
+        entries=state.head.sequence,
+        **more,
+    )
+
+
+def _condition(one: conditions.Condition) -> Condition:
+    return shared(Condition, one, component=component_data(one.component), reporters=tuple(sorted(one.sources)))
+
+
+class Approval(Document, frozen=True, kw_only=True):
+    """A request for an operator's approval of a repair action. `answer` is null until an operator answers."""
+
+    attempt: Count
+    repair_action: RepairAction
+    asked_at: datetime
+    answer_by: datetime
+    answer: Literal["approved", "denied"] | None
+    operator: str | None
+    by_rule: Annotated[bool, doc("False if the attempt asked because it found no evidence of capacity.")]
+
+
+class Case(CaseFacts, Document, frozen=True, kw_only=True):
+    """A case, with the duration of each of its phases in milliseconds."""
+
+    case_id: str
+    cluster: str
+    node: str
+    status: str
+    waiting_for: str | None
+    incident: str | None
+    resolution: str | None
+    reason: str
+    failure: Annotated[str | None, doc("Failure reason of the step that failed; `reason` starts with it.")]
+    detail: Annotated[str | None, doc("The end of `reason` that a step, an operator or an incident gave.")]
+    code: str
+    component: Component
+    severity: str
+    action: str
+    repair_action: str
+    attempt: Count
+    approval: Approval | None
+    opened_at: datetime
+    closed_at: datetime | None
+    age_ms: Count
+    phases: dict[str, int]
+    gpu_time_lost_ms: Annotated[Count | None, doc("GPUs times milliseconds; null if their number is unknown.")]
+    rule: str
+    policy: str
+    previous_case: str | None
+    relapse_of: str | None
+
+
+class Cases(Document, frozen=True, kw_only=True):
+    """A list of cases, oldest first."""
+
+    items: tuple[Case, ...]
+
+
+def case_document(view: CaseView, now: datetime) -> Case:
+    """Return a case as a document, with the duration of each phase so far in milliseconds."""
     case = view.case
-    return {
-        "case_id": case.id,
-        "cluster": view.key.cluster,
-        "node": view.key.node,
-        "status": case.status,
-        "waiting_for": case.waiting_for,
-        "incident": case.incident,
-        "resolution": case.resolution,
-        "reason": case.reason,
-        "failure": case.because.failure,
-        "detail": case.because.detail,
-        "code": case.code,
-        "component": plain(component_data(case.component)),
-        "severity": case.severity,
-        "action": case.action,
-        "repair_action": case.repair_action,
-        "attempt": case.attempts,
-        "approval": _approval(case.approval),
-        "opened_at": _text_of(case.opened_at),
-        "closed_at": _text_of(case.closed_at),
-        "age_ms": view.age(now),
-        "phases": view.phases(now),
-        "gpu_time_lost_ms": gpu_time_lost(case, case.closed_at or now),
-        "rule": case.rule,
-        "policy": case.policy,
-        "previous_case": case.previous_case,
-        "relapse_of": case.relapse_of,
-        **{name: _text_of(one) if isinstance(one, datetime) else one for name, one in case.facts().items()},
-    }
+    return shared(
+        Case,
+        case,
+        case_id=case.id,
+        cluster=view.key.cluster,
+        node=view.key.node,
+        failure=case.because.failure,
+        detail=case.because.detail,
+        component=component_data(case.component),
+        attempt=case.attempts,
+        approval=shared(Approval, case.approval) if case.approval else None,
+        age_ms=view.age(now),
+        phases=view.phases(now),
+        gpu_time_lost_ms=gpu_time_lost(case, case.closed_at or now),
+    )
 
 
-def page_document(view: PageView) -> Document:
-    """Return a page (an operator alert) about a case as a JSON document."""
-    return {"kind": view.kind, "page_state": view.state, "sent_at": _text_of(view.sent_at)}
+class CasePages(Document, frozen=True, kw_only=True):
+    """The pages (notifications to operators) that were sent about a case, sorted by kind.
+
+    A page is listed for 30 days after it was sent.
+    """
+
+    items: tuple[CasePageSent, ...]
 
 
-def incident_document(view: IncidentView) -> Document:
-    """Return an incident as a JSON document: its cause, its nodes, and the cases that wait for it."""
+class Incident(Document, frozen=True, kw_only=True):
+    """An incident: a shared cause of the faults of many nodes, and the cases that wait for its end."""
+
+    incident_id: str
+    cluster: str
+    status: str
+    reason: str
+    family: str
+    domain: Domain
+    domain_nodes: Count
+    code: str
+    subject: str | None
+    affected: Count
+    nodes: tuple[str, ...]
+    held_cases: Annotated[dict[str, str], doc("Case ids by node.")]
+    opened_at: datetime
+    expired_at: datetime | None
+    closed_at: datetime | None
+    operator: str | None
+
+
+class Incidents(Document, frozen=True, kw_only=True):
+    """A list of incidents, oldest first."""
+
+    items: tuple[Incident, ...]
+
+
+def incident_document(view: IncidentView) -> Incident:
+    """Return an incident as a document: its cause, its nodes, and the cases that wait for it."""
     incident = view.incident
-    return {
-        "incident_id": incident.id,
-        "cluster": incident.cluster,
-        "status": incident.status,
-        "reason": incident.reason,
-        "family": incident.family,
-        "domain": {"type": incident.domain.kind, "name": incident.domain.name},
-        "domain_nodes": incident.of,
-        "code": incident.code,
-        "subject": incident.subject,
-        "affected": incident.affected,
-        "nodes": list(incident.nodes),
-        "held_cases": dict(view.held) if incident.status.holds else {},
-        "opened_at": _text_of(incident.opened_at),
-        "expired_at": _text_of(incident.expired_at),
-        "closed_at": _text_of(incident.closed_at),
-        "operator": incident.operator,
-    }
+    return shared(
+        Incident,
+        incident,
+        incident_id=incident.id,
+        domain=Domain(type=incident.domain.kind, name=incident.domain.name),
+        domain_nodes=incident.of,
+        held_cases=dict(view.held) if incident.status.holds else {},
+    )
 
 
-def entry_document(line: Line) -> Document:
-    """Return a timeline entry as JSON: its event without evidence, its hash, and whether it is late."""
+class Entry(Document, frozen=True, kw_only=True):
+    """A timeline entry: its event without evidence, and the hash of its stored body."""
+
+    metadata: Annotated[dict[str, Any], doc("As in `schemas/<event>/v1.json`.")]
+    data: Annotated[dict[str, Any], doc("As in `schemas/<event>/v1.json` of the entry's type.")]
+    hash: str
+    late: Annotated[bool, doc("Recorded more than two minutes after it happened.")]
+
+
+class Entries(Document, frozen=True, kw_only=True):
+    """A page of entries. `next` is the token of the next page; only the last page has null.
+
+    A page with fewer entries than the limit is not necessarily the last page.
+    """
+
+    items: tuple[Entry, ...]
+    next: str | None
+
+
+class Stream(Document, frozen=True, kw_only=True):
+    """Some entries of one stream, its current epoch, and the last sequence number of that epoch.
+
+    The entries can be of an earlier epoch. A client that has all entries of the current epoch up to `last` has the
+    complete epoch.
+    """
+
+    items: tuple[Entry, ...]
+    epoch: int
+    last: Count
+
+
+class StreamVerification(Document, frozen=True, kw_only=True):
+    """The result of a verification of hash chains.
+
+    `faultbridge verify --anchor` also compares the hash chains with the anchors in the vault.
+    """
+
+    streams: Count
+    entries: Count
+    breaks: tuple[Break, ...]
+    whole: bool
+    anchored: bool
+
+
+def entry_document(line: Line) -> Entry:
+    """Return a timeline entry as a document: its event without evidence, its hash, and whether it is late."""
     event = line.event
-    return {**event, "hash": line.hash, "late": is_late(event)}
+    return Entry(metadata=event["metadata"], data=event["data"], hash=line.hash, late=is_late(event))
 
 
-def _approval(approval: Approval | None) -> Document | None:
-    if approval is None:
-        return None
-    return {
-        "attempt": approval.attempt,
-        "repair_action": approval.repair_action.value,
-        "asked_at": _text_of(approval.asked_at),
-        "answer_by": _text_of(approval.answer_by),
-        "answer": approval.answer,
-        "operator": approval.operator,
-        "by_rule": approval.by_rule,
-    }
+def verification_document(verified: Verified) -> StreamVerification:
+    """Return the result of a verification of hash chains as a document."""
+    return shared(StreamVerification, verified, breaks=tuple(verified.breaks), anchored=False)
 
 
-def _condition(condition: Condition) -> Document:
-    return {
-        "code": condition.code,
-        "component": plain(component_data(condition.component)),
-        "severity": condition.severity,
-        "action": condition.action,
-        "message": condition.message,
-        "since": _text_of(condition.since),
-        "last_at": _text_of(condition.last_at),
-        "count": condition.count,
-        "reporters": sorted(condition.sources),
-        "known_incarnation": condition.known_incarnation,
-    }
+class Reject(Document, frozen=True, kw_only=True):
+    """A rejected record: a record that ingest refused and stored for a retry."""
+
+    record_id: str
+    cluster: str
+    node: str | None
+    source: str
+    reason: str
+    detail: str
+    sent_at: datetime
+    rejected_at: datetime
+    size: int | None
 
 
-def reject_document(reject: Reject) -> Document:
-    """Return a rejected record as a JSON document, without the bytes of the record."""
-    message = reject.message
-    return {
-        "record_id": reject.record_id,
-        "cluster": reject.cluster,
-        "node": message.node,
-        "source": message.source,
-        "reason": reject.reason,
-        "detail": reject.detail,
-        "sent_at": to_text(message.sent_at),
-        "rejected_at": to_text(reject.rejected_at),
-        "size": reject.size,
-    }
+class Rejects(Document, frozen=True, kw_only=True):
+    """A list of rejected records, earliest sent first."""
+
+    items: tuple[Reject, ...]
 
 
-def _text_of(at: datetime | None) -> str | None:
-    return to_text(at) if at else None
-
-
-def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as JSON; `favors` is the likelier cause: card, slot or undetermined."""
-    return {
-        "device": offender.name,
-        "instance_id": offender.place.host,
-        "slot": offender.place.pci,
-        "faults": offender.faults,
-        "card": {"number": offender.card.number, "faulty": offender.card.faulty},
-        "other_cards": {"number": offender.slot.number, "faulty": offender.slot.faulty},
-        "likelihood_ratio": round(offender.ratio, 3),
-        "favors": offender.favors,
-    }
-
-
-def finding_document(finding: Finding) -> Document:
-    """Return a finding as JSON; `score` is in robust standard deviations above the median."""
-    return {
-        "finding_id": finding.id,
-        "cluster": finding.cluster,
-        "node": finding.node,
-        "detector": finding.detector,
-        "value": finding.value,
-        "median": finding.median,
-        "score": finding.score / 100,
-        "peers": finding.peers,
-        "opened_at": to_text(finding.opened_at),
-        "ended_at": to_text(finding.ended_at) if finding.ended_at else None,
-        "mark": finding.mark,
-        "marked_by": finding.marked_by,
-        "reason": finding.reason,
-    }
-
-
-def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
-    """Return a node as JSON with `no_repair`: why no repair starts, and what would change that."""
-    found = no_repair(state, config, now)
-    return {**node_document(state), "no_repair": to_builtins(found) if found else None}
+def reject_document(reject: rejects.Reject) -> Reject:
+    """Return a rejected record as a document, without the bytes of the record."""
+    sent = reject.message
+    return shared(Reject, reject, node=sent.node, source=sent.source, sent_at=sent.sent_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby, islice
+from typing import Literal
 
 from msgspec import Struct
 
@@ -57,11 +58,11 @@ class CaseView(Struct, frozen=True):
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
 
 
-class PageView(Struct, frozen=True):
-    """One page (an operator alert) about a case: its kind, its latest state, and when it was last sent."""
+class CasePageSent(Struct, frozen=True):
+    """A page (notification to operators) about a case: its kind, its latest state, and when it was sent."""
 
     kind: str
-    state: str
+    page_state: Literal["triggered", "resolved"]
     sent_at: datetime
 
 
@@ -171,13 +172,13 @@ class Views(Struct, frozen=True):
             newest_first=True,
         )
 
-    def pages(self, case_id: str) -> tuple[PageView, ...]:
+    def pages(self, case_id: str) -> tuple[CasePageSent, ...]:
         """Return the pages (operator alerts) sent about a case in the last 30 days, sorted by kind."""
         rows = query_all(self.table, keys.case(case_id).pk, prefix=keys.PAGE)
         return tuple(
-            PageView(
+            CasePageSent(
                 kind=str(row["sk"]).removeprefix(keys.PAGE),
-                state=str(row["page_state"]),
+                page_state="resolved" if row["page_state"] == "resolved" else "triggered",
                 sent_at=from_text(str(row["sent_at"])),
             )
             for row in rows

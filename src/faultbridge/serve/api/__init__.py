@@ -8,7 +8,9 @@ Read in this order:
 - `handlers`: the handlers of clusters, nodes, cases, incidents, entries, streams and rejected records. The handlers
   of devices and findings, and of jobs
 - `problems`: errors as problem documents (RFC 9457)
-- `node_models`, `response_models`: the models of responses and bodies, only for the OpenAPI document
+
+The classes of responses are in `repair.registry`: `documents`, `job_views`, `hardware_documents`. `infra.docs.openapi`
+writes the OpenAPI description from them.
 
 `faultbridge.serve.entrypoints.timeline` serves these routes. Tests: tests/api.
 """

@@ -1,19 +1,20 @@
 """Handlers for clusters, nodes, cases, incidents, entries, streams and rejected records.
 
-One method handles one route and returns a JSON document.
+One method handles one route and returns a document.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from faultbridge.model import enums, names
 from faultbridge.model.cases import APPROVED, DENIED
-from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.enums import CaseStatus, EntryType
+from faultbridge.model.cluster.jobs import Job as RecordedJob
+from faultbridge.model.enums import CaseStatus, EntryType, RepairAction
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding
@@ -23,26 +24,40 @@ from faultbridge.model.storage import keys, rejects
 from faultbridge.record.history import DeviceHistory
 from faultbridge.record.ports import Clock
 from faultbridge.record.timeline import Timeline, TimelineQuery
-from faultbridge.record.verify import Verified, Verify
+from faultbridge.record.verify import Verify
 from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.incidents.changes import IncidentOrders
-from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.repair.jobs.jobs import Jobs as RecordedJobs
 from faultbridge.repair.jobs.reports import MAX_REPORT, record_report
 from faultbridge.repair.registry.documents import (
+    CasePages,
+    Cases,
+    Clusters,
     Document,
+    Entries,
+    Incidents,
+    Nodes,
+    Rejects,
+    Stream,
     case_document,
     cluster_document,
     entry_document,
-    finding_document,
     incident_document,
     node_document,
-    offender_document,
-    page_document,
     reject_document,
+    shared,
     shown_node_document,
+    verification_document,
 )
-from faultbridge.repair.registry.job_views import JobViews, job_document
+from faultbridge.repair.registry.hardware_documents import (
+    DeviceEvents,
+    Findings,
+    Offenders,
+    finding_document,
+    offender_document,
+)
+from faultbridge.repair.registry.job_views import Job, Jobs, JobViews, job_document
 from faultbridge.repair.registry.views import CaseView, Views
 from faultbridge.serve.api.requests import (
     DEFAULT_LIMIT,
@@ -76,7 +91,7 @@ class HardwareHandlers(Struct, frozen=True):
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
         if not events:
             raise UnknownName("device", request.path["device"], request.cluster)
-        return {"items": [to_builtins(event) for event in events]}
+        return DeviceEvents(items=tuple(events))
 
     def offenders(self, request: Request) -> Document:
         """List pairs of a device (card) and a slot with repeated faults of severity error or worse.
@@ -86,14 +101,14 @@ class HardwareHandlers(Struct, frozen=True):
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
-        return {"items": [offender_document(one) for one in found]}
+        return Offenders(items=tuple(map(offender_document, found)))
 
     def findings(self, request: Request) -> Document:
         """List findings, oldest first. Findings that have ended are listed only with `ended=true`."""
         request.check_parameters("ended")
         self.directory.cluster(request.cluster)
         found = self.judgments.list([request.cluster], ended=request.flag("ended"))
-        return {"items": [finding_document(one) for one in found]}
+        return Findings(items=tuple(map(finding_document, found)))
 
     def finding(self, request: Request) -> Document:
         """Show a finding of the cluster."""
@@ -119,7 +134,7 @@ class JobHandlers(Struct, frozen=True):
 
     directory: Views
     jobs: JobViews
-    recorded: Jobs
+    recorded: RecordedJobs
     paging: Paging
     clock: Clock
 
@@ -132,10 +147,10 @@ class JobHandlers(Struct, frozen=True):
         self.directory.cluster(request.cluster)
         job_id = request.text("id")
         if job_id is not None:
-            return self.paging.page(request, "jobs", [self._document(self.jobs.job(request.cluster, job_id))], None)
+            return Jobs(items=(self._document(self.jobs.job(request.cluster, job_id)),), next=None)
         limit, last_id = self.paging.read(request, "jobs")
         found, more = self.jobs.page(request.cluster, last_id, limit)
-        return self.paging.page(request, "jobs", [self._document(one) for one in found], more)
+        return Jobs(items=tuple(map(self._document, found)), next=self.paging.next(request, "jobs", more))
 
     def report(self, request: Request) -> Document:
         """Record that a job started, ended or reached a step."""
@@ -152,8 +167,17 @@ class JobHandlers(Struct, frozen=True):
             raise UnknownName("job", job_id[:MAX_LENGTH])
         return self._document(self.jobs.job(request.cluster, job_id))
 
-    def _document(self, job: Job) -> Document:
+    def _document(self, job: RecordedJob) -> Job:
         return job_document(job, self.clock.now())
+
+
+class ApprovalResult(Document, frozen=True, kw_only=True):
+    """The recorded answer to an approval request."""
+
+    case_id: str
+    attempt: int
+    repair_action: RepairAction
+    answer: Literal["approved", "denied"]
 
 
 MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
@@ -184,7 +208,7 @@ class Handlers(Struct, frozen=True):
     def clusters(self, request: Request) -> Document:
         """List all clusters."""
         request.check_parameters()
-        return {"items": [cluster_document(view) for view in self.directory.clusters()]}
+        return Clusters(items=tuple(map(cluster_document, self.directory.clusters())))
 
     def cluster(self, request: Request) -> Document:
         """Show a cluster: its registration, its status, and what limits its repairs."""
@@ -197,7 +221,7 @@ class Handlers(Struct, frozen=True):
         limit, last_node = self.paging.read(request, "nodes")
         nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
         more = nodes[limit - 1].key.node if len(nodes) > limit else None
-        return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
+        return Nodes(items=tuple(map(node_document, nodes[:limit])), next=self.paging.next(request, "nodes", more))
 
     def node(self, request: Request) -> Document:
         """Show a node. If it is in service with faults but without a case, also show why no repair starts."""
@@ -217,7 +241,7 @@ class Handlers(Struct, frozen=True):
             views = self.directory.recent_cases(self.directory.cluster(request.cluster).config, statuses or LIVE, limit)
         else:
             views = self.directory.cases(request.cluster, statuses)
-        return {"items": [case_document(view, self.clock.now()) for view in views]}
+        return Cases(items=tuple(case_document(view, self.clock.now()) for view in views))
 
     def case(self, request: Request) -> Document:
         """Show a case of the cluster, with the duration of its phases."""
@@ -227,13 +251,13 @@ class Handlers(Struct, frozen=True):
     def case_pages(self, request: Request) -> Document:
         """List the pages (notifications to operators) that were sent about a case, sorted by kind."""
         request.check_parameters()
-        return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
+        return CasePages(items=self.directory.pages(self._case(request).case.id))
 
     def incidents(self, request: Request) -> Document:
         """List incidents, oldest first. Closed incidents are listed only with `closed=true`."""
         request.check_parameters("closed")
         views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
-        return {"items": [incident_document(view) for view in views]}
+        return Incidents(items=tuple(map(incident_document, views)))
 
     def incident(self, request: Request) -> Document:
         """Show an incident of the cluster."""
@@ -269,7 +293,7 @@ class Handlers(Struct, frozen=True):
         scope = repr(wanted)
         limit, position = self.paging.read(request, scope)
         lines, more = self.timeline.page(wanted, limit, position)
-        return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
+        return Entries(items=tuple(map(entry_document, lines)), next=self.paging.next(request, scope, more))
 
     def stream(self, request: Request) -> Document:
         """List the entries of one stream after a sequence number, for consumers that miss entries.
@@ -282,7 +306,7 @@ class Handlers(Struct, frozen=True):
         wanted_epoch = request.integer("epoch", epoch, 1, MAX_EPOCH)
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         lines = self.timeline.stream(request.cluster, _stream_node(request), (wanted_epoch, after), limit)
-        return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
+        return Stream(items=tuple(map(entry_document, lines)), epoch=epoch, last=last)
 
     def verified(self, request: Request) -> Document:
         """Verify the hash chain of one stream.
@@ -308,7 +332,7 @@ class Handlers(Struct, frozen=True):
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         partition = keys.reject_partition(request.cluster)
         page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
-        return {"items": [reject_document(rejects.read(found)) for found in page.items]}
+        return Rejects(items=tuple(reject_document(rejects.read(found)) for found in page.items))
 
     def approve(self, request: Request) -> Document:
         """Approve the repair attempt for which a case requires approval."""
@@ -323,8 +347,7 @@ class Handlers(Struct, frozen=True):
         case_id, given = self._case(request).case.id, read_answer(request)
         answer = self.orders.approve if approved else self.orders.deny
         answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
-        named = {"case_id": case_id, "attempt": given.attempt, "repair_action": given.repair_action.value}
-        return {**named, "answer": APPROVED if approved else DENIED}
+        return shared(ApprovalResult, given, case_id=case_id, answer=APPROVED if approved else DENIED)
 
     def _node(self, request: Request) -> NodeKey:
         return NodeKey(request.cluster, names.node_name(request.path["node"]))
@@ -345,11 +368,6 @@ class Handlers(Struct, frozen=True):
 
 
 Handler = Callable[[Handlers, Request], Document]
-
-
-def verification_document(verified: Verified) -> Document:
-    """Return the result of a verification of hash chains as a JSON document."""
-    return {**to_builtins(verified), "whole": verified.whole, "anchored": False}
 
 
 def _incident_id(request: Request) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient, UnknownName
 from faultbridge.model.log import log_cause
@@ -27,6 +29,15 @@ _STATUS: Mapping[str, HTTPStatus] = {
 }
 
 
+class Problem(Struct, frozen=True, kw_only=True):
+    """The reason why a request failed, as a problem document (RFC 9457)."""
+
+    type: Annotated[str, Meta(description="`urn:faultbridge:` and a stable identifier.")]
+    title: str
+    status: int
+    detail: str
+
+
 def status_of(error: FaultbridgeError) -> HTTPStatus:
     """Return the HTTP status of an error."""
     if isinstance(error, UnknownName):
@@ -36,7 +47,7 @@ def status_of(error: FaultbridgeError) -> HTTPStatus:
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Transient) else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
+def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, Problem]:
     """Return the HTTP status and the problem document of an error, without internal details.
 
     `Rejected` means that the request was refused. The document then contains the detail of the error, and the error is
@@ -50,6 +61,6 @@ def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
     return status, problem(status, reason, "")
 
 
-def problem(status: HTTPStatus, reason: str, detail: str) -> dict[str, Any]:
+def problem(status: HTTPStatus, reason: str, detail: str) -> Problem:
     """Return a problem document; `reason` is a stable identifier of the kind of problem."""
-    return {"type": f"urn:faultbridge:{reason}", "title": status.phrase, "status": status.value, "detail": detail[:300]}
+    return Problem(type=f"urn:faultbridge:{reason}", title=status.phrase, status=status.value, detail=detail[:300])

@@ -6,18 +6,18 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
+from faultbridge.model.event_data import doc
 from faultbridge.model.findings import Mark
 from faultbridge.model.log import log_cause
 from faultbridge.model.times import from_text
 from faultbridge.record.timeline import Tokens
-from faultbridge.repair.registry.documents import Document
 
 MAX_LENGTH = 256
 MAX_FIELDS = 40
@@ -196,18 +196,18 @@ def read_query(text: str) -> dict[str, list[str]]:
 MAX_ATTEMPT = 9999
 
 
-class Answer(Struct, frozen=True):
+class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     """The body of an approval or a denial: which approval request it answers, and the reason.
 
     `attempt` and `repair_action` identify the approval request.
     """
 
-    attempt: int
-    repair_action: RepairAction
-    reason: str
+    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT), doc("The attempt of the approval request.")]
+    repair_action: Annotated[RepairAction, doc("The repair action of the approval request.")]
+    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
 
 
-def read_answer(request: Request) -> Answer:
+def read_answer(request: Request) -> ApprovalAnswer:
     """Read the answer to an approval request; an invalid body raises `Rejected` (`bad_body`)."""
     reason, body = read_reason(request, "attempt", "repair_action"), request.json_body()
     attempt, action = body.get("attempt"), body.get("repair_action")
@@ -215,22 +215,28 @@ def read_answer(request: Request) -> Answer:
         raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
     if action not in list(RepairAction):
         raise Rejected("bad_body", f"invalid `repair_action`; allowed: {', '.join(RepairAction)}")
-    return Answer(attempt, RepairAction(action), reason)
+    return ApprovalAnswer(attempt=attempt, repair_action=RepairAction(action), reason=reason)
 
 
-class MarkedFinding(Struct, frozen=True):
-    """An operator's mark on a finding (`right` or `wrong`), and the reason for the mark."""
+class FindingMark(Struct, frozen=True, kw_only=True):
+    """An operator's mark on a finding: `right` if the node had a defect, otherwise `wrong`."""
 
     mark: Mark
-    reason: str
+    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
 
 
-def read_mark(request: Request) -> MarkedFinding:
+def read_mark(request: Request) -> FindingMark:
     """Read the mark on a finding; an invalid body raises `Rejected` (`bad_body`)."""
     reason, mark = read_reason(request, "mark"), request.json_body().get("mark")
     if mark not in list(Mark):
         raise Rejected("bad_body", f"invalid `mark`; allowed: {', '.join(Mark)}")
-    return MarkedFinding(Mark(mark), reason)
+    return FindingMark(mark=Mark(mark), reason=reason)
+
+
+class OrderReason(Struct, frozen=True, kw_only=True):
+    """The reason for which an operator gives an order."""
+
+    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
 
 
 def read_reason(request: Request, *required: str) -> str:
@@ -268,10 +274,6 @@ class Paging(Struct, frozen=True):
         limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 
-    def page(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:
-        """Return a page as a document; `more` is the position after which the next page begins.
-
-        `more` is None for the last page.
-        """
-        token = self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None
-        return {"items": items, "next": token}
+    def next(self, request: Request, scope: str, more: str | None) -> str | None:
+        """Return the token of the next page, which begins after the position `more`; None for the last page."""
+        return self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None

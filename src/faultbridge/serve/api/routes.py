@@ -8,9 +8,36 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from faultbridge.repair.registry.documents import Document
-from faultbridge.serve.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers, HardwareHandlers, JobHandlers
-from faultbridge.serve.api.requests import Request
+from faultbridge.repair.jobs.reports import JobReport
+from faultbridge.repair.registry.documents import (
+    Case,
+    CasePages,
+    Cases,
+    Cluster,
+    Clusters,
+    Document,
+    Entries,
+    Incident,
+    Incidents,
+    Nodes,
+    Rejects,
+    ShownNode,
+    Stream,
+    StreamVerification,
+)
+from faultbridge.repair.registry.hardware_documents import DeviceEvents, Finding, Findings, Offenders
+from faultbridge.repair.registry.job_views import Job, Jobs
+from faultbridge.serve.api.handlers import (
+    SEVERITIES,
+    STATUSES,
+    TYPES,
+    ApprovalResult,
+    Handler,
+    Handlers,
+    HardwareHandlers,
+    JobHandlers,
+)
+from faultbridge.serve.api.requests import ApprovalAnswer, FindingMark, OrderReason, Request
 
 _READ_METHODS = frozenset({"GET", "HEAD"})
 
@@ -32,17 +59,17 @@ class Parameter(Struct, frozen=True):
 class Route(Struct, frozen=True):
     """A route of the API.
 
-    `response` and `body` name the models of its response and of its request body. Only a POST route has a request body;
+    `response` and `body` are the classes of its response and of its request body. Only a POST route has a request body;
     `body` is None for all other routes.
     """
 
     method: str
     path: str
     name: str
-    response: str
+    response: type[Document]
     handler: Handler
     parameters: tuple[Parameter, ...] = ()
-    body: str | None = None
+    body: type[Struct] | None = None
 
     @property
     def in_cluster(self) -> bool:
@@ -80,15 +107,15 @@ def _jobs(handlers: Handlers) -> JobHandlers:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/clusters", "listClusters", "Clusters", Handlers.clusters),
-    Route("GET", _C, "showCluster", "Cluster", Handlers.cluster),
-    Route("GET", f"{_C}/nodes", "listNodes", "Nodes", Handlers.nodes, (_LIMIT, _TOKEN)),
-    Route("GET", f"{_C}/nodes/{{node}}", "showNode", "ShownNode", Handlers.node),
+    Route("GET", "/clusters", "listClusters", Clusters, Handlers.clusters),
+    Route("GET", _C, "showCluster", Cluster, Handlers.cluster),
+    Route("GET", f"{_C}/nodes", "listNodes", Nodes, Handlers.nodes, (_LIMIT, _TOKEN)),
+    Route("GET", f"{_C}/nodes/{{node}}", "showNode", ShownNode, Handlers.node),
     Route(
         "GET",
         f"{_C}/cases",
         "listCases",
-        "Cases",
+        Cases,
         Handlers.cases,
         (
             Parameter(
@@ -100,34 +127,32 @@ ROUTES: tuple[Route, ...] = (
             Parameter("limit", "Only the cases that were opened last, 1 to 500. Default: all.", kind="integer"),
         ),
     ),
-    Route("GET", f"{_C}/cases/{{case}}", "showCase", "Case", Handlers.case),
-    Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", "CasePages", Handlers.case_pages),
-    Route(
-        "POST", f"{_C}/cases/{{case}}/approve", "approveCase", "ApprovalResult", Handlers.approve, body="ApprovalAnswer"
-    ),
-    Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", "ApprovalResult", Handlers.deny, body="ApprovalAnswer"),
+    Route("GET", f"{_C}/cases/{{case}}", "showCase", Case, Handlers.case),
+    Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", CasePages, Handlers.case_pages),
+    Route("POST", f"{_C}/cases/{{case}}/approve", "approveCase", ApprovalResult, Handlers.approve, body=ApprovalAnswer),
+    Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", ApprovalResult, Handlers.deny, body=ApprovalAnswer),
     Route(
         "GET",
         f"{_C}/incidents",
         "listIncidents",
-        "Incidents",
+        Incidents,
         Handlers.incidents,
         (Parameter("closed", "`true` lists closed incidents too.", allowed=("true", "false")),),
     ),
-    Route("GET", f"{_C}/incidents/{{incident}}", "showIncident", "Incident", Handlers.incident),
+    Route("GET", f"{_C}/incidents/{{incident}}", "showIncident", Incident, Handlers.incident),
     Route(
         "POST",
         f"{_C}/incidents/{{incident}}/close",
         "closeIncident",
-        "Incident",
+        Incident,
         Handlers.close_incident,
-        body="OrderReason",
+        body=OrderReason,
     ),
     Route(
         "GET",
         f"{_C}/entries",
         "listEntries",
-        "Entries",
+        Entries,
         Handlers.entries,
         (
             Parameter("node", "Only this node."),
@@ -152,7 +177,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/streams/{{node}}/entries",
         "readStream",
-        "Stream",
+        Stream,
         Handlers.stream,
         (
             Parameter("after", "Only entries after this sequence.", kind="integer"),
@@ -160,19 +185,19 @@ ROUTES: tuple[Route, ...] = (
             _LIMIT,
         ),
     ),
-    Route("GET", f"{_C}/streams/{{node}}/verify", "verifyStream", "StreamVerification", Handlers.verified),
+    Route("GET", f"{_C}/streams/{{node}}/verify", "verifyStream", StreamVerification, Handlers.verified),
     Route(
         "GET",
         f"{_C}/devices/{{device}}/history",
         "showDeviceHistory",
-        "DeviceEvents",
+        DeviceEvents,
         _of(_hardware, HardwareHandlers.device_history),
     ),
     Route(
         "GET",
         f"{_C}/offenders",
         "listOffenders",
-        "Offenders",
+        Offenders,
         _of(_hardware, HardwareHandlers.offenders),
         (Parameter("since", "Only faults recorded at this time or later.", kind="instant"),),
     ),
@@ -180,28 +205,28 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/findings",
         "listFindings",
-        "Findings",
+        Findings,
         _of(_hardware, HardwareHandlers.findings),
         (Parameter("ended", "`true` lists findings that ended too.", allowed=("true", "false")),),
     ),
-    Route("GET", f"{_C}/findings/{{finding}}", "showFinding", "Finding", _of(_hardware, HardwareHandlers.finding)),
+    Route("GET", f"{_C}/findings/{{finding}}", "showFinding", Finding, _of(_hardware, HardwareHandlers.finding)),
     Route(
         "POST",
         f"{_C}/findings/{{finding}}/mark",
         "markFinding",
-        "Finding",
+        Finding,
         _of(_hardware, HardwareHandlers.mark_finding),
-        body="FindingMark",
+        body=FindingMark,
     ),
     Route(
         "GET",
         f"{_C}/jobs",
         "listJobs",
-        "Jobs",
+        Jobs,
         _of(_jobs, JobHandlers.list),
         (Parameter("id", "Only the job with this id, which may contain `/`, such as `ml/llm`."), _LIMIT, _TOKEN),
     ),
-    Route("POST", f"{_C}/jobs", "reportJob", "Job", _of(_jobs, JobHandlers.report), body="JobReport"),
-    Route("GET", f"{_C}/jobs/{{job}}", "showJob", "Job", _of(_jobs, JobHandlers.show)),
-    Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
+    Route("POST", f"{_C}/jobs", "reportJob", Job, _of(_jobs, JobHandlers.report), body=JobReport),
+    Route("GET", f"{_C}/jobs/{{job}}", "showJob", Job, _of(_jobs, JobHandlers.show)),
+    Route("GET", f"{_C}/rejects", "listRejects", Rejects, Handlers.rejected, (_LIMIT,)),
 )

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
+from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
@@ -25,22 +26,24 @@ from faultbridge.record.ports import Clock
 from faultbridge.record.queries import unhealthy_nodes
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery
 from faultbridge.repair.registry.documents import (
+    Incident,
+    ShownNode,
     case_document,
     cluster_document,
     entry_document,
     incident_document,
     node_document,
-    page_document,
     shown_node_document,
 )
-from faultbridge.repair.registry.job_views import JobViews, job_document
-from faultbridge.repair.registry.views import CaseView, ClusterView, Views
+from faultbridge.repair.registry.job_views import Job, JobViews, job_document
+from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts, FleetFacts
 from faultbridge.serve.presentation.entry_rows import Document
 from faultbridge.serve.presentation.grid import GridNode
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class _Value(Struct, frozen=True):
@@ -75,17 +78,17 @@ class CaseDocuments(Struct, frozen=True):
     """The documents of the page of a case; `older` if earlier entries were not read."""
 
     facts: CaseFacts
-    pages: tuple[Document, ...]
+    pages: tuple[CasePageSent, ...]
     older: bool
 
 
-class StreamDocuments(Struct, frozen=True):
+class StreamDocuments(Struct, Generic[D], frozen=True):
     """The documents of a node, job or incident page; the last three fields are those of a node."""
 
-    document: Document
+    document: D
     entries: tuple[Document, ...]
     older: bool
-    jobs: tuple[Document, ...] = ()
+    jobs: tuple[Job, ...] = ()
     followed: int = 0
     case: CaseFacts | None = None
 
@@ -144,7 +147,7 @@ class Facts:
         """Return the GPU-milliseconds lost by cases opened in the last week, at most the 500 opened last."""
         now = self.clock.now()
         recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
-        return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
+        return sum(gpu_time_lost(one.case, one.case.closed_at or now) or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster for its page: 20 live and 20 closed cases, incidents, 25 jobs and 40 entries."""
@@ -193,7 +196,7 @@ class Facts:
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
-    def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
+    def node(self, cluster: str, node: str, window: Window) -> StreamDocuments[ShownNode]:
         """Read a node, its followed jobs, its last case, and the newest entries of its stream in `window`."""
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
@@ -203,7 +206,7 @@ class Facts:
         document = shown_node_document(state, view.config, now)
         return StreamDocuments(document, entries, older, jobs.documents(now), jobs.total, case)
 
-    def job(self, cluster: str, job_id: str) -> StreamDocuments:
+    def job(self, cluster: str, job_id: str) -> StreamDocuments[Job]:
         """Read a job and the newest timeline entries about it."""
         self.views.cluster(cluster)
         job = JobViews(self.views.table).job(cluster, job_id)
@@ -217,7 +220,7 @@ class Facts:
             raise UnknownName("case", case_id)
         lines, older = self.timeline.newest(TimelineQuery(case=case_id), MAX_ENTRIES)
         facts = self._of_case(view, self.views.cluster(cluster), self.views.node(view.key), _documents(lines))
-        return CaseDocuments(facts, tuple(page_document(one) for one in self.views.pages(case_id)), older)
+        return CaseDocuments(facts, self.views.pages(case_id), older)
 
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
@@ -247,7 +250,7 @@ class Facts:
         cases = tuple(self.case(cluster, one) for one in list(dict.fromkeys(ids))[:MAX_CASES])
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
-    def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
+    def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments[Incident], tuple[GridNode, ...]]:
         """Read an incident, the nodes of its domain, and its entries among the newest 100 of the cluster."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
@@ -293,4 +296,4 @@ class Facts:
 
 
 def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:
-    return tuple(entry_document(line) for line in lines)
+    return tuple(to_builtins(entry_document(line)) for line in lines)

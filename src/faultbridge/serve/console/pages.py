@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from faultbridge.model import names
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
+from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import from_text, to_text
 from faultbridge.serve.api.handlers import CASE_ID, INCIDENT_ID
@@ -142,7 +142,7 @@ class Pages(Struct, frozen=True):
         wanted = (request.choices("format", FORMATS) or ("html",))[-1]
         data = build(self, request)
         if wanted == "json":
-            return Content(json.dumps(data.documents, indent=2), JSON, file_name=f"{data.name}.json")
+            return Content(json_text(data.documents, indent=2), JSON, file_name=f"{data.name}.json")
         if wanted == "csv":
             return Content(entries_csv(entry_rows(data.entries)), CSV, file_name=f"{data.name}.csv")
         since, until = request.window()
@@ -155,7 +155,14 @@ class Pages(Struct, frozen=True):
     def _version(self, data: PageData) -> str:
         """Return the text of a page's entity tag; that of a live page also changes every minute."""
         minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
-        return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
+        return json_text(
+            [
+                _without_ages(to_builtins(data.documents, builtin_types=(datetime,))),
+                minute,
+                self.links.asset(STYLE),
+                self.links.asset(SCRIPT),
+            ]
+        )
 
     def fleet(self, request: Request) -> PageData:
         """Return the fleet page, with the clusters that the caller may access."""
@@ -223,7 +230,7 @@ class Pages(Struct, frozen=True):
             found.entries,
             self._now(found.entries),
             older=found.older,
-            meaning=meaning(found.document["code"]),
+            meaning=meaning(found.document.code),
         )
         documents = {"incident": found.document, "entries": found.entries}
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)

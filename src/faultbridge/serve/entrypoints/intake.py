@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.serve.api.problems import MEDIA_TYPE, problem
+from faultbridge.serve.api.problems import MEDIA_TYPE, Problem, problem
 from faultbridge.serve.gateway.log_subscription import Forward, LogSubscription
 from faultbridge.serve.gateway.webhooks import WebhookRequest, Webhooks
 from faultbridge.serve.wiring.installation import once
@@ -113,6 +115,6 @@ def _members(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _response(status: HTTPStatus, document: Mapping[str, Any], media_type: str) -> dict[str, Any]:
+def _response(status: HTTPStatus, document: Problem | Mapping[str, str | None], media_type: str) -> dict[str, Any]:
     headers = {"Content-Type": media_type, "Cache-Control": "no-store"}
-    return {"statusCode": status.value, "headers": headers, "body": json.dumps(document)}
+    return {"statusCode": status.value, "headers": headers, "body": json.dumps(to_builtins(document))}

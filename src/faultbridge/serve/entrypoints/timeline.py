@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from msgspec import Struct
 
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.decode.data import offender_odds
 from faultbridge.model import names
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected
+from faultbridge.model.event_data import json_text
 from faultbridge.record.history import DeviceHistory
 from faultbridge.record.timeline import Timeline, Tokens
 from faultbridge.record.verify import Verify
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.registry.documents import Document
 from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandlers
@@ -72,7 +74,7 @@ def _handler_of(route: Route, event: Mapping[str, Any], installation: Installati
 
 def _call_route(
     route: Route, event: Mapping[str, Any], path: Mapping[str, str], installation: Installation
-) -> Mapping[str, Any]:
+) -> Document:
     caller = caller_of(event)
     if route.in_cluster:
         names.cluster_name(path["cluster"])
@@ -88,8 +90,8 @@ def _error_response(error: FaultbridgeError) -> Response[str]:
     return _response(status.value, document, MEDIA_TYPE)
 
 
-def _response(status: int, document: Mapping[str, Any], media_type: str = "application/json") -> Response[str]:
-    return Response(status_code=status, content_type=media_type, body=json.dumps(document), headers=dict(HEADERS))
+def _response(status: int, document: Struct, media_type: str = "application/json") -> Response[str]:
+    return Response(status_code=status, content_type=media_type, body=json_text(document), headers=dict(HEADERS))
 
 
 @once

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
+from faultbridge.repair.registry.documents import Case
 from faultbridge.serve.presentation.case_values import CaseFacts, Values, case_values, case_waits, short_name
 from faultbridge.serve.presentation.entry_rows import Document, step_mark
 from faultbridge.serve.presentation.grid import IN_SERVICE, natural_order
@@ -174,42 +175,42 @@ WITHOUT_REPAIR: Mapping[str, str] = {
 """Why a case has no repair, by its resolution, or by its situation while it is not resolved."""
 
 
-def situation(case: Document) -> str:
+def situation(case: Case) -> str:
     """Return the key of a case in the tables of this module: its status, with a detail for some statuses."""
-    status = str(case["status"])
-    detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None
-    if status == "queued" and case["attempt"]:
+    status = case.status
+    detail = case.waiting_for if status == "queued" else case.resolution if status == "resolved" else None
+    if status == "queued" and case.attempt:
         # A failed attempt is followed by a wait; an order or a stronger action leads to the queue at once.
         detail = {"wait": "retry", "admission": "again"}.get(str(detail), detail)
-    if status == "open" and case["waiting_for"] == "correlation":
+    if status == "open" and case.waiting_for == "correlation":
         detail = "correlation"
     if status == "escalated":
         detail = _stopped_by(case)
     return f"{status} {detail}" if detail else status
 
 
-def _stopped_by(case: Document) -> str | None:
-    if (case["approval"] or {}).get("answer") == "denied":
+def _stopped_by(case: Case) -> str | None:
+    if case.approval and case.approval.answer == "denied":
         return "denied"
-    if str(case["code"]) == "operator.quarantine":
+    if case.code == "operator.quarantine":
         return "operator"
-    return "relapse" if case["relapse_of"] and not case["attempt"] else None
+    return "relapse" if case.relapse_of and not case.attempt else None
 
 
-def advice_for(case: Document) -> Advice:
+def advice_for(case: Case) -> Advice:
     """Return what happens next, and what an operator should do, in the situation of a case."""
-    key, status = situation(case), str(case["status"])
+    key, status = situation(case), case.status
     following = NEXT.get(key) or NEXT.get(status) or NEXT["unknown"]
     known = next((one for one in (key, status) if one in ACTIONS), "none" if status in NEXT else "unknown")
     return Advice(following, *ACTIONS[known])
 
 
-def without_repair(case: Document) -> str:
+def without_repair(case: Case) -> str:
     """Return a template that states why a case has no repair; "" if it was repaired or is in repair."""
-    exact = str(case["resolution"]) if case["resolution"] else situation(case)
-    if exact == "queued approval" and not (case["approval"] or {}).get("by_rule", True):
+    exact = case.resolution or situation(case)
+    if exact == "queued approval" and case.approval and not case.approval.by_rule:
         exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
-    return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(str(case["status"]), "")
+    return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(case.status, "")
 
 
 MAX_STEPS = 40
@@ -333,15 +334,15 @@ def _asked_about_action(facts: CaseFacts) -> str:
     """Return the question about the repair action: why it was chosen, or which one is planned."""
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
-    if acted or case["status"] == "in_progress" or case["resolution"] in DONE or case["code"] == "operator.quarantine":
+    if acted or case.status == "in_progress" or case.resolution in DONE or case.code == "operator.quarantine":
         return TAKEN
-    return PLANNED if case["status"] in _WAITING else WAS_PLANNED
+    return PLANNED if case.status in _WAITING else WAS_PLANNED
 
 
 def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
     reason = without_repair(facts.case)
     if reason:
-        question = NOT_YET if facts.case["status"] in _WAITING else NOT_REPAIRED
+        question = NOT_YET if facts.case.status in _WAITING else NOT_REPAIRED
         sentences = _sentences(reason, values)
         yield Answer(question, sentences, nodes=tuple(sorted(facts.failing, key=natural_order)))
         return
@@ -353,53 +354,51 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
 
 
 def _what_happened(facts: CaseFacts) -> Iterator[str]:
-    case, node = facts.case, str(facts.case["node"])
-    component = component_text(case["component"])
+    case, node = facts.case, facts.case.node
+    component = component_text(case.component)
     where = node if component in {"", "node"} else f"{component} of {node}"
     notes = (one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator")
     order = next((one for one in notes if "order" in one["facts"]), None)
-    if str(case["code"]).startswith("operator.") and order:
+    if case.code.startswith("operator.") and order:
         name, reason = order["facts"]["order"], order["facts"]["reason"] or "no reason"
         yield sentence(f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason}')
         return
-    yield sentence(f"{facts.meaning or case['code']} ({case['code']}, {case['severity']}) on {where}")
-    if case["relapse_of"]:
-        yield f"The fault came back: case {case['relapse_of']} repaired it before."
-    faults = [
-        one["data"] for one in of_type(facts.entries, DETECTED, UPDATED) if one["data"].get("code") == case["code"]
-    ]
+    yield sentence(f"{facts.meaning or case.code} ({case.code}, {case.severity}) on {where}")
+    if case.relapse_of:
+        yield f"The fault came back: case {case.relapse_of} repaired it before."
+    faults = [one["data"] for one in of_type(facts.entries, DETECTED, UPDATED) if one["data"].get("code") == case.code]
     if faults:
         reporters = sorted({str(name) for fault in faults for name in fault.get("reporters") or ()})
         count = int(faults[-1].get("count") or 1)
         times = "once" if count == 1 else f"at least {count} times"
         yield f"Reported {times} by {', '.join(reporters)}: {faults[0].get('message') or 'no message'}"
-    others = {str(one["data"].get("code")) for one in of_type(facts.entries, DETECTED)} - {str(case["code"])}
+    others = {str(one["data"].get("code")) for one in of_type(facts.entries, DETECTED)} - {case.code}
     if others:
         yield f"The same node also reported {', '.join(sorted(others))}."
 
 
 def _why(facts: CaseFacts) -> Iterator[str]:
-    case, action = facts.case, action_text(facts.case["action"])
-    if case["code"] == "operator.quarantine":
+    case, action = facts.case, action_text(facts.case.action)
+    if case.code == "operator.quarantine":
         yield "The order of the operator decides: keep the node out of service."
-    elif case["rule"] == "catalog":
-        yield f"The fault catalog decides: {action}. No rule of policy {case['policy']} matches."
+    elif case.rule == "catalog":
+        yield f"The fault catalog decides: {action}. No rule of policy {case.policy} matches."
     else:
-        yield f"Rule {case['rule']} of policy {case['policy']} applies to this fault: {action}."
-    repair = action_text(case["repair_action"])
-    if repair != action and case["action"] != "contact_support":
+        yield f"Rule {case.rule} of policy {case.policy} applies to this fault: {action}."
+    repair = action_text(case.repair_action)
+    if repair != action and case.action != "contact_support":
         yield f"The current repair action is: {repair}."
-    approval = case["approval"]
-    if approval and approval["answer"]:
-        asked = action_text(approval["repair_action"])
-        yield f"{short_name(approval['operator'])} {approval['answer']} the request of this case: {asked}."
+    approval = case.approval
+    if approval and approval.answer:
+        asked = action_text(approval.repair_action)
+        yield f"{short_name(approval.operator)} {approval.answer} the request of this case: {asked}."
 
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     case, steps = facts.case, of_type(facts.entries, STEP)
-    status, isolation = str(facts.node["status"]), str(facts.node["isolation"])
+    status, isolation = facts.node.status, facts.node.isolation
     node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service"
-    if not steps and not case["resolution"] and not case["attempt"]:
+    if not steps and not case.resolution and not case.attempt:
         yield f"No repair was started; the node is {node}."
     else:
         yield _result(case, steps)
@@ -412,17 +411,17 @@ def _what_was_done(facts: CaseFacts) -> Iterator[str]:
         yield f"New work is kept off the node (isolation {isolation})."
 
 
-def _result(case: Document, steps: Sequence[Document]) -> str:
-    resolution, after = case["resolution"], duration_text(case["age_ms"])
+def _result(case: Case, steps: Sequence[Document]) -> str:
+    resolution, after = case.resolution, duration_text(case.age_ms)
     if resolution in DONE:
-        done = _REPAIRED.get(str(case["repair_action"]), "The node was repaired")
-        attempts = f", in {case['attempt']} attempts" if case["attempt"] > 1 else ""
+        done = _REPAIRED.get(case.repair_action, "The node was repaired")
+        attempts = f", in {case.attempt} attempts" if case.attempt > 1 else ""
         return f"{done} and verified within {after}{attempts}.{_swap(steps)}"
     if resolution:
         return f"No repair was completed. The case was closed after {after}: {words(resolution)}."
-    if case["status"] == "in_progress":
-        return f"A repair runs: {action_text(case['repair_action'])}, attempt {case['attempt']}.{_swap(steps)}"
-    return f"A repair was tried and not completed; number of attempts: {case['attempt']}."
+    if case.status == "in_progress":
+        return f"A repair runs: {action_text(case.repair_action)}, attempt {case.attempt}.{_swap(steps)}"
+    return f"A repair was tried and not completed; number of attempts: {case.attempt}."
 
 
 def _swap(steps: Sequence[Document]) -> str:

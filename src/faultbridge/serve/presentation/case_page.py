@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
+from faultbridge.repair.registry.documents import Case
+from faultbridge.repair.registry.views import CasePageSent
 from faultbridge.serve.presentation.case_answers import Answer, case_answers
 from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
 from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at, step_mark
@@ -63,7 +64,7 @@ class Period(Struct, frozen=True):
     running: bool = False
 
 
-def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
+def phase_lanes(case: Case, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
     """Return a lane for each kind of wait and repair step, or for each phase if first entries are missing."""
     changes = of_type(entries, CASE_STATUS, NOTE, STEP)
     first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
@@ -87,7 +88,7 @@ def _bar(period: Period) -> Bar:
     return Bar(period.start, period.end, "", period.tone, f"{period.name}: {length}", running=period.running)
 
 
-def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
+def _periods(case: Case, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
     """Yield the periods of a case: a wait is named after its first change, a step after its last."""
     name, tone, start, attempt = "", Tone.WAIT, end, 0
     for change in changes:
@@ -103,11 +104,11 @@ def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iter
         yield Period(name, tone, start, at)
         attempt, start = int(data.get("attempt") or attempt), at
         name, tone = _state(data.get("to"), change, attempt, case)
-    if case["closed_at"] is None:
+    if case.closed_at is None:
         yield Period(name, tone, start, end, running=True)
 
 
-def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
+def _state(status: object, change: Document, attempt: int, case: Case) -> tuple[str, Tone]:
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":
@@ -115,24 +116,24 @@ def _state(status: object, change: Document, attempt: int, case: Document) -> tu
     return f"wait: {waited_for(change)}", Tone.WAIT
 
 
-def _current(case: Document) -> str:
+def _current(case: Case) -> str:
     return current_phase(case) or "end"
 
 
-def current_phase(case: Document) -> str:
+def current_phase(case: Case) -> str:
     """Return what a running attempt does now; "" if none runs or the phase has no text."""
-    phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
+    phase = next(reversed(tuple(case.phases)), "") if case.status == "in_progress" else ""
     return _PHASE_TEXTS.get(phase, "")
 
 
-def _recorded(case: Document, end: datetime) -> Iterator[Period]:
+def _recorded(case: Case, end: datetime) -> Iterator[Period]:
     """Yield one period for each phase with its stated length, the last one until `end`."""
-    phases = case["phases"]
+    phases = case.phases
     at = end - timedelta(milliseconds=sum(phases.values()))
     for number, (name, milliseconds) in enumerate(phases.items(), 1):
         until = at + timedelta(milliseconds=milliseconds)
         tone = Tone.WAIT if name in _WAITING_PHASES else Tone.BAD if name == "escalated" else Tone.WORK
-        yield Period(words(name), tone, at, until, running=case["closed_at"] is None and number == len(phases))
+        yield Period(words(name), tone, at, until, running=case.closed_at is None and number == len(phases))
         at = until
 
 
@@ -200,32 +201,31 @@ class CasePage(Struct, frozen=True):
         return next((" ".join(one.sentences) for one in self.answers if one.is_refusal), "")
 
 
-def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
+def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *, older: bool) -> CasePage:
     """Return the page of a case with its notifications; `older` if entries before those in `facts` exist."""
     case, rows = facts.case, entry_rows(facts.entries)
-    closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
+    closed, opened = case.closed_at, case.opened_at
     end = closed or max([now, *(row.at for row in rows)])
     phases = phase_lanes(case, facts.entries, end)
-    opened = from_text(str(case["opened_at"]))
     start = min([opened, *(bar.start for lane in phases for bar in lane.bars)])
-    sent = tuple(_sent_page(one) for one in pages)
-    status = mark(case["status"], CASE)
-    detail = case["resolution"] or case["waiting_for"]
+    sent = tuple(SentPage(one.kind, one.page_state, one.sent_at) for one in pages)
+    status = mark(case.status, CASE)
+    detail = case.resolution or case.waiting_for
     return CasePage(
-        cluster=str(case["cluster"]),
-        node=str(case["node"]),
-        case_id=str(case["case_id"]),
+        cluster=case.cluster,
+        node=case.node,
+        case_id=case.case_id,
         status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
-        severity=mark(case["severity"], SEVERITY),
-        code=str(case["code"]),
-        component=component_text(case["component"]),
+        severity=mark(case.severity, SEVERITY),
+        code=case.code,
+        component=component_text(case.component),
         meaning=facts.meaning,
         opened_at=opened,
         closed_at=closed,
-        duration=duration_text(case["age_ms"]),
+        duration=duration_text(case.age_ms),
         facts=_facts(case),
         related=_related(case),
-        incident=case["incident"],
+        incident=case.incident,
         answers=case_answers(facts),
         waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),
@@ -237,7 +237,7 @@ def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, old
 
 
 def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lane, ...]:
-    conditions = () if facts.case["status"] in FINAL else facts.node["conditions"]
+    conditions = () if facts.case.status in FINAL else facts.node.conditions
     sent = tuple(
         Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.state}") for page in pages
     )
@@ -259,22 +259,18 @@ def _wait_lane(facts: CaseFacts, span: Span) -> Lane:
     return Lane("waits for", tuple(bars))
 
 
-def _sent_page(page: Document) -> SentPage:
-    return SentPage(str(page["kind"]), str(page["page_state"]), from_text(str(page["sent_at"])))
-
-
-def _facts(case: Document) -> tuple[tuple[str, str], ...]:
-    lost = case.get("gpu_time_lost_ms")
+def _facts(case: Case) -> tuple[tuple[str, str], ...]:
+    lost = case.gpu_time_lost_ms
     rows = [
-        ("Repair action", action_text(case["repair_action"])),
-        ("Attempts", str(case["attempt"])),
-        ("Rule", f"{case['rule']} (policy {case['policy']})"),
+        ("Repair action", action_text(case.repair_action)),
+        ("Attempts", str(case.attempt)),
+        ("Rule", f"{case.rule} (policy {case.policy})"),
     ]
-    if case["code"] == "operator.quarantine":
+    if case.code == "operator.quarantine":
         rows = []  # the order decides, not the action and the rule of its code
     return tuple(rows) if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
 
 
-def _related(case: Document) -> tuple[tuple[str, str], ...]:
-    named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
-    return tuple((text, str(found)) for text, found in named if found)
+def _related(case: Case) -> tuple[tuple[str, str], ...]:
+    named = (("Relapse of", case.relapse_of), ("Previous case", case.previous_case))
+    return tuple((text, found) for text, found in named if found)

@@ -12,10 +12,10 @@ from msgspec import Struct
 from faultbridge.model.cluster.state import BreakerLimit, breaker_name, domain_of
 from faultbridge.model.enums import BreakerScope
 from faultbridge.model.policy import Policy
-from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import duration_text
-from faultbridge.serve.presentation.entry_rows import Document, occurred_at
+from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Node
+from faultbridge.serve.presentation.entry_rows import Document, occurred_at, why_of
 from faultbridge.serve.presentation.history import CASE_STATUS, NOTE, of_type
 from faultbridge.serve.presentation.tones import action_text, detail_text, reason_text, why_text, words
 
@@ -23,9 +23,9 @@ from faultbridge.serve.presentation.tones import action_text, detail_text, reaso
 class CaseFacts(Struct, frozen=True):
     """The documents of a case; `policy` and `failing` nodes are set only while a limit delays the repair."""
 
-    case: Document
-    node: Document
-    cluster: Document
+    case: Case
+    node: Node
+    cluster: Cluster
     entries: Sequence[Document]
     meaning: str = ""
     policy: Policy | None = None
@@ -34,7 +34,7 @@ class CaseFacts(Struct, frozen=True):
     @property
     def now(self) -> datetime:
         """The time for which the case is described: the current time of a live case, the end of a closed case."""
-        return from_text(str(self.case["opened_at"])) + timedelta(milliseconds=self.case["age_ms"])
+        return self.case.opened_at + timedelta(milliseconds=self.case.age_ms)
 
 
 MAX_LISTED = 8
@@ -53,30 +53,30 @@ class Values(dict[str, Any]):
 
 def case_values(facts: CaseFacts) -> Values:
     """Return the values of the placeholders in sentence templates about a case, by placeholder name."""
-    case, approval = facts.case, facts.case["approval"] or {}
+    case, approval = facts.case, facts.case.approval
     names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
-    reason, given = why_text(case), case["detail"] or case["reason"]
+    reason, given = why_text(case.reason, case.failure, case.detail), case.detail or case.reason
     breaker_ends = _breaker_end(facts)
     return Values(
-        {name: case[name] for name in names}
+        {name: getattr(case, name) for name in names}
         | {
-            "case": case["case_id"],
+            "case": case.case_id,
             "reason": reason,
-            "detail": detail_text(case),
+            "detail": detail_text(case.reason, case.failure, case.detail),
             "denial": given,
             "incident_reason": given,
-            "operator": short_name(approval.get("operator")),
+            "operator": short_name(approval.operator if approval else None),
             "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
             "breaker_end": breaker_ends[0],
             "breaker_then": breaker_ends[1],
-            "not_before": _time(case["not_before"]),
+            "not_before": _time(case.not_before),
             "next_try": _next_try(facts),
-            "answer_by": _time(approval.get("answer_by")),
-            "asked_at": _time(approval.get("asked_at")),
-            "repair_action": action_text(case["repair_action"]),
-            "action_name": case["repair_action"],
-            "mode": words(facts.cluster["mode"]),
-            "node_status": words(facts.node["status"]),
+            "answer_by": _time(approval.answer_by if approval else None),
+            "asked_at": _time(approval.asked_at if approval else None),
+            "repair_action": action_text(case.repair_action),
+            "action_name": case.repair_action,
+            "mode": words(facts.cluster.mode),
+            "node_status": words(facts.node.status),
             "slots": _slots(facts),
         }
     )
@@ -87,16 +87,16 @@ def short_name(operator: object) -> str:
     return str(operator or "-").rpartition("/")[2]
 
 
-def open_breakers(facts: CaseFacts) -> Iterator[Document]:
+def open_breakers(facts: CaseFacts) -> Iterator[Breaker]:
     """Yield the breakers of the cluster and of the node's failure domain that are not closed."""
-    names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node["domain"])}
-    return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
+    names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node.domain)}
+    return (one for one in facts.cluster.breakers if one.state != "closed" and one.name in names)
 
 
-def _breaker(breaker: Document, facts: CaseFacts) -> str:
-    domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
-    text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
-    text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
+def _breaker(breaker: Breaker, facts: CaseFacts) -> str:
+    domain, limit = domain_of(breaker.name), breaker_limit(breaker, facts.policy)
+    text = f"the breaker of {domain or 'the cluster'}, {words(breaker.state)} since {_time(breaker.since)}"
+    text += f", when {breaker.failing} of {breaker.of} nodes failed"
     return f"{text} (it opens at {limit.nodes} failed nodes, if they are {limit.percent} % of all)" if limit else text
 
 
@@ -108,7 +108,7 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    holders = list(facts.cluster["holders"])
+    holders = list(facts.cluster.holders)
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""
     named = (
@@ -119,13 +119,13 @@ def _slots(facts: CaseFacts) -> str:
 
 def _next_try(facts: CaseFacts) -> str:
     """Return the time of the next attempt in words: after the waiting periods of the case and its group."""
-    waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
-    later = max((from_text(str(one)) for one in waits if one), default=facts.now)
+    waits = facts.case.not_before, facts.cluster.no_capacity_until.get(facts.node.group or "")
+    later = max(filter(None, waits), default=facts.now)
     return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"
 
 
-def _time(text: object) -> str | None:
-    return f"{from_text(str(text)):%Y-%m-%d %H:%M} UTC" if text else None
+def _time(at: datetime | None) -> str | None:
+    return f"{at:%Y-%m-%d %H:%M} UTC" if at else None
 
 
 WAITING_TEXTS = {
@@ -195,7 +195,7 @@ def _wait(entry: Document, end: datetime | None) -> Wait:
         start=occurred_at(entry),
         end=end,
         waiting_for=waited_for(entry),
-        reason=reason_text(data["text"]) if data.get("text") else detail_text(data),
+        reason=reason_text(data["text"]) if data.get("text") else detail_text(*why_of(data)),
         rule=str(data.get("rule") or facts.get("rule") or ""),
         target=f"#e-{entry['metadata']['event_id']}",
     )
@@ -215,21 +215,21 @@ def _state(data: Document) -> str:
     return str(data.get("to") or data.get("stage"))
 
 
-def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
+def breaker_limit(breaker: Breaker, policy: Policy | None) -> BreakerLimit | None:
     """Return the limit that a policy, if there is one, sets for the scope of a breaker, or None."""
-    scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
+    scope = BreakerScope.CLUSTER if domain_of(breaker.name) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 
 
-def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
+def breaker_end(breaker: Breaker, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
     """Return two texts about an open or half-open breaker: what ends this state, and what follows."""
     trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
-    if breaker["state"] == "half_open":
+    if breaker.state == "half_open":
         return (
             f"The breaker permits {trial} at a time as a trial, until fewer nodes fail than its limit.",
             "If another node or a repair fails before, it opens again. An operator can close it.",
         )
-    if breaker["stays_open"]:
+    if breaker.stays_open:
         return (
             "The breaker stays open until no node fails, or an operator closes it.",
             "It opened too often within a day, so no further trial starts by itself.",
@@ -237,7 +237,7 @@ def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) ->
     quiet, earliest = "for some time", ""
     if limit:
         quiet = f"for {duration_text(limit.quiet // timedelta(milliseconds=1))}"
-        at = from_text(str(breaker["since"])) + limit.quiet
+        at = breaker.since + limit.quiet
         earliest = f", at least until {at:%Y-%m-%d %H:%M} UTC" if at > now else ""
     return (
         f"The breaker stays open until no further node has failed {quiet}{earliest}.",

@@ -10,9 +10,11 @@ from statistics import median
 from msgspec import Struct
 
 from faultbridge.model.policy import Policy
-from faultbridge.model.times import from_text
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
+from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident
+from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.areas import Area, cluster_area
 from faultbridge.serve.presentation.case_answers import DONE
 from faultbridge.serve.presentation.case_page import current_phase
@@ -96,21 +98,21 @@ class ClusterPage(Struct, frozen=True):
 class ClusterFacts(Struct, frozen=True):
     """The documents of a cluster page, read at `now`; `live` and `followed` count what is not listed too."""
 
-    cluster: Document
+    cluster: Cluster
     now: datetime
-    live_cases: Sequence[Document]
-    closed_cases: Sequence[Document]
-    incidents: Sequence[Document]
+    live_cases: Sequence[Case]
+    closed_cases: Sequence[Case]
+    incidents: Sequence[Incident]
     nodes: Sequence[GridNode]
     entries: Sequence[Document]
     older: bool = False
-    jobs: Sequence[Document] = ()
+    jobs: Sequence[Job] = ()
     live: int | None = None
     followed: int = 0
     policy: Policy | None = None
 
     @property
-    def limits(self) -> Document | None:
+    def limits(self) -> dict[str, int] | None:
         """The numbers of repairs that the policy permits at the same time and per hour; None without a policy."""
         limits = self.policy.limits if self.policy else None
         return {"concurrent": limits.concurrent, "per_hour": limits.per_hour} if limits else None
@@ -122,9 +124,9 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
     start = max(span.start, rows[0].at) if rows else span.start
     live = tuple(map(_case, facts.live_cases))
     return ClusterPage(
-        cluster=str(cluster["cluster"]),
-        status=mark(cluster["status"], CLUSTER),
-        counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster["counts"])),
+        cluster=cluster.cluster,
+        status=mark(cluster.status, CLUSTER),
+        counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster.counts)),
         controls=_controls(cluster, facts),
         facts=_facts(cluster),
         incidents=tuple(map(_incident, facts.incidents)),
@@ -148,55 +150,52 @@ def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 
 
-def _case(case: Document) -> CaseRow:
-    status, detail = mark(case["status"], CASE), case["resolution"] or case["waiting_for"] or current_phase(case)
+def _case(case: Case) -> CaseRow:
+    status, detail = mark(case.status, CASE), case.resolution or case.waiting_for or current_phase(case)
     text = f"{status.text}: {str(detail).replace('_', ' ')}" if detail else status.text
     return CaseRow(
-        case_id=str(case["case_id"]),
-        node=str(case["node"]),
+        case_id=case.case_id,
+        node=case.node,
         status=Mark(text, status.tone),
-        severity=mark(case["severity"], SEVERITY),
-        code=str(case["code"]),
-        component=component_text(case["component"]),
-        repair_action=str(case["repair_action"]).replace("_", " "),
-        reason=why_text(case),
-        opened_at=from_text(str(case["opened_at"])),
-        age=duration_text(case["age_ms"]),
+        severity=mark(case.severity, SEVERITY),
+        code=case.code,
+        component=component_text(case.component),
+        repair_action=case.repair_action.replace("_", " "),
+        reason=why_text(case.reason, case.failure, case.detail),
+        opened_at=case.opened_at,
+        age=duration_text(case.age_ms),
     )
 
 
-def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
-    domain = incident["domain"]
-    nodes = f"{incident['affected']} of {incident['domain_nodes']} nodes"
-    text = f"{incident['code']} on {nodes} of {domain['type']} {domain['name']}"
-    return str(incident["incident_id"]), mark(incident["status"], INCIDENT), text, from_text(str(incident["opened_at"]))
+def _incident(incident: Incident) -> tuple[str, Mark, str, datetime]:
+    domain = incident.domain
+    nodes = f"{incident.affected} of {incident.domain_nodes} nodes"
+    text = f"{incident.code} on {nodes} of {domain.type} {domain.name}"
+    return incident.incident_id, mark(incident.status, INCIDENT), text, incident.opened_at
 
 
-def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
-    acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
-    mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
-    waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
+def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
+    acts = cluster.mode == "act" and cluster.repair_owner == "faultbridge"
+    mode = f"{cluster.mode.replace('_', ' ')}, repair owner {cluster.repair_owner}"
+    waiting = Counter(one.waiting_for for one in facts.live_cases if one.waiting_for)
     listed = len(facts.live_cases)
     which = f"Of the newest {listed} cases: waiting for" if (facts.live or 0) > listed else "Cases waiting for"
-    until = cluster["maintenance_until"]
+    until = cluster.maintenance_until
     return (
-        *(
-            ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD))
-            for one in cluster["provider_conditions"]
-        ),
+        *(ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD)) for one in cluster.provider_conditions),
         ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
         ControlRow("New repairs", Mark("paused", Tone.BAD), "Until an operator resumes them.")
-        if cluster["paused"]
+        if cluster.paused
         else ControlRow("New repairs", Mark("not paused", Tone.GOOD)),
-        *((ControlRow("Maintenance", Mark(f"until {until}", Tone.WAIT)),) if until else ()),
+        *((ControlRow("Maintenance", Mark(f"until {to_text(until)}", Tone.WAIT)),) if until else ()),
         _budget(cluster, facts.policy),
-        *(_breaker(one, facts) for one in cluster["breakers"]),
+        *(_breaker(one, facts) for one in cluster.breakers),
         *(ControlRow(f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
     )
 
 
-def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
-    running = len(cluster["holders"])
+def _budget(cluster: Cluster, policy: Policy | None) -> ControlRow:
+    running = len(cluster.holders)
     tone = Tone.WORK if running else Tone.GOOD
     if policy is None:
         return ControlRow("Running repairs", Mark(str(running), tone))
@@ -205,44 +204,44 @@ def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
     return ControlRow("Running repairs", Mark(f"{running} of {limits.concurrent} permitted at a time", tone), note)
 
 
-def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
-    row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
-    if breaker["state"] == "closed":
+def _breaker(breaker: Breaker, facts: ClusterFacts) -> ControlRow:
+    row = ControlRow(f"Breaker {breaker.name}", mark(breaker.state, BREAKER))
+    if breaker.state == "closed":
         return row
     return replace(row, note=" ".join(breaker_end(breaker, breaker_limit(breaker, facts.policy), facts.now)))
 
 
-def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
+def _facts(cluster: Cluster) -> tuple[tuple[str, str], ...]:
     names = ("provider", "orchestrator", "verifier")
-    pool = ", ".join(f"{count} {name}" for name, count in cluster["pool"].items())
+    pool = ", ".join(f"{count} {name}" for name, count in cluster.pool.items())
     return (
-        ("Nodes", nodes_text(cluster["expected"], cluster["target"])),
-        *((name.capitalize(), str(cluster[name])) for name in names),
-        ("Policy", str(cluster["policy"] or "current version")),
+        ("Nodes", nodes_text(cluster.expected, cluster.target)),
+        *((name.capitalize(), str(getattr(cluster, name))) for name in names),
+        ("Policy", str(cluster.policy or "current version")),
         *((("Spares", pool),) if pool else ()),
     )
 
 
-def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
-    repaired = [one for one in cases if one["resolution"] in DONE]
+def _repair_times(cases: Iterable[Case]) -> RepairTimes | None:
+    repaired = [one for one in cases if one.resolution in DONE]
     if not repaired:
         return None
     total: Counter[str] = Counter()
     for case in repaired:
-        total.update(case["phases"])
+        total.update(case.phases)
     whole = sum(total.values()) or 1
     phases = tuple(
         (name.replace("_", " "), duration_text(length // len(repaired)), length / whole)
         for name, length in in_phase_order(total)
         if length
     )
-    return RepairTimes(len(repaired), duration_text(int(median(one["age_ms"] for one in repaired))), phases)
+    return RepairTimes(len(repaired), duration_text(int(median(one.age_ms for one in repaired))), phases)
 
 
 class FleetFacts(Struct, frozen=True):
     """What the fleet page shows about one cluster; `lost_ms` is in milliseconds of one GPU."""
 
-    cluster: Document
+    cluster: Cluster
     nodes: Sequence[GridNode]
     live_cases: int
     lost_ms: int
@@ -301,18 +300,18 @@ def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], sin
 
 def _cluster(facts: FleetFacts, gpus_by_type: dict[str, int]) -> FleetCluster:
     cluster = facts.cluster
-    counts = in_order(cluster["counts"] or {"healthy": cluster["expected"]})
+    counts = in_order(cluster.counts or {"healthy": cluster.expected})
     total = sum(count for _, count in counts) or 1
     return FleetCluster(
-        cluster=str(cluster["cluster"]),
-        status=mark(cluster["status"], CLUSTER),
-        mode=str(cluster["mode"]).replace("_", " "),
-        paused=bool(cluster["paused"]),
+        cluster=cluster.cluster,
+        status=mark(cluster.status, CLUSTER),
+        mode=cluster.mode.replace("_", " "),
+        paused=cluster.paused,
         nodes=sum(count for _, count in counts),
         counts=tuple((mark(name, NODE), count, count / total) for name, count in counts if count),
         gpus=gpu_share(facts.nodes, gpus_by_type),
         gpu_hours_lost=facts.lost_ms / 3_600_000,
         live_cases=facts.live_cases,
-        incidents=len(cluster["incidents"]),
+        incidents=len(cluster.incidents),
         groups=node_groups(facts.nodes),
     )

@@ -86,6 +86,11 @@ def _row(entry: Document) -> EntryRow:
     )
 
 
+def why_of(data: Document) -> tuple[object, object, object]:
+    """Return the reason in the data of an event, its failure code, and its end that a step or an operator gave."""
+    return data.get("reason"), data.get("failure"), data.get("detail")
+
+
 def tone_of(entry: Document) -> Tone:
     """Return the tone of an entry, from its new status, its severity or the outcome of its step, else OFF."""
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
@@ -121,4 +126,4 @@ def _why(entry: Document, why: str) -> str:
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     if kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator":
         return why
-    return why_text(data) if data.get("detail") is not None else reason_text(why)
+    return why_text(*why_of(data)) if data.get("detail") is not None else reason_text(why)

@@ -8,9 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.model.event_data import plain
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
+from faultbridge.repair.registry.documents import Condition
 from faultbridge.serve.presentation.entry_rows import Document, occurred_at, step_mark
 from faultbridge.serve.presentation.tones import SEVERITY, Tone, mark
 
@@ -164,11 +166,12 @@ def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Spa
         yield Bar(span.start, max(occurred_at(changes[0]), span.start), before.text, before.tone)
 
 
-def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
+def condition_lanes(entries: Iterable[Document], active: Iterable[Condition], span: Span) -> tuple[Lane, ...]:
     """Return one lane a condition, with a bar from each detection to its end; `active` adds earlier ones."""
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:
-        open_bars[_condition_name(condition)] = (from_text(str(condition["since"])), condition, "")
+        recorded = plain(condition)
+        open_bars[_condition_name(recorded)] = (condition.since, recorded, "")
     closed: dict[str, list[Bar]] = {name: [] for name in open_bars}
     started: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for entry in of_type(entries, DETECTED, UPDATED, CLEARED):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
+from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.presentation.areas import Area, incident_area
 from faultbridge.serve.presentation.case_answers import sentence
 from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
@@ -78,7 +78,7 @@ class IncidentPage(Struct, frozen=True):
 
 
 def incident_page(
-    incident: Document,
+    incident: Incident,
     nodes: Sequence[GridNode],
     entries: Sequence[Document],
     now: datetime,
@@ -87,37 +87,37 @@ def incident_page(
     meaning: str = "",
 ) -> IncidentPage:
     """Return the page of an incident; `nodes` are those of its domain, `meaning` is its code's name."""
-    rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
-    closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
-    opened = from_text(str(incident["opened_at"]))
+    rows, status, domain = entry_rows(entries), incident.status, incident.domain
+    closed = incident.closed_at
+    opened = incident.opened_at
     parts = _parts(incident, nodes)
     shown = sum(len(one.nodes) for one in parts)
-    fault = f"{meaning} ({incident['code']})" if meaning else str(incident["code"])
-    about = f" about {incident['subject']}" if incident["subject"] else ""
+    fault = f"{meaning} ({incident.code})" if meaning else incident.code
+    about = f" about {incident.subject}" if incident.subject else ""
     return IncidentPage(
-        cluster=str(incident["cluster"]),
-        incident_id=str(incident["incident_id"]),
+        cluster=incident.cluster,
+        incident_id=incident.incident_id,
         status=mark(status, INCIDENT),
-        cause=sentence(f"{fault}{about}: {incident['reason']}"),
-        domain=f"{domain['type']} {domain['name']}",
-        affected=int(incident["affected"]),
-        domain_nodes=int(incident["domain_nodes"]),
+        cause=sentence(f"{fault}{about}: {incident.reason}"),
+        domain=f"{domain.type} {domain.name}",
+        affected=incident.affected,
+        domain_nodes=incident.domain_nodes,
         opened_at=opened,
         closed_at=closed,
         now=_NOW.get(status, f"The incident is {status}."),
         action=_ACTION.get(status, "Nothing."),
-        commands=(f"faultbridge incident close {incident['incident_id']}",) if status == "open" else (),
+        commands=(f"faultbridge incident close {incident.incident_id}",) if status == "open" else (),
         parts=parts,
-        unlisted=max(int(incident["domain_nodes"]) - shown, 0),
+        unlisted=max(incident.domain_nodes - shown, 0),
         area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),
         rows=rows,
         older=older,
     )
 
 
-def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
-    affected, held = set(incident["nodes"]), incident["held_cases"]
-    whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
+def _parts(incident: Incident, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
+    affected, held = set(incident.nodes), incident.held_cases
+    whole, of = incident.domain.name, {one.node: one.domain for one in nodes}
     members: dict[str, list[str]] = defaultdict(list)
     for name in sorted({*of, *affected, *held}, key=natural_order):
         members[of.get(name) or whole].append(name)

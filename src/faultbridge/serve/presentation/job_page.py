@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
+from faultbridge.model.times import from_text, to_text
 from faultbridge.record.entry_text import component_text, duration_text
+from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import Answer
 from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
 from faultbridge.serve.presentation.grid import natural_order
@@ -50,21 +51,21 @@ _OUTCOMES = {
 _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
-def job_answers(job: Document, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
+def job_answers(job: Job, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
     """Return the questions about a job with their answers, from its verdict and its faults."""
-    explain = (_EXPLAIN.format(job=shlex.quote(str(job["job_id"])), cluster=job["cluster"]),)
+    explain = (_EXPLAIN.format(job=shlex.quote(job.job_id), cluster=job.cluster),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
-    if job["ended_at"] is None:
+    if job.ended_at is None:
         return (*answers, Answer("What should you do?", tuple(_while_it_runs(job))))
     if verdict:
         why = (f"{verdict.get('summary')}.", HARDWARE.get(str(verdict.get("hardware")), ""))
         answers.append(Answer("Why did it end?", tuple(filter(None, why))))
-    elif job["outcome"] != "succeeded":
+    elif job.outcome != "succeeded":
         answers.append(Answer("Why did it end?", ("No explanation is recorded. This command records one:",), explain))
-    if job["outcome"] != "succeeded":
+    if job.outcome != "succeeded":
         answers.append(Answer("May it restart?", tuple(_may_restart(job))))
-    todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(str(job["state"]), "Nothing.")
-    if not verdict and todo == "Nothing." and job["outcome"] in {"failed", "unreported"}:
+    todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(job.state, "Nothing.")
+    if not verdict and todo == "Nothing." and job.outcome in {"failed", "unreported"}:
         return (*answers, Answer("What should you do?", ("Record an explanation.",), explain))
     return (*answers, Answer("What should you do?", (todo,)))
 
@@ -79,39 +80,39 @@ _ALARMS = {
 }
 
 
-def _while_it_runs(job: Document) -> Iterator[str]:
-    if job["stalled_at"]:
-        yield f"Look at the logs of its ranks: it has been stalled since {job['stalled_at']}."
-    if job["loss_alarm"]:
-        yield _ALARMS[str(job["loss_alarm"])]
-    if not job["stalled_at"] and not job["loss_alarm"]:
+def _while_it_runs(job: Job) -> Iterator[str]:
+    if job.stalled_at:
+        yield f"Look at the logs of its ranks: it has been stalled since {to_text(job.stalled_at)}."
+    if job.loss_alarm:
+        yield _ALARMS[job.loss_alarm]
+    if not job.stalled_at and not job.loss_alarm:
         yield "Nothing: the job runs."
 
 
-def _what_happened(job: Document, hits: Sequence[NodeFault]) -> Iterator[str]:
-    number = len(job["nodes"])
+def _what_happened(job: Job, hits: Sequence[NodeFault]) -> Iterator[str]:
+    number = len(job.nodes)
     nodes = f"{number} node{'s' if number != 1 else ''}"
-    yield f"{_OUTCOMES.get(str(job['outcome']), 'It runs')} on {nodes}."
+    yield f"{_OUTCOMES.get(job.outcome or '', 'It runs')} on {nodes}."
     listed = dict.fromkeys(f"{one.fault} of {one.node}" for one in hits)
     if listed:
         more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""  # noqa: PLR2004 - as many as fit a card
         yield f"Faults of its nodes affected it: {'; '.join(list(listed)[:8])}{more}."
-    elif job["affected_nodes"]:
-        yield f"Faults of its nodes affected it: {', '.join(job['affected_nodes'][:8])}."
+    elif job.affected_nodes:
+        yield f"Faults of its nodes affected it: {', '.join(job.affected_nodes[:8])}."
     else:
         yield "No fault of its nodes is recorded for it."
 
 
-def _may_restart(job: Document) -> Iterator[str]:
-    outlook = job["verdict"]["outlook"] if job["verdict"] else None
-    if outlook:
-        without = ", ".join(job["verdict"]["nodes"]) or "the nodes of the verdict"
-        yield _OUTLOOK.get(str(outlook), f"The recorded verdict is {outlook}.").format(nodes=without)
-    if job["resumable_at"]:
+def _may_restart(job: Job) -> Iterator[str]:
+    verdict = job.verdict
+    if verdict:
+        without = ", ".join(verdict.nodes) or "the nodes of the verdict"
+        yield _OUTLOOK.get(verdict.outlook, f"The recorded verdict is {verdict.outlook}.").format(nodes=without)
+    if job.resumable_at:
         yield "Its faulty nodes are back, replaced or removed."
-    elif job["affected_nodes"] and job["state"] == "waiting":
-        yield f"Its faulty nodes are not back yet: {', '.join(job['affected_nodes'][:8])}."
-    elif not outlook:
+    elif job.affected_nodes and job.state == "waiting":
+        yield f"Its faulty nodes are not back yet: {', '.join(job.affected_nodes[:8])}."
+    elif not verdict:
         yield "Not known: no fault of its nodes and no explanation is recorded."
 
 
@@ -173,24 +174,24 @@ class JobPage(Struct, frozen=True):
     live: bool
 
 
-def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
+def job_page(job: Job, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
     """Return the page of a job; `older` states that the job has entries before those in `entries`."""
-    started = from_text(str(job["started_at"]))
-    ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
+    started = job.started_at
+    ended = job.ended_at
     run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]
     hits = tuple(map(_hit, _changes(run, "hit")))
     verdict = next((one["data"] for one in reversed(run) if one["metadata"]["event_type"] == EXPLAINED), None)
-    if verdict and (job["verdict"] is None or verdict.get("started_at") not in {None, job["started_at"]}):
+    if verdict and (job.verdict is None or verdict.get("started_at") not in {None, to_text(job.started_at)}):
         verdict = None
     points = tuple(map(_evidence, (verdict or {}).get("evidence") or ()))
-    affected = set(job["affected_nodes"])
-    names = sorted(job["nodes"], key=lambda name: (name not in affected, natural_order(name)))
+    affected = set(job.affected_nodes)
+    names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
     return JobPage(
-        cluster=str(job["cluster"]),
-        job_id=str(job["job_id"]),
-        name=str(job["name"] or ""),
+        cluster=job.cluster,
+        job_id=job.job_id,
+        name=str(job.name or ""),
         state=job_state(job),
-        verdict=mark(job["verdict"]["outlook"], VERDICT) if job["verdict"] else None,
+        verdict=mark(job.verdict.outlook, VERDICT) if job.verdict else None,
         started_at=started,
         ended_at=ended,
         duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
@@ -200,7 +201,7 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
         cases=tuple(map(str, (verdict or {}).get("cases") or ())),
         evidence_for=tuple(one for one in points if one.points > 0),
         evidence_against=tuple(one for one in points if one.points <= 0),
-        nodes=tuple(JobNode(name, name in affected, str(job["ranks"].get(name) or "")) for name in names[:MAX_NODES]),
+        nodes=tuple(JobNode(name, name in affected, job.ranks.get(name, "")) for name in names[:MAX_NODES]),
         unlisted=max(len(names) - MAX_NODES, 0),
         chart=_chart(job, run, hits, ended, now),
         rows=entry_rows(entries),
@@ -209,8 +210,8 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
     )
 
 
-def _is_open(job: Document) -> bool:
-    return job["ended_at"] is None or job["state"] == "waiting"
+def _is_open(job: Job) -> bool:
+    return job.ended_at is None or job.state == "waiting"
 
 
 def _changes(entries: Iterable[Document], kind: str) -> Iterator[Document]:
@@ -257,16 +258,14 @@ def _explanation(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "First failure in the logs", str(verdict.get("failed_at") or "unknown")
 
 
-def _chart(
-    job: Document, entries: Sequence[Document], hits: Sequence[Hit], ended: datetime | None, now: datetime
-) -> Chart:
-    start, end = from_text(str(job["started_at"])), max([now, *map(occurred_at, entries)])
-    resumable = from_text(str(job["resumable_at"])) if job["resumable_at"] else None
+def _chart(job: Job, entries: Sequence[Document], hits: Sequence[Hit], ended: datetime | None, now: datetime) -> Chart:
+    start, end = job.started_at, max([now, *map(occurred_at, entries)])
+    resumable = job.resumable_at
     end = end if _is_open(job) else max(resumable or ended or end, *(one.at for one in hits), start)
     bars = [Bar(start, ended or end, "running", Tone.WORK, running=ended is None)]
     if ended:
         outcome = job_state(job)
-        waits = resumable is not None or job["state"] == "waiting"
+        waits = resumable is not None or job.state == "waiting"
         text = "waits for its nodes" if waits else outcome.text
         bars.append(Bar(ended, (resumable or end) if waits else ended, text, Tone.WAIT if waits else outcome.tone))
     if resumable:

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
-from faultbridge.serve.presentation.entry_rows import Document
+from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.history import Bar, Lane, Span
 from faultbridge.serve.presentation.tones import JOB, VERDICT, Mark, Tone, mark
 
@@ -27,17 +26,17 @@ class JobRow(Struct, frozen=True):
     started_at: datetime
 
 
-def job_rows(jobs: Iterable[Document]) -> tuple[JobRow, ...]:
+def job_rows(jobs: Iterable[Job]) -> tuple[JobRow, ...]:
     """Return the rows of a list of jobs, one for each job document."""
     return tuple(
         JobRow(
-            job_id=str(one["job_id"]),
-            name=str(one["name"] or ""),
+            job_id=one.job_id,
+            name=one.name or "",
             state=job_state(one),
-            verdict=mark(one["verdict"]["outlook"], VERDICT) if one["verdict"] else None,
-            nodes=len(one["nodes"]),
-            affected=_listed(one["affected_nodes"]),
-            started_at=from_text(str(one["started_at"])),
+            verdict=mark(one.verdict.outlook, VERDICT) if one.verdict else None,
+            nodes=len(one.nodes),
+            affected=_listed(one.affected_nodes),
+            started_at=one.started_at,
         )
         for one in jobs
     )
@@ -47,28 +46,28 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join((*names[:MAX_LISTED], *(["..."] if names[MAX_LISTED:] else [])))
 
 
-def job_state(job: Document) -> Mark:
+def job_state(job: Job) -> Mark:
     """Return the state of a job, and its outcome if it has ended, as a mark (text with a tone)."""
-    state = mark(job["state"], JOB)
-    outcome = mark(job["outcome"], JOB) if job["outcome"] else None
+    state = mark(job.state, JOB)
+    outcome = mark(job.outcome, JOB) if job.outcome else None
     if outcome is None:
         return state
-    shown = outcome.text if job["state"] == "ended" else f"{outcome.text}, {_STATES.get(str(job['state']), state.text)}"
-    return Mark(shown, outcome.tone if job["state"] == "ended" else state.tone)
+    shown = outcome.text if job.state == "ended" else f"{outcome.text}, {_STATES.get(job.state, state.text)}"
+    return Mark(shown, outcome.tone if job.state == "ended" else state.tone)
 
 
 _STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
 
 
-def job_lanes(jobs: Iterable[Document], node: str, span: Span) -> tuple[Lane, ...]:
+def job_lanes(jobs: Iterable[Job], node: str, span: Span) -> tuple[Lane, ...]:
     """Return one lane for each job, with a bar that states whether a fault of `node` affected it."""
-    return tuple(Lane(f"job {one['job_id']}", (_job_bar(one, node, span),)) for one in jobs)
+    return tuple(Lane(f"job {one.job_id}", (_job_bar(one, node, span),)) for one in jobs)
 
 
-def _job_bar(job: Document, node: str, span: Span) -> Bar:
-    ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
-    tone = Tone.BAD if node in job["affected_nodes"] else Tone.WORK
-    text = "affected by a fault of this node" if node in job["affected_nodes"] else job_state(job).text
-    detail = f"{job['name'] or ''} on {len(job['nodes'])} nodes".strip()
-    start = from_text(str(job["started_at"]))
+def _job_bar(job: Job, node: str, span: Span) -> Bar:
+    ended = job.ended_at
+    tone = Tone.BAD if node in job.affected_nodes else Tone.WORK
+    text = "affected by a fault of this node" if node in job.affected_nodes else job_state(job).text
+    detail = f"{job.name or ''} on {len(job.nodes)} nodes".strip()
+    start = job.started_at
     return Bar(start, max(ended or span.end, start), text, tone, detail, running=ended is None and span.running)

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
 from faultbridge.record.entry_text import component_text
+from faultbridge.repair.registry.documents import Condition, Node, ShownNode
+from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
@@ -32,35 +33,35 @@ HAPPENED, NOW, ACTION = "What happened?", "What happens now?", "What should you 
 _OF_CASE = frozenset({HAPPENED, "What was done?", NOW, ACTION})
 
 
-def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
+def node_answers(node: Node, case: CaseFacts | None) -> Iterator[Answer]:
     """Yield the questions about a node with their answers; `case` is its live or last case, or None."""
-    if node["case"] and case is not None:
+    if node.case and case is not None:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
         return
     yield Answer(HAPPENED, (*_what_happened(node), _last_case(case)))
-    without = node.get("no_repair")
+    without = node.no_repair if isinstance(node, ShownNode) else None
     if without:
-        commands = (without["command"],) if without["command"] else ()
-        change = f"What changes this: {without['change']}."
+        commands = (without.command,) if without.command else ()
+        change = f"What changes this: {without.change}."
         if commands:
             change = change.replace(f"`{commands[0]}`", "the command below")
-        yield Answer(NOT_REPAIRED, (sentence(str(without["reason"])), change), commands)
-    elif str(node["status"]) in IN_SERVICE and not node["conditions"]:
+        yield Answer(NOT_REPAIRED, (sentence(without.reason), change), commands)
+    elif node.status in IN_SERVICE and not node.conditions:
         yield Answer(ACTION, ("Nothing: jobs may run on this node.",))
 
 
-def _what_happened(node: Document) -> Iterator[str]:
+def _what_happened(node: Node) -> Iterator[str]:
     order = list(SEVERITY)
-    faults = sorted(node["conditions"], key=lambda one: order.index(str(one["severity"])) if one["severity"] in order
+    faults = sorted(node.conditions, key=lambda one: order.index(one.severity) if one.severity in order
                     else len(order), reverse=True)  # fmt: skip
     if not faults:
-        yield f"No fault of this node is active. Its status is {words(node['status'])}."
+        yield f"No fault of this node is active. Its status is {words(node.status)}."
         return
     worst = faults[0]
-    component = component_text(worst["component"])
+    component = component_text(worst.component)
     where = f" on {component}" if component not in {"", "node"} else ""
-    since = f"{from_text(str(worst['since'])):%Y-%m-%d %H:%M} UTC"
-    yield sentence(f"{worst['code']} ({worst['severity']}){where} since {since}: {worst['message'] or 'no message'}")
+    since = f"{worst.since:%Y-%m-%d %H:%M} UTC"
+    yield sentence(f"{worst.code} ({worst.severity}){where} since {since}: {worst.message or 'no message'}")
     if faults[1:]:
         number = len(faults) - 1
         yield f"{number} other fault{'s are' if number > 1 else ' is'} active: see the active conditions."
@@ -70,11 +71,11 @@ def _last_case(last: CaseFacts | None) -> str:
     if last is None:
         return "No case of this node is recorded."
     case = last.case
-    closed = f" at {from_text(str(case['closed_at'])):%Y-%m-%d %H:%M} UTC" if case["closed_at"] else ""
-    fault = f"{last.meaning or case['code']} ({case['code']}, {case['severity']})"
-    result = words(case["resolution"] or case["status"])
-    reason = f", {why_text(case)}" if case["reason"] else ""
-    return sentence(f"Its last case {case['case_id']}, {fault}, was closed{closed}: {result}{reason}")
+    closed = f" at {case.closed_at:%Y-%m-%d %H:%M} UTC" if case.closed_at else ""
+    fault = f"{last.meaning or case.code} ({case.code}, {case.severity})"
+    result = words(case.resolution or case.status)
+    reason = f", {why_text(case.reason, case.failure, case.detail)}" if case.reason else ""
+    return sentence(f"Its last case {case.case_id}, {fault}, was closed{closed}: {result}{reason}")
 
 
 class ConditionRow(Struct, frozen=True):
@@ -110,28 +111,28 @@ class NodePage(Struct, frozen=True):
 
 
 def node_page(
-    node: Document,
+    node: Node,
     entries: Sequence[Document],
     span: Span,
     *,
     older: bool,
-    jobs: Sequence[Document] = (),
+    jobs: Sequence[Job] = (),
     followed: int = 0,
     case: CaseFacts | None = None,
 ) -> NodePage:
     """Return the page of a node; `jobs` are the first of the `followed` jobs, `case` the live or last one."""
-    rows, live = entry_rows(entries), node["case"]
+    rows, live = entry_rows(entries), node.case
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)
     return NodePage(
-        cluster=str(node["cluster"]),
-        node=str(node["node"]),
-        status=mark(node["status"], NODE),
+        cluster=node.cluster,
+        node=node.node,
+        status=mark(node.status, NODE),
         facts=_facts(node),
-        conditions=tuple(map(_condition, node["conditions"])),
-        case_id=live["case_id"] if live else None,
-        case_status=mark(live["status"], CASE) if live else None,
-        last_case=node["last_case"],
+        conditions=tuple(map(_condition, node.conditions)),
+        case_id=live.case_id if live else None,
+        case_status=mark(live.status, CASE) if live else None,
+        last_case=node.last_case,
         chart=make_chart(span.start, span.end, _lanes(node, entries, span, jobs)),
         jobs=job_rows(jobs),
         rows=rows,
@@ -142,40 +143,40 @@ def node_page(
     )
 
 
-def _lanes(node: Document, entries: Sequence[Document], span: Span, jobs: Sequence[Document]) -> tuple[Lane, ...]:
+def _lanes(node: Node, entries: Sequence[Document], span: Span, jobs: Sequence[Job]) -> tuple[Lane, ...]:
     return (
         status_lane("status", entries, NODE_STATUS, NODE, span),
-        *condition_lanes(entries, node["conditions"] if span.running else (), span),
+        *condition_lanes(entries, node.conditions if span.running else (), span),
         status_lane("case", entries, CASE_STATUS, CASE, span),
         *attempt_lanes(entries),
         instance_lane(entries, span),
-        *job_lanes(jobs, str(node["node"]), span),
+        *job_lanes(jobs, node.node, span),
     )
 
 
-def _condition(condition: Document) -> ConditionRow:
+def _condition(condition: Condition) -> ConditionRow:
     return ConditionRow(
-        severity=mark(condition["severity"], SEVERITY),
-        code=str(condition["code"]),
-        component=component_text(condition["component"]),
-        message=str(condition["message"]),
-        reporters=", ".join(map(str, condition["reporters"])),
-        count=int(condition["count"]),
-        since=from_text(str(condition["since"])),
+        severity=mark(condition.severity, SEVERITY),
+        code=condition.code,
+        component=component_text(condition.component),
+        message=condition.message,
+        reporters=", ".join(condition.reporters),
+        count=condition.count,
+        since=condition.since,
     )
 
 
-def _facts(node: Document) -> tuple[tuple[str, str], ...]:
-    ignored = node["ignored"]
-    by = f"by {ignored['by']}: {ignored['reason']}" if ignored else "no"
-    domains = ", ".join(f"{kind} {name}" for kind, name in sorted(node["domains"].items()))
+def _facts(node: Node) -> tuple[tuple[str, str], ...]:
+    ignored = node.ignored
+    by = f"by {ignored.by}: {ignored.reason}" if ignored else "no"
+    domains = ", ".join(f"{kind} {name}" for kind, name in sorted(node.domains.items()))
     return (
-        ("Instance", f"{node['instance_id'] or 'none'} (instance {node['instance']}, boot {node['boot']})"),
-        ("Type", str(node["instance_type"] or "unknown")),
-        ("Group", str(node["group"] or "-")),
-        ("Failure domains", domains or str(node["domain"] or "-")),
-        ("Isolation", str(node["isolation"]).replace("_", " ")),
-        ("Verified", "no: never verified by Faultbridge" if node["unverified"] else "yes"),
+        ("Instance", f"{node.instance_id or 'none'} (instance {node.instance}, boot {node.boot})"),
+        ("Type", str(node.instance_type or "unknown")),
+        ("Group", str(node.group or "-")),
+        ("Failure domains", domains or str(node.domain or "-")),
+        ("Isolation", node.isolation.replace("_", " ")),
+        ("Verified", "no: never verified by Faultbridge" if node.unverified else "yes"),
         ("Opted out of repair", by),
-        ("Former instances", ", ".join(node["former_instances"]) or "none"),
+        ("Former instances", ", ".join(node.former_instances) or "none"),
     )

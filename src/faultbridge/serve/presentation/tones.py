@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -140,12 +139,12 @@ def reason_text(reason: object) -> str:
     return _NAME.sub(lambda found: _NOUNS[found[1]], str(reason or ""))
 
 
-def why_text(document: Mapping[str, Any]) -> str:
+def why_text(reason: object, failure: object, detail: object) -> str:
     """Return the reason of a case or of an entry in words, with its failure code, if it has one, in words too."""
-    failure = _FAILURES.get(str(document.get("failure")))
-    return f"{failure}: {detail_text(document)}" if failure else reason_text(document.get("reason"))
+    code = _FAILURES.get(str(failure))
+    return f"{code}: {reason_text(detail)}" if code else reason_text(reason)
 
 
-def detail_text(document: Mapping[str, Any]) -> str:
+def detail_text(reason: object, failure: object, detail: object) -> str:
     """Return the reason of a case or of an entry in words, without its failure code."""
-    return reason_text(document["detail"] if document.get("failure") in _FAILURES else document.get("reason"))
+    return reason_text(detail if failure in _FAILURES else reason)

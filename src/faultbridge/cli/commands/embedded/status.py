@@ -9,7 +9,6 @@ import typer
 
 from faultbridge.cli.errors import EXIT_UNREACHABLE
 from faultbridge.cli.render.output import Columns, Document, examples, fields, notice
-from faultbridge.cli.render.times import json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
@@ -101,7 +100,7 @@ def backlog(session: Session) -> list[dict[str, Any]]:
         {
             "what": one.what,
             "count": one.count,
-            "since": json_time(one.since),
+            "since": one.since,
             "seconds": int((now - one.since).total_seconds()) if one.since else None,
             "stuck": one.stuck,
             "note": one.note,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ from faultbridge.cli.render.columns import (
     entry_document,
     print_as_recorded,
 )
-from faultbridge.cli.render.output import Document, examples, notice
+from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cases import Case
@@ -29,6 +29,8 @@ from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
 from faultbridge.record.entry_text import source_answers
 from faultbridge.record.timeline import TimelineQuery, follow
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry import documents
+from faultbridge.repair.registry.documents import shared
 from faultbridge.serve.wiring.repairing import wire_case_orders
 from faultbridge.serve.wiring.services import wire_reports
 
@@ -82,7 +84,7 @@ def list_cases(
     wanted = status or (tuple(CaseStatus) if everything else ())
     clusters = session.cluster_names(cluster)
 
-    def read() -> Iterator[Document]:
+    def read() -> Iterator[documents.Case]:
         now = session.now()
         views = [view for name in clusters for view in session.directory.cases(name, wanted)]
         views.sort(key=lambda view: (view.case.opened_at, view.case.id))
@@ -189,7 +191,13 @@ def report_case(session: Session, case: CaseArgument, file: FileOption = None) -
     write_file(session, wire_reports(session.application).case(cluster, case), file, case)
 
 
+class ShownCase(documents.Case, frozen=True, kw_only=True):
+    """A case with the answers of the sources of EC2 capacity for a successor."""
+
+    capacity: list[dict[str, Any]]
+
+
 def _show(session: Session, case: str) -> None:
-    document = case_document(session.directory.case(case), session.now())
+    found = case_document(session.directory.case(case), session.now())
     entries = [entry_document(line) for line in session.timeline.newest(TimelineQuery(case=case), MAX_ENTRIES)[0]]
-    session.show_one({**document, "capacity": source_answers(entries)}, CASE)
+    session.show_one(shared(ShownCase, found, capacity=source_answers(entries)), CASE)

@@ -14,7 +14,7 @@ from faultbridge.cli.commands.policy.documents import known_policy
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.output import Columns, Document, examples, fields, filled, notice
-from faultbridge.cli.render.times import FUTURE_HELP, applies_text, json_time, parse_future_time, short_time
+from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, short_time
 from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import gpus_by_instance_type
@@ -30,18 +30,24 @@ from faultbridge.model.cluster.config import (
 from faultbridge.model.enums import ClusterStatus, DomainKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.names import expand_host_list, instance_id, node_name, rest_address
-from faultbridge.model.times import to_text
+from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.services import wire_registration
 
 CHANGES: Columns = fields("SETTING", "BEFORE", "NOW")
 
 
+class ChangedCluster(Cluster, frozen=True, kw_only=True):
+    """A cluster whose settings were changed, and the time from which they apply everywhere."""
+
+    applies_at: datetime
+
+
 def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> None:
     """Print the settings that differ from `before`, and from when they apply; as JSON, the whole cluster."""
     view = session.directory.cluster(before.cluster)
-    applies_at = json_time(session.applies_at()) or ""
+    applies_at = session.applies_at()
     if not session.prints_table:
-        session.show_one({**cluster_document(view), "applies_at": applies_at}, CLUSTER)
+        session.show_one(shared(ChangedCluster, cluster_document(view), applies_at=applies_at), CLUSTER)
         return
     changes = list(_changes(before, view.config))
     if not changes:
@@ -65,7 +71,7 @@ def _text(value: object) -> str:
         case bool():
             text = "yes" if value else "no"
         case datetime():
-            text = short_time(to_text(value))
+            text = short_time(value)
         case ProviderRole():
             text = value.arn
         case DeclaredDomain():
@@ -393,8 +399,8 @@ def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, 
     registered = wire_registration(session.application).add_cluster(ClusterConfig(cluster, **settings))
     if session.prints_table:
         notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
-    applies_at = json_time(session.applies_at())
-    document = {**cluster_document(session.directory.cluster(cluster)), "applies_at": applies_at}
+    shown = cluster_document(session.directory.cluster(cluster))
+    document = shared(ChangedCluster, shown, applies_at=session.applies_at())
     session.show_one(document, filled({**CLUSTER, "Applies": _applies}, document))
 
 
@@ -476,19 +482,19 @@ def _repair_text(config: ClusterConfig) -> str:
     return "repairs are enabled" if config.acts else "the provider repairs, and Faultbridge follows"
 
 
-def _applies(shown: Document) -> str:
-    return applies_text(shown["applies_at"])
+def _applies(shown: ChangedCluster) -> str:
+    return applies_text(shown.applies_at)
 
 
 def _is_healthy(session: Session, cluster: str) -> bool:
     return session.directory.cluster(cluster).state.status is ClusterStatus.HEALTHY
 
 
-def _maintenance_text(session: Session) -> Callable[[Document], object]:
-    now = json_time(session.now()) or ""
+def _maintenance_text(session: Session) -> Callable[[Cluster], object]:
+    now = session.now()
 
-    def cell(shown: Document) -> str:
-        until = shown["maintenance_until"]
+    def cell(shown: Cluster) -> str:
+        until = shown.maintenance_until
         return short_time(until) + (" (over)" if until and until <= now else "")
 
     return cell

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import ClusterOption
 from faultbridge.cli.render.output import Columns, examples, fields
@@ -13,21 +12,21 @@ from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import UnknownName
-from faultbridge.repair.registry.documents import offender_document
+from faultbridge.repair.registry.hardware_documents import offender_document
 
 app = typer.Typer(rich_markup_mode=None)
 
 HISTORY: Columns = {
-    "TIME (UTC)": lambda one: short_time(one["at"]),
-    "NODE": lambda one: f"{one['cluster']}/{one['node']}",
+    "TIME (UTC)": lambda one: short_time(one.at),
+    "NODE": lambda one: f"{one.cluster}/{one.node}",
     **fields("INSTANCE=instance_id", "SLOT", "KIND", "WHAT=text", "CASE=case_id"),
 }
 OFFENDERS: Columns = {
     **fields("DEVICE", "INSTANCE=instance_id", "SLOT", "FAULTS"),
-    "OTHER SLOTS": lambda one: f"{one['card']['faulty']} of {one['card']['number']} faulty",
-    "OTHER CARDS": lambda one: f"{one['other_cards']['faulty']} of {one['other_cards']['number']} faulty",
-    "RATIO": lambda one: f"{one['likelihood_ratio']:g}",
-    "FAVORS": lambda one: one["favors"],
+    "OTHER SLOTS": lambda one: f"{one.card.faulty} of {one.card.number} faulty",
+    "OTHER CARDS": lambda one: f"{one.other_cards.faulty} of {one.other_cards.number} faulty",
+    "RATIO": lambda one: f"{one.likelihood_ratio:g}",
+    "FAVORS": lambda one: one.favors,
 }
 
 
@@ -42,7 +41,7 @@ def show_history(
     events = DeviceHistory(session.ports.table)(device)
     if not events:
         raise UnknownName("device", device)
-    session.show((to_builtins(event) for event in events), HISTORY)
+    session.show(events, HISTORY)
 
 
 @app.command("offenders", epilog=examples("faultbridge device offenders --cluster train-a --since 90d"))

@@ -13,26 +13,26 @@ from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.findings import Mark
-from faultbridge.repair.registry.documents import finding_document
+from faultbridge.repair.registry.hardware_documents import finding_document
 
 app = typer.Typer(rich_markup_mode=None)
 
 _EXAMPLE_ID = "f-abcdefghijklmnop"
 FindingArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the finding.")]
 FINDINGS: Columns = {
-    "FINDING": lambda one: one["finding_id"],
-    "NODE": lambda one: f"{one['cluster']}/{one['node']}",
+    "FINDING": lambda one: one.finding_id,
+    "NODE": lambda one: f"{one.cluster}/{one.node}",
     **fields("DETECTOR", "PER HOUR=value", "MEDIAN", "PEERS"),
-    "OPENED": lambda one: short_time(one["opened_at"]),
-    "MARK": lambda one: one["mark"],
+    "OPENED": lambda one: short_time(one.opened_at),
+    "MARK": lambda one: one.mark,
 }
 FINDING: Columns = {
-    "Finding": lambda one: one["finding_id"],
-    "Node": lambda one: f"{one['cluster']}/{one['node']}",
-    "Detector": lambda one: one["detector"],
-    "Rise": lambda one: f"{one['value']} an hour; the median of {one['peers']} peers is {one['median']}",
-    "Opened": lambda one: short_time(one["opened_at"]),
-    "Ended": lambda one: short_time(one["ended_at"]),
+    "Finding": lambda one: one.finding_id,
+    "Node": lambda one: f"{one.cluster}/{one.node}",
+    "Detector": lambda one: one.detector,
+    "Rise": lambda one: f"{one.value} an hour; the median of {one.peers} peers is {one.median}",
+    "Opened": lambda one: short_time(one.opened_at),
+    "Ended": lambda one: short_time(one.ended_at),
     **fields("Mark", "Marked by", "Reason"),
 }
 DETECTORS: Columns = {

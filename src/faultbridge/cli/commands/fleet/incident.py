@@ -9,9 +9,10 @@ import typer
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
-from faultbridge.cli.render.output import Document, examples, notice
+from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.wiring.repairing import wire_incident_orders
 
 app = typer.Typer(rich_markup_mode=None)
@@ -31,7 +32,7 @@ def list_incidents(
     """List the open incidents, oldest first. An incident is one cause of faults on many nodes."""
     clusters = session.cluster_names(cluster)
 
-    def read() -> Iterator[Document]:
+    def read() -> Iterator[Incident]:
         views = [view for name in clusters for view in session.directory.incidents(name, closed=closed)]
         views.sort(key=lambda view: (view.incident.opened_at, view.incident.id))
         return map(incident_document, views)

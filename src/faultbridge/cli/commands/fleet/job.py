@@ -83,22 +83,22 @@ PerNodeOption = Annotated[
 ]
 NameOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")]
 JOB: Columns = {
-    "Job": lambda one: one["job_id"] + (f" ({one['name']})" if one["name"] else ""),
-    "Cluster": lambda one: one["cluster"],
-    "Nodes": lambda one: f"{len(one['nodes'])}: {', '.join(one['nodes'][:8])}",
-    "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one["ranks"].items())[:8]),
+    "Job": lambda one: one.job_id + (f" ({one.name})" if one.name else ""),
+    "Cluster": lambda one: one.cluster,
+    "Nodes": lambda one: f"{len(one.nodes)}: {', '.join(one.nodes[:8])}",
+    "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one.ranks.items())[:8]),
     **fields("Started=started_at", "Ended=ended_at", "Outcome", "Stalled since=stalled_at", "Loss=loss_alarm"),
-    "Faulty nodes": lambda one: ", ".join(one["affected_nodes"]),
-    "Resumable since": lambda one: one["resumable_at"],
-    "Verdict": lambda one: " ".join([one["verdict"]["outlook"], *one["verdict"]["nodes"]]) if one["verdict"] else None,
-    "Cause": lambda one: (one["verdict"]["mechanism"] or "unknown") if one["verdict"] else None,
+    "Faulty nodes": lambda one: ", ".join(one.affected_nodes),
+    "Resumable since": lambda one: one.resumable_at,
+    "Verdict": lambda one: " ".join([one.verdict.outlook, *one.verdict.nodes]) if one.verdict else None,
+    "Cause": lambda one: (one.verdict.mechanism or "unknown") if one.verdict else None,
 }
 JOBS: Columns = {
     **fields("JOB=job_id", "CLUSTER", "STATE"),
-    "NODES": lambda one: len(one["nodes"]),
-    "FAULTY NODES": lambda one: ", ".join(one["affected_nodes"]),
-    "STARTED": lambda one: short_time(one["started_at"]),
-    "NAME": lambda one: one["name"],
+    "NODES": lambda one: len(one.nodes),
+    "FAULTY NODES": lambda one: ", ".join(one.affected_nodes),
+    "STARTED": lambda one: short_time(one.started_at),
+    "NAME": lambda one: one.name,
 }
 
 

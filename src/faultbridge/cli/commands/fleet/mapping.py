@@ -11,7 +11,7 @@ import typer
 from faultbridge.cli.commands.options import formatted_command, read_text
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show, show_one
-from faultbridge.cli.render.times import applies_text, json_time
+from faultbridge.cli.render.times import applies_text
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import load_catalog
@@ -43,7 +43,7 @@ def put_mappings(session: Session, file: FileArgument) -> None:
     mappings = _read_mappings(file, session.output)
     version = version_of(mappings)
     _service(session).put(version, mappings)
-    session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
+    session.show_one({"version": version, "applies_at": session.applies_at()}, PUBLISHED)
 
 
 @app.command("show", epilog=examples("faultbridge mapping show > own.json"))

@@ -12,7 +12,6 @@ from io import StringIO
 from typing import Annotated, Any
 
 import typer
-from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import (
     ClusterOption,
@@ -25,7 +24,7 @@ from faultbridge.cli.commands.options import (
 )
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
-from faultbridge.cli.render.output import Columns, Document, examples, fields, filled, notice, progress
+from faultbridge.cli.render.output import Columns, examples, fields, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
@@ -33,7 +32,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.registry.documents import shown_node_document
+from faultbridge.repair.registry.documents import Node, shown_node_document
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
@@ -241,7 +240,7 @@ def list_nodes(
 ) -> None:
     """List the nodes of a cluster."""
 
-    def read() -> Iterator[Document]:
+    def read() -> Iterator[Node]:
         nodes = session.directory.nodes(cluster)
         return (node_document(state) for state in nodes if not status or state.status in status)
 
@@ -257,7 +256,7 @@ def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> N
     """
     state = session.directory.node(NodeKey(cluster, node))
     shown = shown_node_document(state, session.directory.cluster(cluster).config, session.now())
-    session.show_one(shown, NODE_WITHOUT_REPAIR if shown["no_repair"] else NODE)
+    session.show_one(shown, NODE_WITHOUT_REPAIR if shown.no_repair else NODE)
 
 
 @app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))
@@ -267,7 +266,7 @@ def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -
     from faultbridge.record.history import NodeHistory
 
     key = session.directory.node(NodeKey(cluster, node)).key
-    session.show((to_builtins(event) for event in NodeHistory(session.ports.table)(key)), NODE_HISTORY)
+    session.show(NodeHistory(session.ports.table)(key), NODE_HISTORY)
 
 
 @app.command(

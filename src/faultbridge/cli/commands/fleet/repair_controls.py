@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
-from faultbridge.cli.render.output import Columns, Document, examples, notice
-from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.state import domain_of
+from faultbridge.repair.registry.documents import shared
 from faultbridge.serve.wiring.repairing import wire_controls
 
 if TYPE_CHECKING:
@@ -22,15 +25,15 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 BREAKERS: Columns = {
-    "SCOPE": lambda one: one["domain"] or "cluster",
-    "STATE": lambda one: one["state"],
-    "SINCE": lambda one: short_time(one["since"]),
-    "FAILING": lambda one: f"{one['failing']} of {one['of']}",
+    "SCOPE": lambda one: one.domain or "cluster",
+    "STATE": lambda one: one.state,
+    "SINCE": lambda one: short_time(one.since),
+    "FAILING": lambda one: f"{one.failing} of {one.of}",
 }
 
 
 CONTROL: Columns = {
-    "Cluster": lambda one: one["cluster"],
+    "Cluster": lambda one: one.cluster,
     "Paused": CLUSTER["Paused"],
     "Repairs running": CLUSTER["Repairs running"],
 }
@@ -101,8 +104,8 @@ def show_breakers(
         session.show(breaker_documents(controls.close_breakers(cluster, session.operator)), BREAKERS)
         return
 
-    def opened() -> list[Document]:
-        return [one for one in breaker_documents(controls.read(cluster)) if one["state"] != "closed"]
+    def opened() -> list[Breaker]:
+        return [one for one in breaker_documents(controls.read(cluster)) if one.state != "closed"]
 
     is_open = bool(wait_until(opened, wait)) if wait else True
     session.show(breaker_documents(controls.read(cluster)), BREAKERS)
@@ -131,22 +134,26 @@ def _set_paused(session: Session, names: list[str], *, paused: bool, listed: boo
         session.show(documents, CONTROLS)
     else:
         session.show_one(documents[0], CONTROL)
-    running = sum(len(one["holders"]) for one in documents)
+    running = sum(len(one.holders) for one in documents)
     if paused and running and session.prints_table:
         notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
 
 
-def breaker_documents(control: Control) -> list[Document]:
+class Breaker(Struct, frozen=True):
+    """A breaker of a cluster, or of a failure domain, as a command prints it."""
+
+    cluster: str
+    domain: str | None
+    state: str
+    since: datetime
+    failing: int
+    of: int
+    stays_open: bool
+
+
+def breaker_documents(control: Control) -> list[Breaker]:
     """Return each breaker that has opened at least once in a cluster, with its current state."""
     return [
-        {
-            "cluster": control.cluster,
-            "domain": domain_of(name),
-            "state": breaker.state.value,
-            "since": json_time(breaker.since),
-            "failing": breaker.failing,
-            "of": breaker.of,
-            "stays_open": breaker.stays_open,
-        }
-        for name, breaker in sorted(control.breakers.items())
+        shared(Breaker, one, cluster=control.cluster, domain=domain_of(name))
+        for name, one in sorted(control.breakers.items())
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec import Struct
 
-from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, breaker_documents
+from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, Breaker, breaker_documents
 from faultbridge.cli.commands.options import ClusterOption
 from faultbridge.cli.render.columns import (
     CASES,
@@ -20,10 +21,11 @@ from faultbridge.cli.render.columns import (
     incident_document,
     node_document,
 )
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, print_line, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, print_line, show, show_one
 from faultbridge.cli.render.tables import Screen, Section, quit_key, run_screen
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
 from faultbridge.repair.registry.views import ClusterView
 
 app = typer.Typer(rich_markup_mode=None)
@@ -64,6 +66,16 @@ def show_top(
         run_screen(reader.changed, wait_for_quit, Console())
 
 
+class Look(Struct, frozen=True):
+    """What one screen shows about a cluster."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    cases: list[Case]
+    incidents: list[Incident]
+    breakers: list[Breaker]
+
+
 @dataclass
 class ClusterReader:
     """Reads one cluster, and detects whether it has changed since the last read."""
@@ -74,19 +86,19 @@ class ClusterReader:
     _read_at: datetime | None = field(default=None, init=False)
     _cases: bool = field(default=False, init=False)
 
-    def read(self) -> dict[str, Any]:
-        """Return the cluster with its unhealthy nodes, cases, incidents and breakers as one document."""
+    def read(self) -> Look:
+        """Return the cluster with its unhealthy nodes, cases, incidents and breakers."""
         directory, now = self.session.directory, self.session.now()
         view = directory.cluster(self.cluster)
         cases = [case_document(one, now) for one in directory.cases(self.cluster)]
         self._seen, self._read_at, self._cases = view, now, bool(cases)
-        return {
-            "cluster": cluster_document(view),
-            "nodes": [node_document(state) for state in directory.unhealthy(self.cluster)],
-            "cases": cases,
-            "incidents": [incident_document(one) for one in directory.incidents(self.cluster)],
-            "breakers": breaker_documents(view.control),
-        }
+        return Look(
+            cluster_document(view),
+            [node_document(state) for state in directory.unhealthy(self.cluster)],
+            cases,
+            [incident_document(one) for one in directory.incidents(self.cluster)],
+            breaker_documents(view.control),
+        )
 
     def changed(self) -> Screen | None:
         """Return a new screen after a change, while a case is live, and after 30 seconds; else None."""
@@ -97,24 +109,25 @@ class ClusterReader:
         return screen_of(self.read(), now)
 
 
-def screen_of(document: Document, now: datetime) -> Screen:
-    """Return the heading and the sections of the screen for a document of `ClusterReader.read`."""
-    sections: list[Section] = [(title, document[name], columns) for title, name, columns in SECTIONS]
-    return f"{_heading(document['cluster'])}  {now:%H:%M:%S}Z  q quits", sections
+def screen_of(look: Look, now: datetime) -> Screen:
+    """Return the heading and the sections of the screen for what `ClusterReader.read` returns."""
+    sections: list[Section] = [(title, getattr(look, name), columns) for title, name, columns in SECTIONS]
+    return f"{_heading(look.cluster)}  {now:%H:%M:%S}Z  q quits", sections
 
 
-def _heading(cluster: Document) -> str:
-    healthy = cluster["counts"].get("healthy", 0)
-    paused = ", repairs paused" if cluster["paused"] else ""
-    return f"{cluster['cluster']}: {cluster['status']}, {healthy} of {cluster['expected']} healthy{paused}"
+def _heading(cluster: Cluster) -> str:
+    healthy = cluster.counts.get("healthy", 0)
+    paused = ", repairs paused" if cluster.paused else ""
+    return f"{cluster.cluster}: {cluster.status}, {healthy} of {cluster.expected} healthy{paused}"
 
 
-def _print_once(document: Document, output: OutputFormat) -> None:
+def _print_once(look: Look, output: OutputFormat) -> None:
     if not output.for_people:
-        show_one(document, {}, output)
+        show_one(look, {}, output)
         return
-    print_line(_heading(document["cluster"]))
+    print_line(_heading(look.cluster))
     for title, name, columns in SECTIONS:
-        if document[name]:
-            print_line(f"\n{title} ({len(document[name])})")
-            show(document[name], columns, output)
+        listed = getattr(look, name)
+        if listed:
+            print_line(f"\n{title} ({len(listed)})")
+            show(listed, columns, output)

@@ -15,7 +15,7 @@ import typer
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, YesOption, confirm, formatted_command, with_options
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
-from faultbridge.cli.render.times import PAST_HELP, applies_text, json_time, parse_time, short_time
+from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time, short_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -385,7 +385,7 @@ def list_policies(session: Session) -> None:
             "packaged": version == packaged,
             "shadow": version == shadow,
             "clusters": named.get(version, []),
-            "put_at": json_time(stored[version].put_at) if version in stored else None,
+            "put_at": stored[version].put_at if version in stored else None,
             "put_by": stored[version].put_by if version in stored else None,
         }
         for version in dict.fromkeys((*stored, current, *named, packaged))
@@ -418,7 +418,7 @@ def show_policy(
 
 def _show_published(session: Session, version: str, *, wait: bool) -> None:
     applies_at = session.applies_at()
-    session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
+    session.show_one({"version": version, "applies_at": applies_at}, PUBLISHED)
     if session.output.for_people:
         notice("it is for every cluster that names no version with `faultbridge cluster set --policy`")
         notice("a fault before that time may still follow the policy before it")

@@ -10,7 +10,7 @@ import typer
 
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, examples, fields, notice
-from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
+from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.serve.ingest.send import DeliveryAudit, audit_deliveries
@@ -58,7 +58,7 @@ def audit_records(
 
 def _document(found: DeliveryAudit) -> dict[str, object]:
     return {
-        "since": json_time(found.since),
+        "since": found.since,
         "sent": found.sent,
         "outcomes": {outcome.value: number for outcome, number in found.outcomes.items()},
         "missing": len(found.missing),

@@ -11,7 +11,7 @@ import typer
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, examples, fields, notice
-from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Rejected, Transient, UnknownName
@@ -173,10 +173,10 @@ def _document(reject: Reject) -> dict[str, Any]:
         "source": None if reject.unread else message.source,
         "instance_id": message.instance_id,
         "sender": reject.sender,
-        "sent_at": json_time(message.sent_at),
-        "received_at": json_time(message.received_at),
-        "rejected_at": json_time(reject.rejected_at),
-        "due_at": json_time(reject.due_at),
+        "sent_at": message.sent_at,
+        "received_at": message.received_at,
+        "rejected_at": reject.rejected_at,
+        "due_at": reject.due_at,
         "raw": reject.raw,
         "size": reject.size,
     }
