@@ -17,7 +17,7 @@ from faultbridge.model.cluster.state import BreakerLimit, Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
 from faultbridge.model.errors import Transient
-from faultbridge.model.faults import Clear, Component, Observation, Snapshot
+from faultbridge.model.faults import Clear, Component, Fault, Observation, Snapshot
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Limits, Policy, Rule
 from faultbridge.model.records import RawRecord
@@ -167,6 +167,10 @@ class World:
     def fault(self, node: int = 1, code: str = "xid.79", *, seen: datetime | None = None, **others: Any) -> None:
         """Report a fault of a node now; `seen` is its time of observation, now by default."""
         self._observe(node, fault(code, **others), "r-1", seen)
+
+    def observe_fault(self, node: int, observation: Fault) -> None:
+        """Report a fault that a decoder returned, now."""
+        self._observe(node, observation, "r-1")
 
     def claim(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
         """Report a fault of a node as a listed sender, which is not proven to be the node."""

@@ -31,6 +31,7 @@ class BudgetNode(Struct, frozen=True):
     - `waits` is True if the node still serves and needs a permit. `urgency` sorts the waiting nodes: the most severe
       fault first, then the oldest case.
     - `expected` is False if the node never served, or is left to an operator (`LEAVES_AFTER`).
+    - `returns_after` is the origin of the incident for which its case waits: the node returns only after that is out.
     """
 
     name: str
@@ -40,6 +41,7 @@ class BudgetNode(Struct, frozen=True):
     waits: bool = False
     urgency: tuple[int, str] = (0, "")
     expected: bool = True
+    returns_after: str | None = None
 
 
 class DomainUse(Struct, frozen=True):
@@ -77,8 +79,12 @@ class IsolationUse:
         """Return why a node may not be taken out of service now, or None if a permit can be given.
 
         A failure domain in which no node holds a permit does not refuse its most severe waiting node, so that lost
-        nodes do not block every other repair.
+        nodes do not block every other repair. For the origin of an incident, the nodes that wait for it do not count.
         """
+        waiting = tuple(one for one in self.nodes if one.returns_after == name)
+        if waiting:
+            others = tuple(one for one in self.nodes if one not in waiting)
+            return IsolationUse(others, self.sizes, self.percent, evicts=self.evicts).refusal(name, domains)
         for domain in domains:
             out, limit = self.out(domain), self.limit(domain)
             if domain in self.sizes and out >= limit and not self._is_exception(name, domain):

@@ -336,10 +336,11 @@ class Domain(EventData, frozen=True, kw_only=True):
 
 
 class IncidentCause(EventData, frozen=True, kw_only=True):
-    """The suspected cause of a cluster incident."""
+    """The suspected cause of a cluster incident: its origin, if one fault of a node explains those of the others."""
 
-    code: Annotated[Text | None, doc("Fault code of most of its nodes.")]
-    component: Annotated[Component | None, doc("Shared component, if one was found.")]
+    code: Annotated[Text | None, doc("Fault code of the origin; while it is unknown, that of most of its nodes.")]
+    node: Annotated[Text | None, doc("Node of the origin; null while it is unknown.")] = None
+    component: Annotated[Component | None, doc("Component and link of the origin; null while it is unknown.")]
     text: Annotated[str, doc("One line of text for readers.")]
 
 
@@ -359,6 +360,7 @@ class ClusterIncidentData(EventData, frozen=True, kw_only=True):
     doubled: Annotated[
         bool, doc("True if its nodes doubled since its last page or notice, so that a notice follows.")
     ] = False
+    finds_origin: Annotated[bool, doc("True if its origin became known, so that a notice follows.")] = False
     added: Annotated[NodeList, doc("Nodes that this change added.")]
     removed: Annotated[NodeList, doc("Nodes that this change removed.")]
     absorbed_cases: Annotated[Count, doc("Number of cases that wait for the incident instead of a repair.")]

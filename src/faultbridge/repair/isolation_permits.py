@@ -108,4 +108,5 @@ def _node(
         waits=serves and row.needs_permit,
         urgency=(-row.severity.rank if row.severity else 0, to_text(row.opened) if row.opened else ""),
         expected=is_expected(joining=row.joining, left_at=row.left_at, now=now),
+        returns_after=control.origin_of(row.incident),
     )

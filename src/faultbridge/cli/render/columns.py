@@ -127,6 +127,7 @@ INCIDENT: Columns = {
     "Incident": lambda one: f"{one.cluster}/{one.incident_id}",
     **fields("Status", "Reason"),
     "Cause": lambda one: one.code + (f" about {one.subject}" if one.subject else ""),
+    "Origin": lambda one: one.origin or "unknown",
     "Failure domain": lambda one: f"{one.domain.type} {one.domain.name}, {one.domain_nodes} nodes",
     "Affected": lambda one: "\n".join(one.nodes),
     "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one.held_cases.items())),

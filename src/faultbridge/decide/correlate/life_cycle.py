@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from faultbridge.decide.correlate.origins import with_origin
 from faultbridge.decide.correlate.shared_causes import (
     AffectedNode,
     ClusterSnapshot,
@@ -252,6 +253,11 @@ class IncidentChange(Struct, frozen=True):
         return tuple(sorted(set(self.before.nodes if self.before else ()) - set(self.after.nodes)))
 
     @property
+    def finds_origin(self) -> bool:
+        """Return whether the origin became known after the page of the incident, so that a notice is due."""
+        return self.before is not None and origin_node(self.after) not in {None, origin_node(self.before)}
+
+    @property
     def doubled(self) -> bool:
         """Return whether the incident has doubled since its last page or notice, so that a notice is due."""
         return self.before is not None and self.before.announced_at != self.after.announced_at
@@ -344,6 +350,7 @@ def _advance(
         subject=incident.subject or shared_subject(members, limits.explains),
         quiet_since=None if members else incident.quiet_since or now,
     )
+    incident = with_origin(incident, members, snapshot.catalog, limits, now)
     if incident.quiet_since is not None and now >= incident.quiet_since + incident.quiet_period(limits):
         return close_incident(incident, now, _QUIET)
     if incident.status.holds and now >= incident.opened_at + limits.max_age:
@@ -383,7 +390,7 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
         return IncidentChange(_FINAL_KINDS[after.status], before, after)
     if _content(before) == _content(after):
         return None
-    compared = ((one.domain, one.subject, one.announced_at) for one in (before, after))
+    compared = ((one.domain, one.subject, one.announced_at, origin_node(one)) for one in (before, after))
     learned = len(set(compared)) > 1
     grown = learned or set(after.nodes) - set(before.nodes)
     return IncidentChange(IncidentChangeKind.GROWN if grown else IncidentChangeKind.SHRUNK, before, after)
@@ -391,7 +398,12 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 def _content(incident: Incident) -> tuple[object, ...]:
     """Return the values of an incident whose changes are recorded; counts of nodes are not among them."""
-    return incident.nodes, incident.domain, incident.status, incident.subject, incident.announced_at
+    return incident.nodes, incident.domain, incident.status, incident.subject, incident.announced_at, incident.origin
+
+
+def origin_node(incident: Incident) -> str | None:
+    """Return the node of the origin of an incident, or None while the origin is unknown."""
+    return incident.origin.node if incident.origin else None
 
 
 _FINAL_KINDS = {IncidentStatus.EXPIRED: IncidentChangeKind.EXPIRED, IncidentStatus.CLOSED: IncidentChangeKind.CLOSED}

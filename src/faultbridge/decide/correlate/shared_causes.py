@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import FailureDomain
-from faultbridge.model.cluster.incidents import CorrelationLimits
+from faultbridge.model.cluster.incidents import CorrelationLimits, FaultSite
 from faultbridge.model.enums import DomainKind
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.stored import Stored
@@ -85,6 +86,7 @@ class AffectedNode(Struct, frozen=True):
     - `since`, `code` and `subject` describe the latest of these faults: when it started, its fault code, and the remote
       object that it names, such as a switch.
     - `first` is when the oldest of these faults started; None means the same time as `since`.
+    - `sites` has the first observation of each catalog row that describes these faults. `out` nodes do not serve.
     - `ended` is when a fault of the node, of any family, last ended. It is None unless an active fault of the node, of
       any family, has ended before and started again.
     """
@@ -97,6 +99,8 @@ class AffectedNode(Struct, frozen=True):
     subject: str | None = None
     first: datetime | None = None
     ended: datetime | None = None
+    sites: Mapping[str, FaultSite] = field(default_factory=dict)
+    out: bool = False
 
 
 class ClusterSnapshot(Struct, frozen=True):
@@ -111,6 +115,7 @@ class ClusterSnapshot(Struct, frozen=True):
     sizes: Mapping[FailureDomain, int] = field(default_factory=dict)
     history: OnsetHistory = field(default_factory=OnsetHistory)
     knows_intake: bool = False
+    catalog: Catalog = field(default_factory=lambda: Catalog(""))
 
     def of_family(self, family: Family) -> tuple[AffectedNode, ...]:
         """Return the nodes that have an active fault of this family."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import claim_end, with_damped
 from faultbridge.decide.fold.node_conditions import NodeConditions
+from faultbridge.decide.fold.write_filter import LOG_REPORT_PRECISION
 from faultbridge.model.cases import REPAIR_ACTION_OF
 from faultbridge.model.catalog import Catalog, Scope
 from faultbridge.model.conditions import Condition
@@ -94,6 +95,25 @@ def end_orders(state: NodeState, *, at: datetime) -> Folded:
     """End the conditions that operators' orders opened, because a later order withdraws those orders."""
     reason = "withdrawn by an operator"
     return _end(state, at, reason, lambda condition: at if condition.code.startswith(ORDERED) else None)
+
+
+def end_unobserved(
+    state: NodeState,
+    wanted: Callable[[Condition], bool],
+    *,
+    since: datetime,
+    quiet: timedelta,
+    now: datetime,
+    reason: str,
+) -> Folded:
+    """End the `wanted` conditions that were certainly not observed for `quiet` after `since`."""
+
+    def ends_at(condition: Condition) -> datetime | None:
+        # An observation so soon after the last stored one is not stored.
+        observed = condition.last_at + LOG_REPORT_PRECISION
+        return now if wanted(condition) and now >= max(since, observed) + quiet else None
+
+    return _end(state, now, reason, ends_at)
 
 
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:

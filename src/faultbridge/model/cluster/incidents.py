@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
@@ -15,6 +16,7 @@ from faultbridge.model.fault_enums import Family
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 
+_IDENTIFIER = re.compile("/(?:pci|uuid|index|name|serial)=")
 MAX_NODES = 2_000
 """Maximum nodes that an incident names, so that its item stays small; `affected` counts all of them."""
 
@@ -85,6 +87,32 @@ class Hold(Stored, frozen=True):
         return self.holding and (every_node or (inside and self.family in families))
 
 
+class FaultSite(Stored, frozen=True):
+    """The component (`component_key`, with the link that the fault names) and the start of a fault."""
+
+    component: str
+    since: datetime
+
+
+class Origin(Stored, frozen=True):
+    """The fault of one node that explains the faults of the other nodes of an incident.
+
+    `out_at` is since when the node is out of service or has the fault no more, else None.
+    """
+
+    node: str
+    code: str
+    mode: str
+    site: FaultSite
+    out_at: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """Return node, component, link and fault code as text: `gpu-1, gpu 0000:04:00 link 14 (xid.149)`."""
+        component = _IDENTIFIER.sub(" ", self.site.component).replace("/link=", " link ")
+        return f"{self.node}, {component} ({self.code})"
+
+
 class Incident(Stored, frozen=True):
     """One cluster incident: a shared cause of the faults of many nodes.
 
@@ -97,6 +125,7 @@ class Incident(Stored, frozen=True):
     - `recurrence` is how often the same shared cause came back. A cause comes back if a new incident opens less than
       `CorrelationLimits.max_age` after an incident of the same family was closed, and all nodes of the new incident are
       in the failure domain of the closed incident. For an incident of the intake, it is always 0.
+    - `origin` is the fault that explains the others, or None while it is unknown. Only its node is repaired meanwhile.
     - `announced` is the number of affected nodes in the last page or notice. At `announced_at`, a notice reported that
       the incident has grown to this number; None before the first notice.
     """
@@ -122,6 +151,12 @@ class Incident(Stored, frozen=True):
     recurrence: int = 0
     announced: int = 0
     announced_at: datetime | None = None
+    origin: Origin | None = None
+
+    @property
+    def held_nodes(self) -> tuple[str, ...]:
+        """Return the affected nodes whose cases wait for the incident: all but that of its origin."""
+        return tuple(one for one in self.nodes if self.origin is None or one != self.origin.node)
 
     def quiet_period(self, limits: CorrelationLimits) -> timedelta:
         """Return how long no node may be affected before the incident closes.
@@ -162,13 +197,21 @@ class Incident(Stored, frozen=True):
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes whose repairs no incident of this family delays, because this incident is expired.
+        """Return the nodes whose repairs no incident of this family delays.
 
-        These are the affected nodes, and the nodes that left the incident recently. The result is empty unless the
-        status is `expired`. It is also empty for an incident of the intake, because a failed intake affects all nodes.
+        While repairs wait for the incident, this is the node of its origin. When the incident is expired, these are the
+        affected nodes, and the nodes that left it recently; none for an incident of the intake, which affects all.
         """
+        if self.status.holds and self.origin is not None:
+            return (self.origin.node,)
         expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
         return tuple(sorted({*self.nodes, *self.left})) if expired else ()
+
+    @property
+    def origin_text(self) -> str:
+        """Return the origin in one phrase, which also states that it is unknown."""
+        unknown = "unknown: no fault of one of its nodes explains those of the others"
+        return f"origin {self.origin.text if self.origin else unknown}"
 
     @property
     def summary(self) -> str:

@@ -266,6 +266,11 @@ class Control(Stored, frozen=True):
         held = [family for family in families if family not in exempt]
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
+    def origin_of(self, incident: str | None) -> str | None:
+        """Return the node of the origin of an open incident, or None if it is unknown."""
+        hold = self.holds.get(incident) if incident else None
+        return next(iter(hold.exempt), None) if hold is not None and hold.holding else None
+
     def expired_incident_with(self, node: str, families: Collection[Family]) -> str | None:
         """Return the id of an expired incident, not closed yet, that explains why a node fails, or None.
 

@@ -76,10 +76,11 @@ class Domain(Model):
 
 
 class IncidentCause(Model):
-    """The suspected cause of a cluster incident."""
+    """The suspected cause of a cluster incident: its origin, if one fault of a node explains those of the others."""
 
-    code: Text | None = Field(description="Fault code of most of its nodes.")
-    component: Component | None = Field(description="Shared component, if one was found.")
+    code: Text | None = Field(description="Fault code of the origin; while it is unknown, that of most of its nodes.")
+    node: Text | None = Field(default=None, description="Node of the origin; null while it is unknown.")
+    component: Component | None = Field(description="Component and link of the origin; null while it is unknown.")
     text: str = Field(description="One line of text for readers.")
 
 
@@ -99,6 +100,7 @@ class ClusterIncidentData(Model):
     doubled: bool = Field(
         default=False, description="True if its nodes doubled since its last page or notice, so that a notice follows."
     )
+    finds_origin: bool = Field(default=False, description="True if its origin became known, so that a notice follows.")
     added: NodeList = Field(description="Nodes that this change added.")
     removed: NodeList = Field(description="Nodes that this change removed.")
     absorbed_cases: Count = Field(description="Number of cases that wait for the incident instead of a repair.")

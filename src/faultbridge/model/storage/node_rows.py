@@ -12,6 +12,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from faultbridge.model.cluster.config import ClusterConfig, FailureDomain, failure_domains
+from faultbridge.model.cluster.incidents import FaultSite
 from faultbridge.model.cluster.vacancies import Vacancy
 from faultbridge.model.enums import NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Family, Severity
@@ -24,13 +25,15 @@ class FamilyFaults(Stored, frozen=True):
     """The active faults of one family on a node.
 
     `code` and `since` are those of the condition that started last, and `first` is the start of the oldest condition.
-    `subject` is the remote object, such as a switch, of the latest condition that names one.
+    `subject` is the remote object, such as a switch, of the latest condition that names one. `sites` has the first
+    observation of each of up to 8 catalog rows that describe the faults.
     """
 
     code: str
     since: datetime
     first: datetime
     subject: str | None = None
+    sites: Mapping[str, FaultSite] = field(default_factory=dict)
 
 
 class UnhealthyNode(Stored, frozen=True):

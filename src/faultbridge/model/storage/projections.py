@@ -6,13 +6,14 @@ state. Index rows lead from a job or a device to the entries about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from faultbridge.model.cases import Case
+from faultbridge.model.cluster.incidents import FaultSite
 from faultbridge.model.cluster.vacancies import vacant_since
-from faultbridge.model.conditions import Condition, last_end
+from faultbridge.model.conditions import Condition, component_key, last_end, row_of
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.event_data import JobData, JobExplainedData
@@ -41,12 +42,14 @@ from faultbridge.model.storage.node_rows import (
 from faultbridge.model.storage.writes import Delete, Item, Key, Put, Update, Write
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FALSE_CLAIMS = "BAD#", "ADMISSION#", "HELD#", "CORDON#", "FALSE#"
 WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED, FALSE_CLAIMS}), "I"
 """The prefixes of rows of waiting work. They sort before all other rows, so one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 """Attributes of a fault that name the remote object it is about, the most exact first."""
+MAX_SITES = 8
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
@@ -177,8 +180,18 @@ def _families(state: NodeState) -> dict[Family, FamilyFaults]:
         if one.family is not None:
             before = found.get(one.family)
             first, subject = (before.first, before.subject) if before else (one.since, None)
-            found[one.family] = FamilyFaults(one.code, one.since, first, _remote(one) or subject)
+            sites = _with_sites(before.sites if before else {}, one)
+            found[one.family] = FamilyFaults(one.code, one.since, first, _remote(one) or subject, sites)
     return found
+
+
+def _with_sites(sites: Mapping[str, FaultSite], condition: Condition) -> dict[str, FaultSite]:
+    rows = sorted({row_of(key) for key, one in condition.reporters.items() if one.active})
+    component, link = condition.component, condition.attributes.get("link", "")
+    site = FaultSite(
+        component_key(replace(component, link=int(link)) if link.isdigit() else component), condition.since
+    )
+    return dict([*sites.items(), *((row, site) for row in rows if row not in sites)][:MAX_SITES])
 
 
 def _remote(condition: Condition) -> str | None:

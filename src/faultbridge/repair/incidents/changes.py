@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from faultbridge.decide.correlate.life_cycle import IncidentChange, close_incident, hold_of
 from faultbridge.decide.correlate.shared_causes import AffectedNode
-from faultbridge.decide.entry_builder import node_list
+from faultbridge.decide.entry_builder import component_data, node_list
 from faultbridge.model import event_data
 from faultbridge.model.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.model.cluster.state import Control
+from faultbridge.model.conditions import parse_component
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import Actor, EntryType, IncidentChangeKind, IncidentStatus, SafetyKind, SafetyState
 from faultbridge.model.errors import Rejected
@@ -45,11 +46,12 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> ClusterIncident
         to=after.status,
         reason=after.reason,
         family=after.family,
-        cause=IncidentCause(code=after.code, component=None, text=_cause(after)),
+        cause=_cause(after),
         domain=event_data.Domain(type=after.domain.kind, name=after.domain.name),
         domain_nodes=after.of,
         nodes=node_list(after.nodes, after.affected),
         doubled=change.doubled,
+        finds_origin=change.finds_origin,
         added=node_list(change.added),
         removed=node_list(change.removed),
         absorbed_cases=waiting,
@@ -59,9 +61,17 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> ClusterIncident
     )
 
 
-def _cause(incident: Incident) -> str:
+def _cause(incident: Incident) -> IncidentCause:
+    origin = incident.origin
     about = f" about {incident.subject}" if incident.subject else ""
-    return f"{incident.code}{about} on many nodes of {incident.domain.text} at once"
+    text = f"{incident.code}{about} on many nodes of {incident.domain.text} at once; {incident.origin_text}"
+    component = parse_component(origin.site.component) if origin else None
+    return IncidentCause(
+        code=origin.code if origin else incident.code,
+        node=origin.node if origin else None,
+        component=component_data(component) if component else None,
+        text=text,
+    )
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:

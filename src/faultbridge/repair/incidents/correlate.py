@@ -143,7 +143,8 @@ def _affected(config: ClusterConfig, row: UnhealthyNode) -> Iterator[AffectedNod
         return
     domains = row.failure_domains(config)
     for family, of in row.families.items():
-        yield AffectedNode(row.node, family, of.since, of.code, domains, of.subject, of.first, row.ended)
+        out = not row.status.in_service
+        yield AffectedNode(row.node, family, of.since, of.code, domains, of.subject, of.first, row.ended, of.sites, out)
 
 
 def incidents_of_failures(config: ClusterConfig, rows: Sequence[UnhealthyNode], control: Control) -> Mapping[str, str]:
@@ -188,7 +189,8 @@ class Correlate(Struct, frozen=True):
         history: OnsetHistory | None = None
         if control.holds or (intake and intake.failed) or needs_sizes(affected, rules.policy.incidents):
             sizes, history = domain_sizes(self.table, rules.config), self.onsets.read(cluster)
-            snapshot = ClusterSnapshot(rules.stack_id, cluster, affected, sizes, history, intake is not None)
+            catalog = self.rulebook.catalog()
+            snapshot = ClusterSnapshot(rules.stack_id, cluster, affected, sizes, history, intake is not None, catalog)
             changed = self._change(snapshot, rows, rules, cause or latest_event(rows))
             control = self.changes.controls.read(cluster)
         if affected:
@@ -226,5 +228,6 @@ class Correlate(Struct, frozen=True):
             by_node = {row.node: row for row in rows}
             explained = incidents_of_failures(rules.config, rows, control)
             self.held.absorb(control, incidents, by_node, explained)
+            self.held.end_symptoms(control, incidents, rules, self.rulebook.catalog(), now)
             self.held.release(control, incidents, held, rules, explained)
         self.held.escalate(control, incidents, rows, now)

@@ -6,15 +6,18 @@ other error, the node is logged and skipped, and the next run tries again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from msgspec import Struct
 
 from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
 from faultbridge.decide.correlate.held_cases import absorb, release
+from faultbridge.decide.correlate.origins import end_symptoms
+from faultbridge.decide.entry_builder import fault_change
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.causation import moved_by
-from faultbridge.model.cluster.incidents import Incident
+from faultbridge.model.cluster.incidents import Incident, Origin
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor
@@ -51,7 +54,7 @@ class HeldCases(Struct, frozen=True):
         """
         holding = [incident for incident in incidents.values() if incident.status.holds]
         found = {node: incidents[name] for node, name in explained.items() if name in incidents}
-        found |= {node: incident for incident in holding for node in incident.nodes}
+        found |= {node: incident for incident in holding for node in incident.held_nodes}
         waiting = {
             node: incident
             for node, incident in found.items()
@@ -77,7 +80,7 @@ class HeldCases(Struct, frozen=True):
         If no active fault of the node needs a case any more, the case is queued for a verification instead. One run
         changes at most `MAX_CASES` cases. The `unhealthy` nodes were read at `now`, before the incidents were updated.
         """
-        explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
+        explained = {node for incident in incidents.values() if incident.status.holds for node in incident.held_nodes}
         due = [one.node for one in unhealthy if one.awaits_correlation and one.opened and one.opened + SETTLE <= now]
 
         def revise(state: NodeState, at: datetime) -> Transition:
@@ -103,15 +106,49 @@ class HeldCases(Struct, frozen=True):
         - `explained` maps nodes to incidents that explain their failed repair attempts. These nodes count as affected.
         """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
-        affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()
+        affected = {node for name in holding for node in incidents[name].held_nodes} | explained.keys()
+        origins = {one.origin.node for one in incidents.values() if one.origin is not None}
         released = [one for one in held if one.incident not in holding or one.node not in affected]
         for one in released[:MAX_CASES]:
             reason = f"released by incident {one.incident}"
 
-            def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
-                return release(state, rules.policy, now, reason, holding)
+            # The origin is repaired while the other nodes wait for the incident.
+            waits_for = () if one.node in origins else holding
+
+            def revise(
+                state: NodeState, now: datetime, reason: str = reason, waits_for: Collection[str] = waits_for
+            ) -> Transition:
+                return release(state, rules.policy, now, reason, waits_for)
 
             self._append(control, one.node, revise, "case_released", str(one.incident))
+
+    def end_symptoms(
+        self, control: Control, incidents: Mapping[str, Incident], rules: Rules, catalog: Catalog, now: datetime
+    ) -> None:
+        """End the symptoms of nodes after the origin of their incident went out of service (`origins.end_symptoms`).
+
+        The case of a node without another fault is then released. One run changes at most `MAX_CASES` nodes.
+        """
+        quiet = rules.policy.incidents.quiet
+        out = [
+            (node, incident.origin, incident)
+            for incident in incidents.values()
+            if incident.status.holds and incident.origin and incident.origin.mode in catalog.modes
+            for node in incident.held_nodes
+        ]
+        due = [(node, origin, of) for node, origin, of in out if origin.out_at and now >= origin.out_at + quiet]
+        for node, origin, incident in due[:MAX_CASES]:
+
+            def revise(state: NodeState, at: datetime, origin: Origin = origin) -> Transition:
+                mode, since = catalog.modes[origin.mode], origin.out_at or at
+                ended = end_symptoms(state, mode, catalog, since=since, quiet=quiet, now=at)
+                if not ended.changes:
+                    return Transition(state)
+                drafts = (fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
+                # Only a tick may set the status `healthy`, so the node is due at once.
+                return Transition(replace(ended.state, due_at=at), tuple(drafts))
+
+            self._append(control, node, revise, "symptoms_ended", incident.id)
 
     def _append(self, control: Control, node: str, revise: Revise, decision: str, incident: str) -> None:
         key, cause = NodeKey(control.cluster, node), control.events.get(incident)

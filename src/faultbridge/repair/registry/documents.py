@@ -365,6 +365,7 @@ class Incident(Document, frozen=True, kw_only=True):
     domain_nodes: Count
     code: str
     subject: str | None
+    origin: Annotated[str | None, doc("Node, component and code of the fault that explains the others, if it is known.")]
     affected: Count
     nodes: tuple[str, ...]
     held_cases: Annotated[dict[str, str], doc("Case ids by node.")]
@@ -389,6 +390,7 @@ def incident_document(view: IncidentView) -> Incident:
         incident_id=incident.id,
         domain=Domain(type=incident.domain.kind, name=incident.domain.name),
         domain_nodes=incident.of,
+        origin=incident.origin.text if incident.origin else None,
         held_cases=dict(view.held) if incident.status.holds else {},
     )
 

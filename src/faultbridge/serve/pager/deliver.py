@@ -162,7 +162,7 @@ def _location(
     fields = component or {}
     return Location(
         cluster=metadata["cluster"],
-        node=metadata.get("node"),
+        node=metadata.get("node") or (data.get("cause") or {}).get("node"),
         instance_id=incarnation.get("instance_id") if incarnation else current,
         component=component_text(component),
         serial=fields.get("serial") or _serial(fields.get("pci"), node),

@@ -165,15 +165,21 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _INCIDENT.triggered(
         {"change": frozenset({"opened"})},
         "cluster incident: {reason}",
-        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.{not_isolated}"
-        "{no_repairs}",
+        "Holds the repairs of its nodes ({nodes}), but not that of its origin; each case continues when the incident "
+        "closes.{not_isolated}{no_repairs}",
         "Fix the common cause. Do not replace the nodes one by one.",
     ),
     _GROWN.triggered(
         {"change": frozenset({"grown"}), "doubled": frozenset({True})},
         "cluster incident grew: {reason}",
-        "Holds the repairs of all its nodes ({nodes}).{not_isolated}{no_repairs}",
+        "Holds the repairs of its nodes ({nodes}), but not that of its origin.{not_isolated}{no_repairs}",
         "Look for a cause that all of them share. Do not replace the nodes one by one.",
+    ),
+    _GROWN.triggered(
+        {"change": frozenset({"grown"}), "finds_origin": frozenset({True}), "doubled": frozenset({False})},
+        "cluster incident: origin found: {reason}",
+        "Repairs only the origin.{not_isolated}{no_repairs}",
+        "Check the origin. Do not replace the other nodes.",
     ),
     *(
         kind.resolved(

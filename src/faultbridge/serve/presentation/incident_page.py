@@ -104,7 +104,7 @@ def incident_page(
         domain_nodes=incident.domain_nodes,
         opened_at=opened,
         closed_at=closed,
-        now=_NOW.get(status, f"The incident is {status}."),
+        now=_now(status, incident.origin),
         action=_ACTION.get(status, "Nothing."),
         commands=(f"faultbridge incident close {incident.incident_id}",) if status == "open" else (),
         parts=parts,
@@ -112,6 +112,17 @@ def incident_page(
         area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),
         rows=rows,
         older=older,
+    )
+
+
+def _now(status: str, origin: str | None) -> str:
+    if status != "open":
+        return _NOW.get(status, f"The incident is {status}.")
+    if origin is None:
+        return f"{_NOW[status]} The origin is unknown: no fault of one of its nodes explains those of the others."
+    return (
+        f"The origin is {origin}. Only its node is repaired. The others return when it is out of service and their own "
+        "faults were not observed for the quiet period."
     )
 
 
