@@ -365,7 +365,9 @@ class Incident(Document, frozen=True, kw_only=True):
     domain_nodes: Count
     code: str
     subject: str | None
-    origin: Annotated[str | None, doc("Node, component and code of the fault that explains the others, if it is known.")]
+    origin: Annotated[
+        str | None, doc("Node, component and code of the fault that explains the others, if it is known.")
+    ]
     affected: Count
     nodes: tuple[str, ...]
     held_cases: Annotated[dict[str, str], doc("Case ids by node.")]
