@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.explain.dumps.dump import Dump, Group, Operation, Progress
@@ -292,13 +293,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The ranks that a hanging job waits for; ranks without a dump are blamed if at most half have none."""
+    """The ranks that a hanging job waits for; ranks without a dump are blamed if at most half have none.
+
+    The wait began at `since`, and PyTorch ended it at `until`; both are None in dumps without times.
+    """
 
     findings: tuple[Finding, ...]
     joined: tuple[Call, ...]
     missing: tuple[int, ...]
     waiting: tuple[int, ...]
     are_missing_blamed: bool
+    since: datetime | None = None
+    until: datetime | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -328,9 +334,12 @@ def explain(dumps: Iterable[Dump]) -> Explained:
     ]
     blamed = {_collective(one) for one in proofs.values()}
     joined = {one for one in edges.absent if one not in blamed and _is_joined(edges, one)}
+    heads = [job.pending[rank][0] for rank in edges.calls] or list(hanging.values())
+    since = min((one.since for one in heads if one.since), default=None)
+    until = min((one.until for one in heads if one.until), default=None)
     return Explained(
         tuple(sorted(found)), tuple(sorted(joined)), tuple(sorted(job.missing)), tuple(sorted(edges.calls)),
-        blames_missing,
+        blames_missing, since, until,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faultbridge.model.errors import Rejected
@@ -141,7 +142,7 @@ MAX_BYTES = 64 * 1024 * 1024
 _RANK = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl))?\Z")
 _PEER = re.compile(r"(send|recv) \d{1,6}(?:->|<-)(\d{1,6})\Z")
 _RANKS = re.compile(r"\[[\d, ]*\]\Z")
-_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError)
+_MALFORMED = (OSError, AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError)
 _JSON_STARTS = (b"{", b"[", b" ", b"\n", b"\r", b"\t")
 
 
@@ -156,7 +157,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One enqueued operation; `peer` is the global rank of a send or receive, if the dump shows it."""
+    """One enqueued operation; `peer` is the global rank of a send or receive, if the dump shows it.
+
+    `since` is the time at which the program enqueued it, and `until` that at which PyTorch gives it up, if stated.
+    """
 
     group: str
     sequence: int
@@ -165,6 +169,8 @@ class Operation:
     is_pending: bool
     is_p2p: bool
     peer: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
     @property
     def is_send(self) -> bool:
@@ -264,7 +270,11 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
     group, name = sys.intern(group), sys.intern(name)
     shape = (sys.intern(str(one.get("input_sizes"))), sys.intern(str(one.get("input_dtypes"))))
     sequence = _number(one["p2p_seq_id" if is_p2p else "collective_seq_id"])
-    return Operation(group, sequence, name, shape, is_pending, is_p2p, _peer(name, groups.get(group)))
+    peer, since, until = _peer(name, groups.get(group)), None, None
+    if is_pending and (created := _number(one.get("time_created_ns") or 0)) > 0:
+        since = datetime.fromtimestamp(created / 1e9, UTC)
+        until = since + timedelta(milliseconds=_number(one.get("timeout_ms") or 0))
+    return Operation(group, sequence, name, shape, is_pending, is_p2p, peer, since, until)
 
 
 def _peer(name: str, group: Group | None) -> int | None:

@@ -14,10 +14,12 @@ from operator import itemgetter
 from typing import Any
 
 from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
+from faultbridge.decode.frames.prefix import ANSI
 from faultbridge.decode.kernel.line_filter import whole_lines
-from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_text, matches_of
+from faultbridge.explain.signals.patterns import FRAGMENTS, HEDGES, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import (
     MAX_SIGNALS,
+    Attempt,
     EvidenceStore,
     LogSpan,
     Role,
@@ -259,6 +261,18 @@ _AFTER = 1024
 _TAIL = 64 * 1024
 _STEPS_TAIL = 16 * 1024
 _DIGITS = re.compile(r"\d{1,32}")
+_ANSI = re.compile(ANSI.pattern.encode())
+_ATTEMPT = "attempt."
+_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+_UNCLASSIFIED = "error.unclassified"
+_ERROR = re.compile(
+    rb"\b(?:[A-Z]\w{0,63})?(?:Error|Exception)\b(?=[:\[(]| *$)|\b(?:error|ERROR|FATAL|[Ff]atal|panic)\b *[:\]]"
+    rb"|\bfailed\b|\bFAILED\b|\bnot found\b|\b[Kk]illed\b|[Ss]egmentation fault|core dumped|\b[Aa]borted\b|exceed(?:s|ed)\b",
+    re.MULTILINE,
+)
+"""The start of an error in any program's words: only shown, never a reason for a verdict."""
+_MAX_ERRORS = 64
+_CONTAINER = {one: re.compile(rb"%s:\s+(\S.{20,40})" % one.encode()) for one in ("Started", "Finished")}
 _PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
 _STEP = re.compile(
     rb"\b(?:[Ii]ter(?:ation)?|[Ss]tep)\W{1,12}(\d{1,12})\b[^\n]{0,512}?\b(?:loss|lr|grad|tokens|tgs|tps|mfu|time)\b"
@@ -310,20 +324,26 @@ class JobLogReader:
         self._steps: deque[tuple[float, int, bytes]] = deque(maxlen=STEPS_OF_SURVIVAL)
         self._run, self._steps_made = _Run(), 0
         self._first_step_line: int | None = None
+        self._attempts = [Attempt(1)]
+        self._has_failed = False
+        self._attempt_start = 0
+        self._container: tuple[datetime | None, datetime | None] = (None, None)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the log, and the span that states which times and lines the log covers."""
         waiting: deque[bytes] = deque()
         for piece in whole_lines(pieces):
-            waiting.append(bytes(piece))
+            waiting.append(_ANSI.sub(b"", piece) if b"\x1b" in piece else bytes(piece))
             if len(waiting) > END_PIECES:
                 self._read_piece(waiting.popleft(), is_end=False)
         for piece in waiting:
             self._read_piece(piece, is_end=True)
         at, line = self._progress
+        started, finished = self._container
         span = LogSpan(
-            self._file, Trust.JOB, "job-log", self._node, self._first_at, self._last_at, at, line, self._lines
-        )
+            self._file, Trust.JOB, "job-log", self._node, started or self._first_at, finished or self._last_at,
+            at or finished, line, self._lines, attempts=tuple(self._attempts),
+        )  # fmt: skip
         if len(self._steps) == STEPS_OF_SURVIVAL:
             _, steps_line, text = self._steps[0]
             steps_at = time_of(_text(text), self._context.received_at)
@@ -340,7 +360,7 @@ class JobLogReader:
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
-        self._searched_to = 0
+        self._searched_to = self._attempt_start = 0
         counted, line_number = 0, self._lines + 1
         for start, patterns in sorted(hits.items(), key=itemgetter(0)):
             line_number += piece.count(b"\n", counted, start)
@@ -348,6 +368,11 @@ class JobLogReader:
             self._read_line(piece, start, line_number, patterns)
         self._read_progress(piece)
         self._read_steps(piece)
+        self._attempts[-1] = replace(self._attempts[-1], step=self._last_step, error=self._error_of(piece, len(piece)))
+        if b"Finished: " in piece:
+            times = (next(iter(_CONTAINER[one].findall(piece)), b"") for one in ("Started", "Finished"))
+            started, finished = (time_of(_text(one), received_at) for one in times)
+            self._container = started or self._container[0], finished or self._container[1]
         self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         self._lines += piece.count(b"\n")
 
@@ -370,10 +395,14 @@ class JobLogReader:
         at = self._time(piece, start, line)
         rank = rank_of(line)
         rank = rank if rank is not None else rank_of_file(self._file)
+        if found[0][0].name.startswith(_ATTEMPT):
+            self._start_attempt(piece, start, number)
         for pattern, match in found:
+            self._has_failed = self._has_failed or pattern.role in _FAILURES
             around = self._around(piece, start, line, match.start())
             handled = how_handled(pattern.name, around) if pattern.role is Role.INITIATING else ""
-            if self._store.is_new(pattern.name, at, rank=rank, part=handled, line=number):
+            part = f"{handled} {len(self._attempts)}"
+            if self._store.is_new(pattern.name, at, rank=rank, part=part, line=number):
                 node = (
                     match.groupdict().get("node")
                     or self._node
@@ -394,9 +423,44 @@ class JobLogReader:
                         said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
                         handled=handled,
                         is_chained=pattern.role is Role.INITIATING and is_chained(around),
+                        attempt=len(self._attempts) - 1,
                     ),
-                    handled,
+                    part,
                 )
+
+    def _start_attempt(self, piece: bytes, start: int, number: int) -> None:
+        """Start a new attempt if the current one failed: each rank may report the same restart."""
+        error = self._error_of(piece, start)
+        if not self._has_failed and error is None:
+            return
+        steps = list(_STEP.finditer(piece, max(0, start - _STEPS_TAIL), start))
+        step = float(steps[-1][1] or steps[-1][2]) if steps else self._last_step
+        self._attempts[-1] = replace(self._attempts[-1], step=step, error=error)
+        self._attempts.append(Attempt(number))
+        self._has_failed, self._attempt_start = False, start
+
+    def _error_of(self, piece: bytes, until: int) -> Signal | None:
+        """Return the first error in any words after the last progress of the attempt, up to a place in a piece."""
+        known, start = self._attempts[-1].error, self._attempt_start
+        progress = [one.end() for one in _PROGRESS.finditer(piece, max(start, until - _TAIL), until)]
+        if progress:
+            known, start = None, piece.find(b"\n", progress[-1], until) % (until + 1)
+        for found in islice(_ERROR.finditer(piece, start, until), _MAX_ERRORS if known is None else 0):
+            begin = _start_of_line(piece, found.start())
+            line = _text(_line_at(piece, begin))
+            if not (HEDGES.search(line) or how_handled(_UNCLASSIFIED, self._around(piece, begin, line, 0))):
+                number, rank = self._lines + 1 + piece.count(b"\n", 0, begin), rank_of(line)
+                node = self._node or self._context.nodes.get(-1 if rank is None else rank)
+                return Signal(
+                    _UNCLASSIFIED, Role.CONTEXT, Trust.JOB, self._file, number, line[:MAX_TEXT].strip(),
+                    time_of(line, self._context.received_at) or self._near_at, node, rank,
+                    said=_DIGITS.sub("0", line[:MAX_SAID]),
+                )  # fmt: skip
+        return known
+
+    @property
+    def _last_step(self) -> float | None:
+        return self._steps[-1][0] if self._steps else None
 
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
         end = start + len(_line_at(piece, start))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from faultbridge.decode import registry
@@ -138,6 +139,8 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """The longest document that is read whole; `nvidia-smi -q -x` of eight GPUs has 200 KB."""
 _HEAD = 4096
 _KEY = 60
+_BOOT = re.compile(rb"^[^\n]{0,200}\bkernel: [^\n]{0,32}\bLinux version \d[^\n]*", re.MULTILINE)
+_MAX_BOOTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,12 @@ class NodeLogReader:
             first_at=span.first_at or (span_time_of(head, hints.received_at) if is_log else None),
             last_at=(span_time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
             lines=span.lines + slab.count(b"\n"),
+            boots=(*span.boots, *self._boots(slab))[-_MAX_BOOTS:] if is_log else (),
         )
+
+    def _boots(self, slab: bytes) -> list[datetime]:
+        times = (span_time_of(_text(one[0]), self._context.hints.received_at) for one in _BOOT.finditer(slab))
+        return [one for one in times if one is not None]
 
     def _add(self, slab: bytes, faults: Iterable[Fault]) -> None:
         position, counted, line = 0, 0, self._span.lines + 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.decode import registry
+from faultbridge.decode.frames.body import unpacked_pieces
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.journal import text_fields
 from faultbridge.explain.dumps.collectives import Explained, explain
@@ -53,7 +54,8 @@ class Evidence:
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     """Return the signals of the files, the times and lines that each log covers, and findings from dumps.
 
-    - An invalid dump, or a second dump of a rank, raises `Rejected`.
+    - A second dump of a rank raises `Rejected`. A damaged dump is listed in `skipped`: its rank has no dump.
+    - A packed file (gzip, UTF-16) is unpacked. One that ends early or is damaged is read up to there, and listed.
     - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file.
     - Any other text that cannot be read as a file of a node is read as a log of the job.
     - A binary file that is no dump is skipped and listed in `skipped`.
@@ -61,16 +63,19 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     signals: list[Signal] = []
     spans: list[LogSpan] = []
     dumps: list[Dump] = []
-    skipped: list[str] = []
-    heads = [(file, _head(file)) for file in files]
+    skipped: dict[str, None] = {}
+    heads = [(file, _head(file)) for file in (_unpacked(one, skipped) for one in files)]
     received_at = _received_at((head for _, head in heads), context.hints.received_at)
     context = replace(context, hints=replace(context.hints, received_at=received_at))
     for file, head in heads:
         kind = FileKind(Kind.JOB) if file.is_job_log else kind_of(file.name, head, is_of_node=file.node is not None)
         if kind.kind is Kind.DUMP:
-            dumps.append(_dump(file))
+            try:
+                dumps.append(_dump(file))
+            except Rejected as error:
+                skipped[f"{file.name}: {error.detail}"] = None
         elif kind.kind is Kind.BINARY:
-            skipped.append(f"{file.name}: not text")
+            skipped[f"{file.name}: not text"] = None
         else:
             found, span = _read(file, kind, context)
             signals.extend(found)
@@ -78,7 +83,8 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     collectives = explain(dumps) if dumps else None
     if collectives:
         signals.extend(_of_dumps(collectives, dumps, context.nodes))
-        spans.append(LogSpan(f"{len(dumps)} dumps", Trust.DUMP, "flight-recorder"))
+        span = LogSpan(f"{len(dumps)} dumps", Trust.DUMP, "flight-recorder")
+        spans.append(replace(span, last_at=collectives.until, progress_at=collectives.since))
     return Evidence(tuple(signals), tuple(spans), collectives, tuple(skipped))
 
 
@@ -89,6 +95,16 @@ def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> dateti
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
+
+
+def _unpacked(file: InputFile, skipped: dict[str, None]) -> InputFile:
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from unpacked_pieces(file.pieces())
+        except Rejected as error:
+            skipped[f"{file.name}: {error.detail}"] = None
+
+    return replace(file, name=file.name.removesuffix(".gz"), pieces=pieces)
 
 
 def _head(file: InputFile) -> bytes:
@@ -119,10 +135,7 @@ def _dump(file: InputFile) -> Dump:
         body += piece
         if len(body) > MAX_BYTES:
             break
-    try:
-        return read_dump(file.name, body)
-    except Rejected as error:
-        raise Rejected(error.reason, f"{file.name}: {error.detail}") from error
+    return read_dump(file.name, body)
 
 
 def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int, str]) -> Iterator[Signal]:
@@ -136,7 +149,7 @@ def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int,
             file,
             None,
             text,
-            None,
+            collectives.until,
             nodes.get(one.rank),
             one.rank,
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -43,6 +45,7 @@ class Signal:
     - `handled` states how the process continued after the error, such as `retried`. It is empty if the log does not
       show that the process continued.
     - `is_chained` is True if the error was raised while another error was handled.
+    - `attempt` is the number of the attempt in its log, from 0: a launcher may start the job again in one log.
     """
 
     name: str
@@ -62,10 +65,23 @@ class Signal:
     last_at: datetime | None = None
     last_line: int | None = None
     is_chained: bool = False
+    attempt: int = 0
 
     def matches(self, glob: str) -> bool:
         """Return whether a name pattern such as `xid.79` or `nccl.*` matches the name or kind of the signal."""
         return fnmatchcase(self.name, glob) or (self.kind != "" and fnmatchcase(self.kind, glob))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a job in one log: its first line, its last training step, and its first error in any words.
+
+    `error` is the first line after the last progress that looks like an error, whether a pattern matches it or not.
+    """
+
+    line: int
+    step: float | None = None
+    error: Signal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,8 @@ class LogSpan:
       whether the job continued after an error.
     - `first_step_line` is the line of the first training step that was found.
     - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
+    - `attempts` are the attempts of the job that the log shows, in order.
+    - `boots` are the times at which the kernel of a node started.
     """
 
     file: str
@@ -92,6 +110,8 @@ class LogSpan:
     steps_line: int | None = None
     first_step_line: int | None = None
     steps: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    boots: tuple[datetime, ...] = ()
 
 
 MAX_SIGNALS = 4096
@@ -150,6 +170,8 @@ _TIME = re.compile(
     r"(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"|\b[EWIF](?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)"
     r"|(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(?P<date>\d{1,2}) (?P<hour>\d\d:\d\d:\d\d)"
+    r"|\b(?P<mm>\d\d)-(?P<dd>\d\d) (?P<time>\d\d:\d\d:\d\d)\b"
+    r"|[A-Z][a-z]{2}, (?P<rfc>\d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4})"
 )
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _RANK = re.compile(r"\[rank(\d{1,6})\]|\[(?:PG [^\[\]]{0,64} )?Rank (\d{1,6})\]|\b[Rr]ank (\d{1,6})\b|^(\d{1,6}): ")
@@ -196,8 +218,12 @@ def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | N
         return iso_instant(found["iso"].replace("/", "-").replace(" ", "T"))
     if found["name"]:
         return yearless_time(found["name"], found["date"], found["hour"], received_at)
-    month = int(found["month"])
-    return yearless_time(_NAMES[month - 1], found["day"], found["clock"], received_at) if 1 <= month <= 12 else None  # noqa: PLR2004 - months
+    if found["rfc"]:
+        with suppress(ValueError):  # a day such as 45
+            return parsedate_to_datetime(found["rfc"]).astimezone(UTC)
+        return None
+    month, day, clock = int(found["month"] or found["mm"]), found["day"] or found["dd"], found["clock"] or found["time"]
+    return yearless_time(_NAMES[month - 1], day, clock, received_at) if 1 <= month <= len(_NAMES) else None
 
 
 def rank_of(line: str) -> int | None:

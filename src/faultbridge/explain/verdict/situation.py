@@ -23,7 +23,8 @@ class TimeLine:
 
     - `symptom` is the first failure in the logs of the job. If they show none, it is the first failure in its dumps, or
       None. A failure that the job survived counts only if there is no other failure.
-    - `ended_at` is the last time in the logs of the job, or None.
+    - `ended_at` is the last time in the logs of the job, or else in its dumps, or None.
+    - `failed_at` is the time of `symptom`, or else of the end of its log, or else `ended_at`.
     - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except for
       the last repetition of an error from which the job did not recover.
     - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
@@ -39,13 +40,9 @@ class TimeLine:
     claims: tuple[Signal, ...]
     symptom: Signal | None
     ended_at: datetime | None
+    failed_at: datetime | None
     progress_at: datetime | None
     has_started_well: bool
-
-    @property
-    def failed_at(self) -> datetime | None:
-        """Return the time of the first failure, or of the end of the logs, or None."""
-        return self.symptom.at if self.symptom else self.ended_at
 
     @property
     def failing_since(self) -> datetime | None:
@@ -66,9 +63,9 @@ class TimeLine:
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
     """Return the time line of a job. Recovered errors and imitated kernel lines have separate fields."""
-    spans = [one for one in spans if one.trust is Trust.JOB]
+    spans, dumped = [one for one in spans if one.trust is Trust.JOB], [one for one in spans if one.trust is Trust.DUMP]
     by_file = {one.file: one for one in spans}
-    progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
+    progress_at = max((one.progress_at for one in (*spans, *dumped) if one.progress_at), default=None)
     signals = sorted(signals, key=_order)
     last_signs = {
         one.file: one.line or 0 for one in sorted(filter(_is_first_sign, signals), key=lambda one: one.line or 0)
@@ -99,9 +96,14 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     symptom = min(
         failures, key=lambda one: (_is_survived(one, ending, limits), one.trust is not Trust.JOB), default=None
     )
-    ended_at = max((one.last_at for one in spans if one.last_at), default=None)
-    has_started_well = _has_started_well(spans, limits)
-    return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, progress_at, has_started_well)
+    ended_at = max((one.last_at for one in (spans or dumped) if one.last_at), default=None)
+    ended_at = ended_at or max((one.last_at for one in dumped if one.last_at), default=None)
+    own = by_file.get(symptom.file) if symptom else None
+    failed_at = (symptom.at if symptom else None) or (own.last_at if own else None) or ended_at
+    is_started = _has_started_well(spans, limits)
+    return TimeLine(
+        tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, failed_at, progress_at, is_started
+    )
 
 
 def _order(one: Signal) -> tuple[float, int, str, int]:
@@ -193,6 +195,11 @@ class Situation:
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
+    def named_nodes(self) -> frozenset[str]:
+        """Return the nodes of the ranks that the dumps name; a fault of another node did not stop these ranks."""
+        return frozenset(one.node for one in self.line.signals if one.trust is Trust.DUMP and one.node)
+
+    @cached_property
     def firsts(self) -> tuple[Signal, ...]:
         """Return all signals, without those that repeat an earlier signal of the same or another node."""
         return firsts_of(self.line.signals, self._sort)
@@ -216,10 +223,19 @@ def timing(situation: Situation, signal: Signal) -> str | None:
         return None
     limits, failed_at = situation.weights.limits, situation.line.failed_at
     skew = timedelta(seconds=limits["skew_seconds"])
-    if signal.at is None or failed_at is None:
+    if situation.named_nodes and signal.node not in situation.named_nodes:
+        return "other_node"
+    own = next((one for one in situation.spans if one.file == signal.file), None)
+    # The logs of a node are taken after the job failed: without a better time, the failure is not after their end.
+    until = failed_at or (own.last_at if own else None)
+    if signal.at is None or until is None:
         return "unknown_time"
-    if signal.at < failed_at - timedelta(seconds=limits["before_seconds"]):
+    if signal.at < until - timedelta(seconds=limits["before_seconds" if failed_at else "stale_seconds"]):
         return "too_old"
+    if own and any(signal.at < one <= until for one in own.boots):
+        return "too_old"
+    if failed_at is None:
+        return "unknown_time"
     if signal.at <= failed_at + skew:
         return None
     ended_at = situation.line.ended_at
