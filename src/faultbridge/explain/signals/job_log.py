@@ -326,7 +326,8 @@ class JobLogReader:
         self._first_step_line: int | None = None
         self._attempts = [Attempt(1)]
         self._has_failed = False
-        self._attempt_start = 0
+        self._failed_step: float | None = None
+        self._attempt_start = self._failed_at = 0
         self._container: tuple[datetime | None, datetime | None] = (None, None)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
@@ -360,12 +361,14 @@ class JobLogReader:
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
-        self._searched_to = self._attempt_start = 0
+        self._searched_to = self._attempt_start = self._failed_at = 0
         counted, line_number = 0, self._lines + 1
         for start, patterns in sorted(hits.items(), key=itemgetter(0)):
             line_number += piece.count(b"\n", counted, start)
             counted = start
+            self._find_restart(piece, start)
             self._read_line(piece, start, line_number, patterns)
+        self._find_restart(piece, len(piece))
         self._read_progress(piece)
         self._read_steps(piece)
         self._attempts[-1] = replace(self._attempts[-1], step=self._last_step, error=self._error_of(piece, len(piece)))
@@ -395,10 +398,13 @@ class JobLogReader:
         at = self._time(piece, start, line)
         rank = rank_of(line)
         rank = rank if rank is not None else rank_of_file(self._file)
-        if found[0][0].name.startswith(_ATTEMPT):
+        if any(pattern.name.startswith(_ATTEMPT) for pattern, _ in found):
             self._start_attempt(piece, start, number)
+            self._attempt_start = start + len(_line_at(piece, start))
         for pattern, match in found:
-            self._has_failed = self._has_failed or pattern.role in _FAILURES
+            if pattern.role in _FAILURES and not self._has_failed:
+                self._has_failed, self._failed_at = True, start
+                self._failed_step = self._step_before(piece, start)
             around = self._around(piece, start, line, match.start())
             handled = how_handled(pattern.name, around) if pattern.role is Role.INITIATING else ""
             part = f"{handled} {len(self._attempts)}"
@@ -433,11 +439,24 @@ class JobLogReader:
         error = self._error_of(piece, start)
         if not self._has_failed and error is None:
             return
-        steps = list(_STEP.finditer(piece, max(0, start - _STEPS_TAIL), start))
-        step = float(steps[-1][1] or steps[-1][2]) if steps else self._last_step
+        step = self._step_before(piece, self._failed_at if self._has_failed else start)
         self._attempts[-1] = replace(self._attempts[-1], step=step, error=error)
         self._attempts.append(Attempt(number))
-        self._has_failed, self._attempt_start = False, start
+        self._has_failed = False
+
+    def _step_before(self, piece: bytes, start: int) -> float | None:
+        steps = list(_STEP.finditer(piece, max(0, start - _STEPS_TAIL), start))
+        return _step(steps[-1]) if steps else self._last_step
+
+    def _find_restart(self, piece: bytes, until: int) -> None:
+        """Start a new attempt at a step below the last one before the failure: the job went back."""
+        if self._has_failed and self._failed_step is not None:
+            found = _STEP.search(piece, self._failed_at, until)
+            if found is not None and _step(found) < self._failed_step:
+                self._attempt_start = found.start()
+                self._start_attempt(piece, found.start(), self._lines + 1 + piece.count(b"\n", 0, found.start()))
+            elif found is not None:
+                self._failed_at = found.end()
 
     def _error_of(self, piece: bytes, until: int) -> Signal | None:
         """Return the first error in any words after the last progress of the attempt, up to a place in a piece."""
@@ -503,7 +522,7 @@ class JobLogReader:
             line, counted = line + piece.count(b"\n", counted, found.start()), found.start()
             if self._first_step_line is None:
                 self._first_step_line = line
-            number = float(found[1] or found[2])
+            number = _step(found)
             last = self._steps[-1][0] if self._steps else None
             if number == last:
                 continue
@@ -514,6 +533,10 @@ class JobLogReader:
                 self._run = self._run.risen(number - last)
             self._steps.append((number, line, _line_at(piece, piece.rfind(b"\n", 0, found.start()) + 1)))
             self._steps_made = max(self._steps_made, self._run.steps)
+
+
+def _step(found: re.Match[bytes]) -> float:
+    return float(found[1] or found[2])
 
 
 def _start_of_line(piece: bytes, position: int) -> int:

@@ -19,7 +19,7 @@ from faultbridge.explain.signals.signal import Role
 
 FRAGMENTS = (
     b"rror", b"NCCL WARN", b"imeout", b"imed out", b"xitcode: -", b"illed", b"xception", b"(SIG", b": nan", b"=nan",
-    b"NaN", b"Xid (", b"DUE TO",
+    b"NaN", b"Xid (", b"DUE TO", b"orker group", b"heckpoint from",
 )  # fmt: skip
 """Parts of most pattern texts: only a piece with one of them, or at the end of the log, is searched."""
 

@@ -13,7 +13,8 @@ from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.doubts import Hypothesis
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
-from faultbridge.explain.verdict.situation import Situation, in_time
+from faultbridge.explain.verdict.situation import Situation, TimeLine, in_time
+from faultbridge.explain.verdict.symptom import Suspect, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of
 from faultbridge.model.faults import Component
@@ -92,6 +93,9 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "mechanism": cause.name if cause else None,
         "summary": cause.summary if cause else "no mechanism explains what the files show",
         "settles": cause.settles if cause else "the logs of the nodes, and the logs and dumps of all ranks",
+        "symptom": _signal(symptom) if (symptom := symptom_of(line)) else None,
+        "ranks": [_suspect(one, rank_map) for one in verdict.suspects],
+        "attempts": _attempts(line),
         "check": list(verdict.check),
         "checks": [_signal(one) for one in verdict.checks],
         "shared": verdict.is_shared,
@@ -104,6 +108,23 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "collectives": collectives_document(evidence.collectives, rank_map.nodes) if evidence.collectives else None,
         "files": [_span(one) for one in evidence.spans],
         "skipped": list(evidence.skipped),
+    }
+
+
+def _suspect(one: Suspect, rank_map: RankMap) -> dict[str, Any]:
+    node = rank_map.nodes.get(one.rank) or (one.signal.node if one.signal else None)
+    ranks = rank_map.ranks.get(node or "", ())
+    index = ranks.index(one.rank) if one.rank in ranks else None
+    return {"rank": one.rank, "node": node, "gpu": index, "reason": one.reason}
+
+
+def _attempts(line: TimeLine) -> dict[str, Any]:
+    repeated = line.repeated
+    return {
+        "count": len(line.attempts),
+        "repeated": len(repeated),
+        "step": repeated[-1].step if repeated else None,
+        "error": _signal(repeated[-1].error) if repeated and repeated[-1].error else None,
     }
 
 

@@ -214,12 +214,16 @@ def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[
 
 
 def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether many ranks or nodes' own sources, on two or more nodes, show the same error."""
+    """Return whether many ranks or nodes' own sources, on two or more nodes, show the same error.
+
+    Ranks whose nodes are unknown count for an error in the numbers: no single node explains it.
+    """
     many = situation.weights.limits["many_ranks"]
     ranks, nodes = _with_same_error(situation, one)
     shown = (each for each in situation.leads if each.trust is Trust.NODE and mechanism.strength(each) is not None)
     own = {each.node for each in shown if timing(situation, each) is None}
-    return len(own) >= many or (len(ranks) >= many and len(nodes - {None}) > 1)
+    is_apart = len(nodes - {None}) > 1 or (mechanism.domain == "numerical" and nodes == {None})
+    return len(own) >= many or (len(ranks) >= many and is_apart)
 
 
 _MAX_CONFIRMED = 2

@@ -33,8 +33,10 @@ class Mechanism:
     - `initiators` maps name patterns, such as `nccl.*`, to a strength, such as `weak` or `decisive`. A signal that
       matches such a pattern indicates that the mechanism started.
     - `causes` are the name patterns of the signals that the mechanism causes.
-    - `after_progress` replaces `outlook` if the job had started well before it failed (`TimeLine.has_started_well`).
+    - `after_progress` replaces `outlook` if the job had started well before it failed (`TimeLine.has_started_well`),
+      and `after_hours` if it had worked for an hour: what worked so long was right, so its environment changed.
       `on_many_ranks` replaces both if many ranks report the same error.
+    - With `may_be_hardware`, hardware can cause the same error, so the mechanism does not rule it out.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
     - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
     - `settles` is what an operator can do next to find out whether this mechanism is the right explanation.
@@ -50,9 +52,11 @@ class Mechanism:
     source: str
     cases: tuple[Mapping[str, Any], ...]
     after_progress: Outlook | None = None
+    after_hours: Outlook | None = None
     on_many_ranks: Outlook | None = None
     expects_node: bool = False
     trusts_job: bool = False
+    may_be_hardware: bool = False
 
     def strength(self, signal: Signal) -> str | None:
         """Return how strongly a signal indicates that this mechanism started, or None."""
@@ -124,7 +128,9 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mechanism(row: Mapping[str, Any]) -> Mechanism:
-    after, many = row.get("after_progress"), row.get("on_many_ranks")
+    after, hours, many = (
+        Outlook(row[name]) if name in row else None for name in ("after_progress", "after_hours", "on_many_ranks")
+    )
     return Mechanism(
         row["name"],
         row["domain"],
@@ -135,8 +141,10 @@ def _mechanism(row: Mapping[str, Any]) -> Mechanism:
         row["settles"],
         row["source"],
         tuple(row["cases"]),
-        Outlook(after) if after else None,
-        Outlook(many) if many else None,
+        after,
+        hours,
+        many,
         row.get("expects") == "node",
         row.get("trusts") == "job",
+        row.get("hardware") == "possible",
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import takewhile
 
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
@@ -14,7 +15,22 @@ RETRIED = "retried"
 HANG = "nccl.timeout"
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _ROUNDED = timedelta(seconds=2)
+_LONGEST_TIMEOUT = timedelta(hours=1)
 _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """How one attempt of a job ended: its first error, and its last training step, if they are known."""
+
+    error: Signal | None
+    step: float | None
+
+    def repeats(self, later: AttemptEnd) -> bool:
+        """Return whether a later attempt ended with the same error, and made no further step."""
+        one, other = self.error, later.error
+        is_same = one is not None and other is not None and (one.name, one.said) == (other.name, other.said)
+        return is_same and (later.step or 0) <= (self.step or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +43,31 @@ class TimeLine:
     - `failed_at` is the time of `symptom`, or else of the end of its log, or else `ended_at`.
     - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except for
       the last repetition of an error from which the job did not recover.
+    - `attempts` are the attempts of the job that its logs show, in order. `signals` has only the last that failed.
     - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
       `signals`.
     - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
     - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
       than `progress_seconds` after the first time in the log. In a log without times, progress after line
-      `recovered_lines` is enough.
+      `recovered_lines` is enough. `has_worked_long` is True after `hours_seconds` of progress.
     """
 
     signals: tuple[Signal, ...]
     recovered: tuple[Signal, ...]
     claims: tuple[Signal, ...]
+    attempts: tuple[AttemptEnd, ...]
     symptom: Signal | None
     ended_at: datetime | None
     failed_at: datetime | None
     progress_at: datetime | None
     has_started_well: bool
+    has_worked_long: bool
+
+    @property
+    def repeated(self) -> tuple[AttemptEnd, ...]:
+        """Return the last attempts that ended with the same error and without progress between them."""
+        same = takewhile(lambda one: one.repeats(self.attempts[-1]), reversed(self.attempts))
+        return tuple(same)[::-1]
 
     @property
     def failing_since(self) -> datetime | None:
@@ -66,7 +91,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     spans, dumped = [one for one in spans if one.trust is Trust.JOB], [one for one in spans if one.trust is Trust.DUMP]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in (*spans, *dumped) if one.progress_at), default=None)
-    signals = sorted(signals, key=_order)
+    attempts, signals = _attempts(sorted(signals, key=_order), spans)
     last_signs = {
         one.file: one.line or 0 for one in sorted(filter(_is_first_sign, signals), key=lambda one: one.line or 0)
     }
@@ -100,10 +125,55 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     ended_at = ended_at or max((one.last_at for one in dumped if one.last_at), default=None)
     own = by_file.get(symptom.file) if symptom else None
     failed_at = (symptom.at if symptom else None) or (own.last_at if own else None) or ended_at
-    is_started = _has_started_well(spans, limits)
+    is_started, is_long = _has_started_well(spans, limits), _has_progress_of(spans, limits["hours_seconds"])
     return TimeLine(
-        tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, failed_at, progress_at, is_started
-    )
+        tuple(kept), tuple(recovered), tuple(claims), attempts, symptom, ended_at, failed_at, progress_at, is_started,
+        is_long,
+    )  # fmt: skip
+
+
+def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tuple[AttemptEnd, ...], list[Signal]]:
+    """Return the attempts of a job, and the signals without those of its earlier attempts.
+
+    Files of one run are those of its ranks or nodes (`_is_of_same_run`). A last attempt without an error was only
+    started: it does not count.
+    """
+    runs: list[list[LogSpan]] = []
+    for one in sorted(spans, key=lambda one: (one.first_at is not None, one.first_at)):
+        if not runs or not any(_is_of_same_run(each, one) for each in runs[-1]):
+            runs.append([])
+        runs[-1].append(one)
+    found: dict[tuple[int, int], AttemptEnd] = {}
+    number_of = {span.file: number for number, run in enumerate(runs) for span in run}
+    errors: dict[tuple[int, int], Signal] = {}
+    failures = (one for one in signals if one.trust is Trust.JOB and one.role in _FAILURES and not one.handled)
+    for one in sorted(failures, key=lambda one: one.role is Role.CASCADE):
+        errors.setdefault((number_of.get(one.file, -1), one.attempt), one)
+    for number, run in enumerate(runs):
+        for attempt in range(max(len(one.attempts) for one in run)):
+            ends = [one.attempts[attempt] for one in run if attempt < len(one.attempts)]
+            error = errors.get((number, attempt)) or next((one.error for one in ends if one.error), None)
+            step = max((one.step for one in ends if one.step is not None), default=None)
+            found[number, attempt] = AttemptEnd(error, step)
+    ended = [key for key, one in found.items() if one.error]
+    last = ended[-1] if ended else (len(runs) - 1, 0)
+
+    def is_of_earlier(one: Signal) -> bool:
+        return one.trust is Trust.JOB and one.file in number_of and (number_of[one.file], one.attempt) < last
+
+    return tuple(found[key] for key in ended), [one for one in signals if not is_of_earlier(one)]
+
+
+def _is_of_same_run(earlier: LogSpan, later: LogSpan) -> bool:
+    """Return whether two logs are of the same run: their times overlap, or they can be those of two ranks.
+
+    A rank that only waits prints nothing until its timeout, so logs apart are of two runs only if both have steps, or
+    if more time than the longest usual timeout is between them.
+    """
+    if earlier.last_at is None or later.first_at is None or later.first_at <= earlier.last_at:
+        return True
+    has_steps = [any(one.step is not None for one in each.attempts) for each in (earlier, later)]
+    return not all(has_steps) and later.first_at - earlier.last_at <= _LONGEST_TIMEOUT
 
 
 def _order(one: Signal) -> tuple[float, int, str, int]:
@@ -158,12 +228,17 @@ def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) 
 
 
 def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bool:
-    return any(
-        one.progress_at - one.first_at > timedelta(seconds=limits["progress_seconds"])
-        if one.progress_at and one.first_at
-        else (one.progress_line or 0) > limits["recovered_lines"]
-        for one in spans
-    ) or any(one.steps >= limits["progress_steps"] for one in spans)
+    without_times = (one for one in spans if not (one.progress_at and one.first_at))
+    return (
+        _has_progress_of(spans, limits["progress_seconds"])
+        or any((one.progress_line or 0) > limits["recovered_lines"] for one in without_times)
+        or any(one.steps >= limits["progress_steps"] for one in spans)
+    )
+
+
+def _has_progress_of(spans: Iterable[LogSpan], seconds: int) -> bool:
+    times = ((one.first_at, one.progress_at) for one in spans)
+    return any(first and last and last - first > timedelta(seconds=seconds) for first, last in times)
 
 
 _COVERED_AFTER = timedelta(minutes=10)

@@ -21,11 +21,14 @@ from faultbridge.explain.verdict.doubts import (
 )
 from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Weights
 from faultbridge.explain.verdict.situation import Situation, TimeLine, covers, in_time, is_in_teardown, time_line
+from faultbridge.explain.verdict.symptom import Suspect, suspects
 from faultbridge.model.enums import Outlook
 
 UNKNOWN = "unknown"
 NO_DUMP = "collective.no_dump"
 _MIN_SHARED = 3
+_OF_OTHERS = ("service.", "dns.")
+"""Errors of a service that the rank asked: they say nothing about the rank's own node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Verdict:
     - `nodes` are left out of the restart.
     - `check` are other nodes that must be tested before the restart, because they have a fault, or because only the job
       or its dumps name them. `checks` are the signals that name these nodes, one for a node.
+    - `suspects` are ranks that the job's logs single out; their nodes are in `check`.
     - `is_shared` is True if most nodes, at least three, show the cause. Then they are tested and not left out.
     """
 
@@ -54,6 +58,7 @@ class Verdict:
     nodes: tuple[str, ...]
     check: tuple[str, ...]
     checks: tuple[Signal, ...]
+    suspects: tuple[Suspect, ...]
     is_shared: bool
     hardware: Hardware
     line: TimeLine
@@ -94,11 +99,13 @@ def decide(
     faulty = {one.node for one in faults if one.node}
     # A node with a fault of its own is left out, or tested, in place of one that only the job names.
     tested = {*(faulty or excluded or check), *absent, *(blamed if is_shared else ()), *affected}
+    singled_out = suspects(line, nodes) if outlook is not Outlook.STOP or cause is None else ()
+    tested |= {node for one in singled_out if (node := nodes.get(one.rank)) and not excluded}
     check = tuple(sorted(tested.difference(excluded)))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
     hardware = _hardware(situation, cause, ranked, fleet, faulty.union(affected, excluded), is_clear=is_clear)
-    checks = tuple(_checks(situation, cause, check, faults))
-    return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, is_shared, hardware, line)
+    checks = tuple(_checks(situation, cause, check, [*faults, *(one.signal for one in singled_out if one.signal)]))
+    return Verdict(outlook, cause, tuple(ranked), excluded, check, checks, singled_out, is_shared, hardware, line)
 
 
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
@@ -133,24 +140,35 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
     """Return the outlook of the cause, or `RESTART` if that is not justified.
 
-    `RESTART_WITHOUT` requires blamed nodes. `STOP` requires a cause without doubt, and a margin to each other outlook.
+    `RESTART_WITHOUT` requires blamed nodes. `STOP` requires a cause without doubt, and a margin to each other outlook; or
+    attempts that repeat themselves.
     """
     if cause is None:
-        return Outlook.RESTART
+        return Outlook.STOP if _repeats(situation, cause) else Outlook.RESTART
     outlook = _own_outlook(situation, cause)
     if outlook is Outlook.RESTART_WITHOUT:
         return outlook if blamed else Outlook.RESTART
+    if _repeats(situation, cause):
+        return Outlook.STOP
     near = (one for one in ranked if cause.score - one.score < situation.weights.limits["stop_margin"])
     if outlook is Outlook.STOP and any(_own_outlook(situation, one) is not Outlook.STOP for one in near):
         return Outlook.RESTART
     return Outlook.RESTART if outlook is Outlook.STOP and cause.is_doubtful else outlook
 
 
+def _repeats(situation: Situation, cause: Hypothesis | None) -> bool:
+    """Return whether so many attempts ended with the same error, without progress, that the next one will."""
+    is_of_place = cause is not None and cause.mechanism.domain in {"platform", "hardware"}
+    return not is_of_place and len(situation.line.repeated) >= situation.weights.limits["same_attempts"]
+
+
 def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
     many = one.mechanism.on_many_ranks
     if many and is_on_many_ranks(situation, one.mechanism, one.lead):
         return many
-    after = one.mechanism.after_progress
+    hours, after = one.mechanism.after_hours, one.mechanism.after_progress
+    if hours and situation.line.has_worked_long:
+        return hours
     return after if after and situation.line.has_started_well else one.mechanism.outlook
 
 
@@ -169,7 +187,7 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
     shown = {
         one.node for one in signs if one.node and in_time(situation, one) and _names_its_node(situation, mechanism, one)
     }
-    named = {one.node for one in signs if one.node} - shown
+    named = {one.node for one in signs if one.node and not one.name.startswith(_OF_OTHERS)} - shown
     return tuple(sorted(shown)), tuple(sorted(named))
 
 
@@ -241,8 +259,8 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause is clear enough to rule out the hardware; a scheduler's report never is."""
-    if cause.mechanism.trusts_job:
+    """Return whether the cause rules out the hardware: no scheduler's report does, nor an error that hardware causes."""
+    if cause.mechanism.trusts_job or cause.mechanism.may_be_hardware:
         return False
     is_shown = cause.mechanism.strength(cause.lead) == DECISIVE or outlook is Outlook.STOP
     return is_shown and not is_in_teardown(situation, cause.lead)

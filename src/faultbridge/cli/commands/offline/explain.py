@@ -293,6 +293,16 @@ def lines_of(document: Document) -> Iterator[str]:
     name = f"{document['mechanism']} ({document['domain']})" if document["mechanism"] else "unknown"
     yield from _titled("CAUSE", f"{name}: {document['summary']}")
     yield from _titled("HARDWARE", _hardware(document["hardware"]))
+    attempts, symptom = document["attempts"], document["symptom"]
+    if attempts["repeated"] > 1:
+        step = f" at step {attempts['step']:g}" if attempts["step"] is not None else " before a first step"
+        yield from _titled("ATTEMPTS", f"{attempts['count']}: the last {attempts['repeated']} ended with the same error{step}")
+    if symptom:
+        at = f"{symptom['file']}:{symptom['line']}: " if symptom["line"] else ""
+        yield from _titled("SYMPTOM", f"{at}{_short(symptom['text'])}")
+    for one in document["ranks"]:
+        place = " ".join(filter(None, (one["node"], f"GPU {one['gpu']}" if one["gpu"] is not None else "")))
+        yield from _titled("RANK", f"{one['rank']}{f' ({place})' if place else ''}: {one['reason']}")
     yield from _titled("NEXT", document["settles"])
     if document["shared"]:
         yield from _titled("SHARED", "most nodes show this fault: look for what they share; no node is left out")

@@ -1,0 +1,71 @@
+"""The symptom of a failure: the first error that the job shows, and the ranks that it singles out."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultbridge.explain.signals.signal import Role, Signal, Trust
+from faultbridge.explain.verdict.situation import HANG, TimeLine
+
+_STATUS = "nccl.status"
+_GROUP = re.compile(r"PG (?:ID|GUID) (\S{1,32})")
+_ENQUEUED = re.compile(r"last enqueued(?: NCCL)?(?: work)?: (\d{1,12})")
+_OF_DEVICE = "cuda.*"
+_MAX_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rank that the job's own logs single out, with the reason and the line that shows it, if there is one."""
+
+    rank: int
+    reason: str
+    signal: Signal | None = None
+
+
+def symptom_of(line: TimeLine) -> Signal | None:
+    """Return the first failure of the job, or else the first line that looks like an error, or None."""
+    return line.symptom or (line.attempts[-1].error if line.attempts else None)
+
+
+def suspects(line: TimeLine, nodes: Mapping[int, str]) -> tuple[Suspect, ...]:
+    """Return the ranks that differ from the others, at most 16.
+
+    - `behind`: the rank enqueued fewer operations than another rank of its group.
+    - `no_timeout`: most ranks report a timeout of a collective, and this one does not.
+    - `failed`: the first failure is an error of this rank's GPU.
+    """
+    own = [one for one in line.signals if one.trust is Trust.JOB and one.rank is not None]
+    found: dict[int, Suspect] = {}
+    first = symptom_of(line)
+    if first is not None and first.rank is not None and first.matches(_OF_DEVICE):
+        found[first.rank] = Suspect(first.rank, "failed", first)
+    for one in (*_behind(own), *_without_timeout(own, nodes)):
+        found.setdefault(one.rank, one)
+    return tuple(found.values()) if len(found) <= _MAX_SHOWN else ()
+
+
+def _behind(signals: Sequence[Signal]) -> Iterator[Suspect]:
+    enqueued: dict[str, dict[int, tuple[int, Signal]]] = defaultdict(dict)
+    for one in signals:
+        if (number := _ENQUEUED.search(one.text)) and one.rank is not None:
+            group = _GROUP.search(one.text)
+            enqueued[group[1] if group else ""][one.rank] = int(number[1]), one
+    for each in enqueued.values():
+        most = max(number for number, _ in each.values())
+        late = [(rank, number, one) for rank, (number, one) in each.items() if number < most]
+        if 2 * len(late) < len(each):
+            for rank, number, one in late:
+                yield Suspect(rank, f"behind: enqueued {number} operations, others {most}", one)
+
+
+def _without_timeout(signals: Sequence[Signal], nodes: Mapping[int, str]) -> Iterator[Suspect]:
+    timed_out = {one.rank for one in signals if one.name == HANG}
+    ranks = {one.rank for one in signals if one.rank is not None} | {one for one in nodes if one >= 0}
+    missing = ranks - timed_out
+    if 2 * len(missing) < len(ranks):
+        shown = {one.rank: one for one in reversed(signals) if one.role is not Role.TEARDOWN}
+        yield from (Suspect(rank, "no_timeout: most ranks report one", shown.get(rank)) for rank in sorted(missing))
