@@ -203,7 +203,7 @@ FAILED = replace(RUNNING, ended_at=after(hours=1), outcome="failed")
         (replace(FAILED, affected={"n-0": None}, resumable_at=after(hours=2)), "resumable"),
         (replace(FAILED, affected={"n-0": None}, outcome="succeeded"), "ended"),
         (replace(FAILED, affected={"n-0": None}, outcome="cancelled"), "ended"),
-        (replace(FAILED, affected={"n-0": None}, verdict=JobVerdict("STOP", (), None, "not_shown")), "ended"),
+        (replace(FAILED, affected={"n-0": None}, verdict=JobVerdict("STOP", (), None, "undetermined")), "ended"),
     ],
 )
 def test_a_job_that_failed_waits_for_its_nodes_unless_its_user_ended_it_or_its_verdict_is_stop(
@@ -236,7 +236,7 @@ def test_a_fault_affects_a_job_up_to_five_minutes_after_it_failed_and_an_order_u
 
 @pytest.mark.parametrize(("outlook", "stops"), [(None, False), ("RESTART", False), ("STOP", True)])
 def test_only_the_verdict_that_a_restart_would_fail_again_stops_a_job(outlook: str | None, stops: bool) -> None:
-    verdict = JobVerdict(outlook, (), None, "not_shown") if outlook else None
+    verdict = JobVerdict(outlook, (), None, "undetermined") if outlook else None
     assert replace(FAILED, verdict=verdict).must_stop is stops
 
 

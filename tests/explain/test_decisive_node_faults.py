@@ -132,7 +132,7 @@ def test_a_fault_of_a_node_shortly_before_leaves_stop_open_and_is_what_to_test(
 ) -> None:
     found = shortly_after(code, error, seconds, steps)
     assert (found.outlook, found.check) == (Outlook.RESTART, ("n-2",))
-    assert found.hardware.state == "not_shown"
+    assert found.hardware.state == "undetermined"
     assert [one.name for one in found.checks] == [f"xid.{code}"]
 
 

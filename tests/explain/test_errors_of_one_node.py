@@ -76,7 +76,7 @@ def test_the_xid_of_a_node_comes_before_a_call_that_cuda_then_refused() -> None:
     found = verdict("2026-07-10 10:00:05 [rank9]: RuntimeError: CUDA error: invalid argument\n", MMU)
     assert found.cause is not None
     assert (found.cause.mechanism.name, found.cause.lead.name) == ("illegal_access", "xid.31")
-    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "not_shown")
+    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "undetermined")
 
 
 def test_a_node_without_a_gpu_is_to_be_tested() -> None:
@@ -104,7 +104,7 @@ def test_an_error_of_all_ranks_of_one_node_does_not_stop_the_job_although_other_
     error: str, kernel: str
 ) -> None:
     found = verdict(STEPS + on_ranks(error, range(8, 16)), kernel)
-    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "not_shown")
+    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "undetermined")
     assert verdict(STEPS + on_ranks(error, range(8, 32)), kernel).outlook is Outlook.STOP
 
 

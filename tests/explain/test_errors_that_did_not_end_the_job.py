@@ -158,7 +158,7 @@ def test_an_error_before_the_end_of_the_processes_in_the_same_second_is_not_part
 
 def test_a_kernel_error_that_comes_again_on_one_rank_only_does_not_stop_the_job() -> None:
     error = "[rank{}]: RuntimeError: CUDA error: an illegal instruction was encountered"
-    assert verdict(attempts(error.format(9))).outlook is Outlook.RESTART
+    assert verdict(attempts(error.format(9), 2)).outlook is Outlook.RESTART
     many = "\n".join(error.format(rank) for rank in (0, 9, 17))
     assert verdict(attempts(many)).outlook is Outlook.STOP
 

@@ -14,7 +14,6 @@ import pytest
 from faultbridge.explain.signals.node_log import MAX_DOCUMENT_BYTES, Kind, kind_of
 from faultbridge.explain.signals.read_files import Evidence, InputFile
 from faultbridge.explain.signals.signal import MAX_SIGNALS, Signal, Trust
-from faultbridge.model.errors import Rejected
 from tests.explain.corpus_cases import RECEIVED
 from tests.explain.verdicts import evidence_in, text_file
 
@@ -134,9 +133,11 @@ def test_a_log_with_binary_parts_is_read() -> None:
     assert only(read(text_file("job.err", body, is_job_log=True))).name == "python.user_error"
 
 
-def test_a_damaged_dump_is_rejected_with_its_name() -> None:
-    with pytest.raises(Rejected, match=r"_dump_0: .*opcode"):
-        read(text_file("_dump_0", b"\x80\x02cos\nsystem\n."))
+def test_a_damaged_dump_is_listed_and_the_other_files_are_read() -> None:
+    found = read(text_file("_dump_0", b"\x80\x02cos\nsystem\n."), text_file("job.err", "KeyError: 'x'\n"))
+    assert [one.partition(":")[0] for one in found.skipped] == ["_dump_0"]
+    assert "opcode" in found.skipped[0]
+    assert [one.name for one in found.signals] == ["python.user_error"]
 
 
 def test_an_empty_file_has_no_signals() -> None:

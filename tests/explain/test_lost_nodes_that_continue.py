@@ -50,9 +50,9 @@ def test_a_lost_node_whose_log_does_not_continue_is_left_out_and_its_hardware_is
 ) -> None:
     found = after(STEPS + TIMED, **logs)
     assert (found.outlook, found.nodes) == (Outlook.RESTART_WITHOUT, ("n-3",))
-    assert found.hardware.state == "not_shown"
+    assert found.hardware.state == "undetermined"
 
 
 def test_a_scheduler_that_names_no_node_acquits_no_hardware_without_the_logs_of_the_nodes() -> None:
     found = after(f"{STEPS}[2026-08-01 10:00:00,000] 88213 llm NODE_FAIL 0:0\n")
-    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "not_shown")
+    assert (found.outlook, found.hardware.state) == (Outlook.RESTART, "undetermined")

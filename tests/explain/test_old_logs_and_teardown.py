@@ -50,7 +50,7 @@ def test_an_error_of_a_signal_handler_is_neither_a_stop_nor_an_acquittal() -> No
     error = "[rank0]: KeyError: 'state'\n"
     assert verdict(error + TEARDOWN + DEATH).outlook is Outlook.STOP
     late = verdict(TEARDOWN + DEATH + error)
-    assert (late.outlook, late.hardware.state) == (Outlook.RESTART, "not_shown")
+    assert (late.outlook, late.hardware.state) == (Outlook.RESTART, "undetermined")
 
 
 @pytest.mark.parametrize("printed", ["python.user_error", "cuda.out_of_memory", "loss.not_finite", "storage.no_space"])
@@ -73,7 +73,7 @@ def test_a_record_of_a_program_in_kmsg_blames_no_hardware(text: str, priority: i
     records = "".join(f"6,{one},{one}000000,-;eth0: link becomes ready\n" for one in range(90))
     kernels, forged = (verdict(DEATH, f"{records}{one},90,91000000,-;{text}\n") for one in (4, priority))
     assert (kernels.hardware.state, kernels.line.claims) == ("blamed", ())
-    assert (forged.hardware.state, [one.line for one in forged.line.claims]) == ("not_shown", [91])
+    assert (forged.hardware.state, [one.line for one in forged.line.claims]) == ("undetermined", [91])
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_a_journal_larger_than_a_slab_states_for_each_entry_who_wrote_it(entry: 
     body = (quiet * (SLAB_BYTES // len(quiet) + 100) + entry(LOST, "{}") + quiet).replace("gpu-1", "n-2")
     kernels, programs = (verdict(DEATH_OF_JOURNAL, body.replace("{}", one)) for one in ("kernel", "stdout"))
     assert (kernels.hardware.state, kernels.line.claims) == ("blamed", ())
-    assert (programs.hardware.state, [one.name for one in programs.line.claims]) == ("not_shown", ["claim.xid"])
+    assert (programs.hardware.state, [one.name for one in programs.line.claims]) == ("undetermined", ["claim.xid"])
 
 
 def test_entries_behind_a_damaged_binary_field_blame_no_hardware_however_far_behind() -> None:
@@ -91,7 +91,7 @@ def test_entries_behind_a_damaged_binary_field_blame_no_hardware_however_far_beh
     body = export("x", "kernel") + "__CURSOR=s=a1\nDATA\n\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7fx\n"
     body += export("y", "kernel") * (SLAB_BYTES // len(forged)) * 2 + forged
     found = verdict(DEATH_OF_JOURNAL, body.replace("gpu-1", "n-2"))
-    assert (found.hardware.state, [one.name for one in found.line.claims]) == ("not_shown", ["claim.xid"])
+    assert (found.hardware.state, [one.name for one in found.line.claims]) == ("undetermined", ["claim.xid"])
 
 
 def test_each_kind_of_record_that_a_program_wrote_is_listed_as_a_claim_with_its_line() -> None:

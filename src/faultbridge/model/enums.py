@@ -425,7 +425,7 @@ class CauseDomain(StrEnum):
 
 
 class HardwareVerdict(StrEnum):
-    """The verdict on the hardware as the cause of a failed job. Treat an unknown value as `not_shown`.
+    """The verdict on the hardware as the cause of a failed job. Treat an unknown value as `undetermined`.
 
     `blamed`: a source of the node itself shows the fault. `acquitted`: another cause is clear, or every node was
     checked without finding a fault.
@@ -433,4 +433,4 @@ class HardwareVerdict(StrEnum):
 
     BLAMED = "blamed"
     ACQUITTED = "acquitted"
-    NOT_SHOWN = "not_shown"
+    UNDETERMINED = "undetermined"

@@ -33,7 +33,7 @@ _OF_OTHERS = ("service.", "dns.")
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Whether the hardware is `blamed`, `acquitted` (ruled out) or `not_shown`, and whose logs were checked."""
+    """Whether the hardware is `blamed`, `acquitted` (ruled out) or `undetermined`, and whose logs were checked."""
 
     state: str
     checked: tuple[str, ...]
@@ -226,7 +226,7 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return the state of the hardware: `blamed`, `acquitted` (ruled out) or `not_shown`.
+    """Return the state of the hardware: `blamed`, `acquitted` (ruled out) or `undetermined`.
 
     `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause (`is_clear`), or own
     logs of all nodes (`fleet`) that cover the failure. It also requires that no node is `doubtful` (faulty or left
@@ -238,7 +238,7 @@ def _hardware(
     missing = fleet - checked
     others = [one for one in ranked if one.mechanism.domain in NODE_DOMAINS]
     is_likely = any(one.score >= situation.weights.limits["named"] for one in others)
-    state = "not_shown"
+    state = "undetermined"
     if _is_blamed(situation, cause):
         state = "blamed"
     elif not doubtful and not is_likely and (is_clear or (checked and not missing)):

@@ -118,7 +118,7 @@ class JobVerdict(Stored, frozen=True):
 
     `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
     is the way in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the
-    job: `blamed`, `acquitted` (no fault did) or `not_shown`.
+    job: `blamed`, `acquitted` (no fault did) or `undetermined`.
     """
 
     outlook: str

@@ -24,7 +24,7 @@ class JobVerdict(Document, frozen=True, kw_only=True):
     outlook: Annotated[str, doc("`RESTART`, `RESTART_WITHOUT` some nodes, or `STOP`.")]
     nodes: Annotated[tuple[str, ...], doc("Nodes that a restart leaves out.")]
     mechanism: Annotated[str | None, doc("The cause; null if it is unknown.")]
-    hardware: Annotated[str, doc("`blamed`, `acquitted` or `not_shown`.")]
+    hardware: Annotated[str, doc("`blamed`, `acquitted` or `undetermined`.")]
 
 
 class Job(Document, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class NodeFault(Protocol):
 HARDWARE = {
     "blamed": "A node's own source shows the fault that ended it.",
     "acquitted": "No fault of a node ended it.",
-    "not_shown": "No node was shown to be at fault, and not every node was checked.",
+    "undetermined": "No node was shown to be at fault, and not every node was checked.",
 }
 _OUTLOOK = {
     "RESTART": "Yes: it may restart on the same nodes.",

@@ -283,7 +283,7 @@ _MAX_OTHERS = 3
 _HARDWARE = {
     "blamed": "a fault of a node caused this",
     "acquitted": "hardware did not cause this",
-    "not_shown": "the files do not show whether hardware caused this",
+    "undetermined": "the files do not show whether hardware caused this",
 }
 
 
@@ -296,7 +296,9 @@ def lines_of(document: Document) -> Iterator[str]:
     attempts, symptom = document["attempts"], document["symptom"]
     if attempts["repeated"] > 1:
         step = f" at step {attempts['step']:g}" if attempts["step"] is not None else " before a first step"
-        yield from _titled("ATTEMPTS", f"{attempts['count']}: the last {attempts['repeated']} ended with the same error{step}")
+        yield from _titled(
+            "ATTEMPTS", f"{attempts['count']}: the last {attempts['repeated']} ended with the same error{step}"
+        )
     if symptom:
         at = f"{symptom['file']}:{symptom['line']}: " if symptom["line"] else ""
         yield from _titled("SYMPTOM", f"{at}{_short(symptom['text'])}")
@@ -339,9 +341,9 @@ def _titled(title: str, text: str) -> Iterator[str]:
 
 
 def _wrapped(first: str, later: str, text: str) -> Sequence[str]:
-    return textwrap.wrap(visible(" ".join(text.split())), WIDTH, initial_indent=first, subsequent_indent=later) or [
-        first
-    ]
+    text = visible(" ".join(text.split()))
+    indents = {"initial_indent": first, "subsequent_indent": later}
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False, **indents) or [first]
 
 
 def _hardware(hardware: Document) -> str:
