@@ -82,10 +82,14 @@ LOADED = "successfully loaded checkpoint from /ckpt at iteration 40\n"
 RESTARTED = "W0203 api.py:900] [default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
 
 
+UNKNOWN = "widget flange: error: it is loose\n"
+
+
 @pytest.mark.parametrize(
-    "restart", [LOADED, RESTARTED, RESTARTED + LOADED, ""], ids=["load", "launcher", "both", "back"]
+    ("error", "restart"),
+    [(error, restart) for error in (LAUNCH, UNKNOWN) for restart in (LOADED, RESTARTED, RESTARTED + LOADED)]
+    + [(LAUNCH, "")],
 )
-@pytest.mark.parametrize("error", [LAUNCH, "widget flange: error: it is loose\n"], ids=["known", "unknown"])
 def test_the_third_attempt_that_ends_alike_without_progress_stops_the_job(error: str, restart: str) -> None:
     attempt = steps(40, 60) + error + restart
     assert verdict(attempt * 2).outlook is Outlook.RESTART

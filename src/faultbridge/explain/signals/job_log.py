@@ -267,7 +267,7 @@ _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _UNCLASSIFIED = "error.unclassified"
 _ERROR = re.compile(
     rb"\b(?:[A-Z]\w{0,63})?(?:Error|Exception)\b(?=[:\[(]| *$)|\b(?:error|ERROR|FATAL|[Ff]atal|panic)\b *[:\]]"
-    rb"|\bfailed\b|\bFAILED\b|\bnot found\b|\b[Kk]illed\b|[Ss]egmentation fault|core dumped|\b[Aa]borted\b|exceed(?:s|ed)\b",
+    rb"|\b(?:failed|FAILED|not found|[Kk]illed|[Aa]borted|exceeds|exceeded)\b|[Ss]egmentation fault|core dumped",
     re.MULTILINE,
 )
 """The start of an error in any program's words: only shown, never a reason for a verdict."""

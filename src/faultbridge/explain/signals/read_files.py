@@ -73,7 +73,7 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
             try:
                 dumps.append(_dump(file))
             except Rejected as error:
-                skipped[f"{file.name}: {error.detail}"] = None
+                skipped[f"{file.name}: {error.reason}: {error.detail}"] = None
         elif kind.kind is Kind.BINARY:
             skipped[f"{file.name}: not text"] = None
         else:
@@ -102,7 +102,7 @@ def _unpacked(file: InputFile, skipped: dict[str, None]) -> InputFile:
         try:
             yield from unpacked_pieces(file.pieces())
         except Rejected as error:
-            skipped[f"{file.name}: {error.detail}"] = None
+            skipped[f"{file.name}: {error.reason}: {error.detail}"] = None
 
     return replace(file, name=file.name.removesuffix(".gz"), pieces=pieces)
 

@@ -197,11 +197,12 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an equal error of a lone rank, from which the job recovered, or None."""
+    """Return an equal error of a lone rank, from which the job recovered or that ended an earlier attempt, or None."""
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:
         return None
-    return next((one for one in situation.line.recovered if (one.name, one.rank) == (lead.name, lead.rank)), None)
+    earlier = (*situation.line.recovered, *(one.error for one in situation.line.attempts[:-1] if one.error))
+    return next((one for one in earlier if (one.name, one.rank) == (lead.name, lead.rank)), None)
 
 
 def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[str | None]]:

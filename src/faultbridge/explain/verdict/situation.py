@@ -147,8 +147,8 @@ def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tupl
     number_of = {span.file: number for number, run in enumerate(runs) for span in run}
     errors: dict[tuple[int, int], Signal] = {}
     failures = (one for one in signals if one.trust is Trust.JOB and one.role in _FAILURES and not one.handled)
-    for one in sorted(failures, key=lambda one: one.role is Role.CASCADE):
-        errors.setdefault((number_of.get(one.file, -1), one.attempt), one)
+    for failure in sorted(failures, key=lambda one: one.role is Role.CASCADE):
+        errors.setdefault((number_of.get(failure.file, -1), failure.attempt), failure)
     for number, run in enumerate(runs):
         for attempt in range(max(len(one.attempts) for one in run)):
             ends = [one.attempts[attempt] for one in run if attempt < len(one.attempts)]
@@ -296,23 +296,24 @@ def timing(situation: Situation, signal: Signal) -> str | None:
     """Return the weight of a node's signal whose time does not fit the failure, or None."""
     if signal.trust is not Trust.NODE:
         return None
-    limits, failed_at = situation.weights.limits, situation.line.failed_at
-    skew = timedelta(seconds=limits["skew_seconds"])
     if situation.named_nodes and signal.node not in situation.named_nodes:
         return "other_node"
+    return _late_or_early(situation, signal)
+
+
+def _late_or_early(situation: Situation, signal: Signal) -> str | None:
+    limits, failed_at = situation.weights.limits, situation.line.failed_at
+    skew = timedelta(seconds=limits["skew_seconds"])
     own = next((one for one in situation.spans if one.file == signal.file), None)
     # The logs of a node are taken after the job failed: without a better time, the failure is not after their end.
     until = failed_at or (own.last_at if own else None)
     if signal.at is None or until is None:
         return "unknown_time"
-    if signal.at < until - timedelta(seconds=limits["before_seconds" if failed_at else "stale_seconds"]):
+    is_stale = signal.at < until - timedelta(seconds=limits["before_seconds" if failed_at else "stale_seconds"])
+    if is_stale or (own and any(signal.at < one <= until for one in own.boots)):
         return "too_old"
-    if own and any(signal.at < one <= until for one in own.boots):
-        return "too_old"
-    if failed_at is None:
-        return "unknown_time"
-    if signal.at <= failed_at + skew:
-        return None
+    if failed_at is None or signal.at <= failed_at + skew:
+        return None if failed_at else "unknown_time"
     ended_at = situation.line.ended_at
     return "teardown" if ended_at and signal.at <= ended_at + skew else "after_end"
 

@@ -51,9 +51,9 @@ def suspects(line: TimeLine, nodes: Mapping[int, str]) -> tuple[Suspect, ...]:
 def _behind(signals: Sequence[Signal]) -> Iterator[Suspect]:
     enqueued: dict[str, dict[int, tuple[int, Signal]]] = defaultdict(dict)
     for one in signals:
-        if (number := _ENQUEUED.search(one.text)) and one.rank is not None:
+        if (found := _ENQUEUED.search(one.text)) and one.rank is not None:
             group = _GROUP.search(one.text)
-            enqueued[group[1] if group else ""][one.rank] = int(number[1]), one
+            enqueued[group[1] if group else ""][one.rank] = int(found[1]), one
     for each in enqueued.values():
         most = max(number for number, _ in each.values())
         late = [(rank, number, one) for rank, (number, one) in each.items() if number < most]

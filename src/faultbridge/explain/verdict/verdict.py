@@ -140,7 +140,7 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
     """Return the outlook of the cause, or `RESTART` if that is not justified.
 
-    `RESTART_WITHOUT` requires blamed nodes. `STOP` requires a cause without doubt, and a margin to each other outlook; or
+    `RESTART_WITHOUT` requires blamed nodes. `STOP` requires a cause without doubt and a margin to each other one, or
     attempts that repeat themselves.
     """
     if cause is None:
@@ -259,7 +259,7 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause rules out the hardware: no scheduler's report does, nor an error that hardware causes."""
+    """Return whether the cause rules out the hardware: no report of a scheduler does, and no error that it can have."""
     if cause.mechanism.trusts_job or cause.mechanism.may_be_hardware:
         return False
     is_shown = cause.mechanism.strength(cause.lead) == DECISIVE or outlook is Outlook.STOP

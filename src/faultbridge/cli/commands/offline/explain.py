@@ -293,18 +293,7 @@ def lines_of(document: Document) -> Iterator[str]:
     name = f"{document['mechanism']} ({document['domain']})" if document["mechanism"] else "unknown"
     yield from _titled("CAUSE", f"{name}: {document['summary']}")
     yield from _titled("HARDWARE", _hardware(document["hardware"]))
-    attempts, symptom = document["attempts"], document["symptom"]
-    if attempts["repeated"] > 1:
-        step = f" at step {attempts['step']:g}" if attempts["step"] is not None else " before a first step"
-        yield from _titled(
-            "ATTEMPTS", f"{attempts['count']}: the last {attempts['repeated']} ended with the same error{step}"
-        )
-    if symptom:
-        at = f"{symptom['file']}:{symptom['line']}: " if symptom["line"] else ""
-        yield from _titled("SYMPTOM", f"{at}{_short(symptom['text'])}")
-    for one in document["ranks"]:
-        place = " ".join(filter(None, (one["node"], f"GPU {one['gpu']}" if one["gpu"] is not None else "")))
-        yield from _titled("RANK", f"{one['rank']}{f' ({place})' if place else ''}: {one['reason']}")
+    yield from _symptom(document)
     yield from _titled("NEXT", document["settles"])
     if document["shared"]:
         yield from _titled("SHARED", "most nodes show this fault: look for what they share; no node is left out")
@@ -336,14 +325,28 @@ def lines_of(document: Document) -> Iterator[str]:
     yield from _notes(document)
 
 
+def _symptom(document: Document) -> Iterator[str]:
+    attempts, symptom = document["attempts"], document["symptom"]
+    if attempts["repeated"] > 1:
+        step = f"at step {attempts['step']:g}" if attempts["step"] is not None else "before a first step"
+        text = f"{attempts['count']}: the last {attempts['repeated']} ended with the same error {step}"
+        yield from _titled("ATTEMPTS", text)
+    if symptom:
+        at = f"{symptom['file']}:{symptom['line']}: " if symptom["line"] else ""
+        yield from _titled("SYMPTOM", f"{at}{_short(symptom['text'])}")
+    for one in document["ranks"]:
+        place = " ".join(filter(None, (one["node"], f"GPU {one['gpu']}" if one["gpu"] is not None else "")))
+        yield from _titled("RANK", f"{one['rank']}{f' ({place})' if place else ''}: {one['reason']}")
+
+
 def _titled(title: str, text: str) -> Iterator[str]:
     yield from _wrapped(f"{title:<{_TITLE}}", " " * _TITLE, text)
 
 
 def _wrapped(first: str, later: str, text: str) -> Sequence[str]:
     text = visible(" ".join(text.split()))
-    indents = {"initial_indent": first, "subsequent_indent": later}
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False, **indents) or [first]
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+    return lines or [first]
 
 
 def _hardware(hardware: Document) -> str:

@@ -27,6 +27,7 @@ LISTED: Columns = fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY")
 SHOWN: Columns = {
     **fields("Mechanism=name", "Domain", "Summary", "Outlook"),
     "After progress": lambda one: one.get("after_progress"),
+    "After hours": lambda one: one.get("after_hours"),
     "First signs": lambda one: "\n".join(f"{name}  {strength}" for name, strength in one["initiators"].items()),
     "Causes": lambda one: "\n".join(one["causes"]),
     **fields("Settled by=settles", "Source"),
@@ -110,6 +111,7 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 def _document(one: Mechanism) -> Document:
     row = asdict(one)
-    expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
+    expects, trusts, hardware = (row.pop(name) for name in ("expects_node", "trusts_job", "may_be_hardware"))
     row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}
+    row |= {"hardware": "possible" if hardware else None}
     return {name: value for name, value in row.items() if value is not None}
