@@ -54,8 +54,8 @@ def test_the_json_document_has_the_documented_fields(files: list[str], capsys: p
     document = json.loads(capsys.readouterr().out)
     assert document.keys() == {
         "verdict", "nodes", "domain", "mechanism", "summary", "settles", "check", "checks", "shared", "hardware",
-        "symptom", "ranks", "attempts", "devices", "failed_at", "causes", "claims", "recovered", "collectives", "files", "skipped",
-        "job", "repairs",
+        "symptom", "ranks", "attempts", "devices", "failed_at", "causes", "claims", "recovered", "collectives", "files",
+        "skipped", "job", "repairs",
     }  # fmt: skip
     assert document["collectives"].keys() == {
         "ranks", "nodes", "findings", "waiting", "joined", "missing", "missing_blamed"
