@@ -15,7 +15,7 @@ import pytest
 
 import faultbridge
 from faultbridge.decode.data import FOLDER, gpus_by_instance_type, load_catalog, nvlink5_units
-from faultbridge.decode.frames.fault_codes import CODES, SETTINGS
+from faultbridge.decode.dcgm.texts import CODES, SETTINGS
 from faultbridge.model.catalog import Kind, Row, Scope
 from faultbridge.model.fault_enums import Action, Severity
 from tests.loops import for_each

@@ -146,6 +146,24 @@ def test_two_scrapes_in_one_input_are_two_counter_samples() -> None:
     ]
 
 
+def test_a_renamed_field_is_the_field_of_its_earlier_name() -> None:
+    labels = '{gpu="0",UUID="GPU-0a"} '
+    earlier, later = (
+        scrape(*(f"DCGM_FI_DEV_{name}{labels}{value}" for name, value in values.items()))
+        for values in (
+            {"XID_ERRORS": 79, "ROW_REMAP_FAILURE": 1, "RETIRED_PENDING": 0, "PCIE_REPLAY_COUNTER": 3},
+            {"XID_ERROR": 79, "ROW_REMAP_FAILED": 1, "PAGE_RETIRED_PENDING": 0, "PCIE_REPLAY_TOTAL": 3},
+        )
+    )
+    assert [one.covers for one in later if isinstance(one, Snapshot)] == [
+        one.covers for one in earlier if isinstance(one, Snapshot)
+    ]
+    assert [fault.code for one in later if isinstance(one, Snapshot) for fault in one.present] == [
+        "dcgm.row_remap_failure"
+    ]
+    assert later[1:] == earlier[1:]
+
+
 def test_a_scrape_of_another_exporter_is_rejected() -> None:
     with pytest.raises(Rejected) as rejected:
         scrape("node_load1 0.5", "# HELP go_goroutines Number")

@@ -82,10 +82,7 @@ class CommandOutput(Struct, frozen=True):
         return replace(self, text="".join((self.text, *more)))
 
     def _device(self) -> str | None:
-        """Return the device in the command line, in the form that decoders accept as a first line, or None.
-
-        Examples are `mlx5_0/1` for a port and `/dev/nvme0` for a disk.
-        """
+        """Return the device in the command line, in the form that decoders accept as a first line, or None."""
         for tool, option in _DEVICE.items():
             found = option.search(self.title) if tool in self.title else None
             if found is not None:
@@ -119,10 +116,7 @@ _MAX_TITLE = 80
 
 
 class Part(Struct, frozen=True):
-    """The output of one command in a capture, with the name of its source format.
-
-    If the format is not recognized, `source` is None and `reason` states why.
-    """
+    """The output of one command in a capture, with the name of its source format."""
 
     output: CommandOutput
     source: str | None
@@ -187,11 +181,7 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return False for a counter sample if another tool has given one of the same source and device.
-
-    The counters of different tools cannot be compared. `tools` maps each source and device to its first tool, and is
-    updated.
-    """
+    """Return False for a counter sample if another tool has given one of the same source and device."""
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 
 

@@ -68,10 +68,7 @@ def _fault(
 
 
 def _time(line: Line, received_at: datetime | None) -> datetime | None:
-    """Return the time in a line: that of Go (`2006/01/02 15:04:05`), ISO 8601 or klog, taken as UTC without a zone.
-
-    Otherwise, the time of its frame is returned.
-    """
+    """Return the time in a line: that of Go (`2006/01/02 15:04:05`), ISO 8601 or klog, taken as UTC without a zone."""
     found = _TIME.search(line.text[:128])
     if found is None:
         return line.at

@@ -17,15 +17,16 @@ from faultbridge.decode.frames.chain import lines_of, versions
 from faultbridge.decode.frames.cloudwatch import events_of
 from faultbridge.decode.frames.container import is_of_container
 from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints
-from faultbridge.decode.frames.line import Line
+from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.line import Item, Line
+from faultbridge.decode.frames.prefix import unprefixed
+from faultbridge.decode.frames.pretty_json import document_lines
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import ELLIPSIS, Clear, CounterSample, Fault, Observation, Snapshot
+from faultbridge.model.faults import ELLIPSIS, Clear, CounterSample, Fault, Observation, Snapshot, faults_of
 from faultbridge.model.values import replace
 
 # These read envelopes themselves: a log across several events, and a document within one event.
 _READ_ENVELOPES = frozenset({"kernel-log", "hyperpod-agent-log"})
-# The records that no log may lose; a text that contains one and yields no fault was not understood.
-_RECORD = re.compile(rb"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 # After this many faults whose evidence no line contains, evidence is not searched for: the decoder does not quote.
 _MAX_MISSES = 64
 
@@ -33,12 +34,10 @@ _MAX_MISSES = 64
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     """Decode the body of a raw record into faults, clears, health snapshots and counter samples.
 
-    Kernel lines in a body of another source are decoded or counted too (`lines_of_kernel`).
+    Kernel lines in a body of another source are decoded or counted too.
     """
     if decoder.name in _READ_ENVELOPES:
         return _of_body(decoder, body, hints)
-    from faultbridge.decode.lines_of_kernel import with_kernel_lines
-
     events = events_of(body)
     if decoder.decode_lines is not None:
         found = checked(decoder, body, decoder.decode_lines(lines_of(body), hints))
@@ -165,7 +164,7 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     if decoded.unparsed or any(map(_holds_fault, decoded.observations)):
         return decoded
     # The records of the kernel in other sources are counted when the whole body has been read.
-    records = len(_RECORD.findall(body)) if decoder.name in _READ_ENVELOPES and b"Xid" in body else 0
+    records = len(RECORD.findall(text_of(body))) if decoder.name in _READ_ENVELOPES and b"Xid" in body else 0
     is_empty = not decoded.observations and not decoder.can_be_silent
     return replace(decoded, unparsed=records or int(is_empty))
 
@@ -177,3 +176,96 @@ def _holds_fault(observation: Observation) -> bool:
 def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     found = decoder.decode(body, hints)
     return checked(decoder, body, found if isinstance(found, Decoded) else Decoded(found))
+
+
+# Reads or counts the kernel lines in a log of another source, such as a journal or joined files.
+#
+# If jobs can write to that log, its kernel lines could be forged. They are then only counted.
+
+# The service writes to the same journal as the kernel, and no job writes to its log.
+_READ = frozenset({"fabric-manager-log"})
+# The records that no log may lose; a text that contains one and yields no fault was not understood.
+RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
+_MARKS = (b"kernel: ", b"kernel[", b"_TRANSPORT", b",-;")
+_MARK_PATTERN = re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]|" + RECORD.pattern.encode())
+
+
+def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:
+    """Add to `decoded` the kernel lines of the input, which the decoder of `source` skipped.
+
+    If no job can write to a log of this source, the observations in the kernel lines are added. Otherwise, the faults
+    in these lines are only counted as not understood (`unparsed`), because a job may have forged them. Xid records that
+    were not understood are counted too. The input is `events`, or `body` if there are no events.
+    """
+    if not _may_matter(body):
+        return decoded
+    items: Sequence[Item] = events or [*((document_lines(body) if source in _READ else None) or (text_of(body),))]
+    texts = [item if isinstance(item, str) else item.text for item in items]
+    has_records = any(RECORD.search(text) for text in texts)
+    lines = [
+        (line, None if isinstance(item, str) else item)
+        for text, item in zip(texts, items, strict=True)
+        for line in _kernel_lines(text)
+    ]
+    found = _of_kernel(lines, hints)
+    unread = found.unparsed
+    if source in _READ:
+        decoded = replace(decoded, observations=(*decoded.observations, *found.observations))
+    else:
+        unread += sum(isinstance(one, Fault) for one in found.observations)
+    if has_records:
+        unread += len(_unread(texts, [line for line, _ in lines], decoded.observations))
+    has_faults = any(faults_of(one) for one in decoded.observations)
+    return replace(decoded, unparsed=decoded.unparsed + unread if has_faults else max(decoded.unparsed, unread))
+
+
+def from_first_line(body: bytes, size: int) -> bytes:
+    """Return up to `size` bytes of a body, starting at the first kernel line that may report a fault.
+
+    Such a line has a phrase that the kernel decoder searches for. Without such a line, the result is empty. The caller
+    determines the source of the body from the result, if other text comes before the kernel lines.
+    """
+    from faultbridge.decode.kernel.line_filter import pieces_of, whole_lines
+
+    at = 0
+    for piece in whole_lines(pieces_of(body)):
+        line = next(_kernel_lines(text_of(piece)), None)
+        if line is not None:
+            start = at + max(piece.find(line.encode("utf-8", "replace")), 0)
+            return body[start : start + size]
+        at += len(piece)
+    return b""
+
+
+def _may_matter(body: bytes) -> bool:
+    """Return whether a body may have Xid records or kernel lines; it is much faster than a search in the text."""
+    return any(map(body.__contains__, _MARKS)) or _MARK_PATTERN.search(body) is not None
+
+
+def _kernel_lines(text: str) -> Iterator[str]:
+    from faultbridge.decode.kernel.line_filter import matching_lines
+
+    for line in matching_lines(text):
+        message = unprefixed(line)
+        # A document can quote a line with the seconds since boot.
+        is_bare = message.facility is None and message.uptime is not None and line.lstrip()[:1] != "{"
+        if is_bare or message.facility == "kern":
+            yield line
+
+
+def _of_kernel(lines: Sequence[tuple[str, Line | None]], hints: Hints) -> Decoded:
+    if not lines:
+        return Decoded(())
+    from faultbridge.decode.kernel import kernel_log
+
+    items = (line if frame is None else replace(frame, text=line, at_of_store=False) for line, frame in lines)
+    return kernel_log.decode_items(items, hints)
+
+
+def _unread(texts: Sequence[str], lines: Sequence[str], observations: Sequence[Observation]) -> list[str]:
+    """Return the Xid records of the input that were not understood."""
+    read = "\n".join(lines)
+    known = "\n".join(fault.evidence for one in observations for fault in faults_of(one))
+    records = [found for text in texts for found in RECORD.findall(text)]
+    left = len(records) - len(RECORD.findall(read))
+    return [record for record in records if record not in known][:left] if left > 0 else []

@@ -15,7 +15,7 @@ from faultbridge.decode.frames.body import TextCleaner, joined, unpacked_pieces
 from faultbridge.decode.frames.chain import inner_texts
 from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Decoder, Hints
 from faultbridge.decode.frames.documents import embedded, text_of
-from faultbridge.decode.frames.stores.insights import is_table
+from faultbridge.decode.frames.stores import is_table
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 from faultbridge.model.values import replace
@@ -61,18 +61,12 @@ def _has_marks(marks: Iterable[Iterable[bytes]], body: bytes) -> bool:
 
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
-    """Return the observations in one record.
-
-    Raises `Rejected`, with the reason as a code such as `no_framing`, if the record cannot be read.
-    """
+    """Return the observations in one record."""
     return read(source, body, hints).observations
 
 
 def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
-    """Return the observations in one record, and how much of the record was not understood.
-
-    Raises `Rejected`, with the reason as a code such as `no_framing`, if the record cannot be read.
-    """
+    """Return the observations in one record, and how much of the record was not understood."""
     decoder = get(source)
     if decoder.decode_plain is not None and (plain := decoder.decode_plain(body, hints)) is not None:
         return _with_instance_type(plain, hints)
@@ -99,10 +93,7 @@ def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -
 
 
 def _is_document(head: bytes) -> bool:
-    """Return whether a body must be read as a whole, because it is a table or a JSON document.
-
-    JSON with one object per line can be read in pieces.
-    """
+    """Return whether a body must be read as a whole, because it is a table or a JSON document."""
     start = head[:_START]
     if b"@message" in start and is_table(text_of(start)):
         return True
@@ -121,10 +112,7 @@ def _with_instance_type(decoded: Decoded, hints: Hints) -> Decoded:
 
 
 def recognize(body: bytes) -> str:
-    """Return the name of the source whose format a body has.
-
-    Raises `Rejected` if the body is empty or too large, or if it matches no source or several sources.
-    """
+    """Return the name of the source whose format a body has."""
     _reject_unreadable(body)
     text = TextCleaner().clean(body)
     inner, again = tee(inner_texts(text))
@@ -162,14 +150,8 @@ def _candidates(body: bytes, inner: Iterable[bytes]) -> list[str]:
 
 
 def _later_candidates(texts: Iterable[bytes]) -> list[str]:
-    """Return the sources that recognize the part of the first text with a kernel line, starting at this line.
-
-    This is used if the start of the body, which is the first text, has no known format. A kernel line must have the
-    kernel's prefix and a phrase that the kernel decoder searches for.
-    """
-    from faultbridge.decode.lines_of_kernel import from_first_line
-
-    rest = next(filter(None, (from_first_line(text, _HEAD) for text in texts)), b"")
+    """Return the sources that recognize the part of the first text with a kernel line, starting at this line."""
+    rest = next(filter(None, (records.from_first_line(text, _HEAD) for text in texts)), b"")
     return _recognizing(rest) if rest else []
 
 

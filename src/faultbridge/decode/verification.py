@@ -38,10 +38,7 @@ _PAIR = re.compile(
 
 
 class AllReduce(Struct, frozen=True):
-    """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s.
-
-    `wrong` is 0 if all computed values were right, else a positive number.
-    """
+    """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s."""
 
     gpus: int
     gigabytes_per_second: float
@@ -49,11 +46,7 @@ class AllReduce(Struct, frozen=True):
 
 
 class PairAllReduce(AllReduce, frozen=True):
-    """A complete result of the all-reduce test over two instances.
-
-    `over_efa` is the number of GPUs that used EFA: the lowest number of all message sizes. `network` is the name of the
-    network that NCCL used, as one GPU logged it.
-    """
+    """A complete result of the all-reduce test over two instances."""
 
     over_efa: int
     network: str
@@ -77,10 +70,7 @@ def read_all_reduce(text: str) -> AllReduce:
 
 
 def read_pair_all_reduce(text: str) -> PairAllReduce:
-    """Return the result of the test over two instances.
-
-    Raises `Rejected` unless the output has one row for each message size.
-    """
+    """Return the result of the test over two instances."""
     rows = _PAIR.findall(text)
     steps = [str(number + 1) for number in range(len(rows))]
     complete = rows and [row[0] for row in rows] == steps and {row[1] for row in rows} == {steps[-1]}
@@ -91,10 +81,7 @@ def read_pair_all_reduce(text: str) -> PairAllReduce:
 
 
 def _row(line: str) -> tuple[float, int]:
-    """Return the lower of the two bus bandwidths of a row, and how many of its two value checks failed.
-
-    Raises `Rejected` for other text.
-    """
+    """Return the lower of the two bus bandwidths of a row, and how many of its two value checks failed."""
     cells = line.split()[-_COLUMNS:]
     speeds, wrong = [cells[2], cells[6]], [cells[3], cells[7]]
     if not all(map(_NUMBER.fullmatch, speeds)) or not all(map(_WRONG.fullmatch, wrong)):
@@ -136,10 +123,7 @@ def script_of(tests: Sequence[DeepTest]) -> tuple[str, ...]:
 
 
 def split(output: bytes) -> tuple[bytes, Mapping[str, Section]]:
-    """Return the output before the first test, and a mapping from each test to its section.
-
-    A test that occurs twice has no section, because its output is ambiguous.
-    """
+    """Return the output before the first test, and a mapping from each test to its section."""
     parts = _BEGIN.split(output)
     sections: dict[str, Section] = {}
     names = [name.decode() for name in parts[1::2]]
@@ -166,10 +150,7 @@ _FABRIC_TESTS_ROW = re.compile(
 
 
 class Loopback(Struct, frozen=True):
-    """The result of one EFA device: its bandwidth in MB/s, or None and the reason why it has none.
-
-    `complete` is False if the test of the device was stopped because it took too long.
-    """
+    """The result of one EFA device: its bandwidth in MB/s, or None and the reason why it has none."""
 
     domain: str
     megabytes_per_second: float | None
@@ -178,10 +159,7 @@ class Loopback(Struct, frozen=True):
 
 
 def read_loopback(text: str) -> tuple[Loopback, ...]:
-    """Return the result of each EFA device, in the order of the output.
-
-    Raises `Rejected` if a device was tested twice, or if the output lacks the end of a test.
-    """
+    """Return the result of each EFA device, in the order of the output."""
     parts = _DOMAIN.split(text)
     names = parts[1::2]
     if len(set(names)) != len(names):
@@ -210,20 +188,14 @@ def _result(domain: str, body: str) -> Loopback:
 
 
 class DeepResult(Struct, frozen=True):
-    """The result of one test: passed (True), failed (False) or not verified (None).
-
-    `line` explains the result to operators in one line.
-    """
+    """The result of one test: passed (True), failed (False) or not verified (None)."""
 
     passed: bool | None
     line: str
 
 
 class Instance(Struct, frozen=True):
-    """The tested instance: its type without the prefix `ml.`, and the expected results of that type.
-
-    `efa_interfaces` is the number of attached EFA interfaces, or None if it is unknown.
-    """
+    """The tested instance: its type without the prefix `ml.`, and the expected results of that type."""
 
     type: str
     expected: Expected
@@ -231,10 +203,7 @@ class Instance(Struct, frozen=True):
 
 
 class DeepChecks:
-    """Defines the tests that run after the DCGM diagnostics, and reads their output.
-
-    Each test runs at its lowest verification level and at all higher levels.
-    """
+    """Defines the tests that run after the DCGM diagnostics, and reads their output."""
 
     def script(self, level: int) -> tuple[str, ...]:
         """Return the lines of the script that runs the tests of a level. It is empty if the level has no test."""
@@ -254,10 +223,7 @@ class DeepChecks:
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None = None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Return the output before the first test, and the result of each test of the level.
-
-        `efa_interfaces` is the number of EFA interfaces attached to the instance, or None if it is unknown.
-        """
+        """Return the output before the first test, and the result of each test of the level."""
         before, sections = split(output)
         tests = _tests_at(level)
         instance = instance_of(instance_type, efa_interfaces)
@@ -430,10 +396,7 @@ FAILURES = 2
 
 
 class PeerDecision(Struct, frozen=True):
-    """The decision from the tests with all peers so far: passed, failed or undecided (None).
-
-    `lines` has one line per peer for operators. `failures` is the number of peers with which the tests failed.
-    """
+    """The decision from the tests with all peers so far: passed, failed or undecided (None)."""
 
     passed: bool | None
     lines: tuple[str, ...]
@@ -450,10 +413,7 @@ class PeerChecks:
         self._processes = processes
 
     def script(self, server: str) -> tuple[str, ...]:
-        """Return the script that both instances run.
-
-        `server` is the address of the instance that acts as the server.
-        """
+        """Return the script that both instances run."""
         tests = script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
         return (*self._processes.script(), *tests)
 

@@ -28,7 +28,7 @@ from faultbridge.decode.frames.decoder import (
     truncate,
 )
 from faultbridge.decode.frames.documents import objects, text_of
-from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
+from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
@@ -44,10 +44,7 @@ _GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the component states, and a fault for each event that reports a problem.
-
-    The type of such an event is Warning, Critical or Fatal. The snapshot is left out if no state can be evaluated.
-    """
+    """Return a health snapshot of the component states, and a fault for each event that reports a problem."""
     mapped = mapping("gpud", hints.mappings)
     components = [document for _, document in objects(text_of(body)) if _is_component(document)]
     if not components:

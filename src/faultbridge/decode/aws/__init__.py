@@ -1,5 +1,5 @@
 """The decoders of AWS notices about instances.
 
-`ec2_events` and `health_events` decode EventBridge events; `eventbridge` reads the fields that both have. `ec2_status`
-decodes instance status checks.
+`ec2_events` and `health_events` decode EventBridge events, which `ec2_events` reads. `ec2_status` decodes instance
+status checks.
 """

@@ -9,11 +9,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
-from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instance_of
-from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, text
+from msgspec import Struct
+
+from faultbridge.decode.frames.clock import instant
+from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, text
+from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
+
+_INSTANCE = re.compile(r"(?:.{0,256}/)?(i-[0-9a-f]{8,17})")
+
+
+class CloudEvent(Struct, frozen=True):
+    """One EventBridge event: `detail-type` as `kind`, `detail`, `time` as `at`, and `id`."""
+
+    kind: str
+    detail: Mapping[str, Any]
+    at: datetime | None
+    id: str | None
+
+
+def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
+    """Yield the EventBridge events of one source, such as `aws.ec2`, in a body."""
+    for _, document in objects(text_of(body)):
+        if document.get("source") == source and isinstance(document.get("detail"), dict):
+            kind = text(document.get("detail-type", document.get("detail_type")), 128) or ""
+            yield CloudEvent(
+                kind, members(document["detail"]), instant(document.get("time")), text(document.get("id"), 64)
+            )
+
+
+def instance_of(name: object) -> str | None:
+    """Return the instance id in `name`, or None if it contains none."""
+    # The ARN of a Spot event has neither region nor account.
+    found = _INSTANCE.fullmatch(text(name, 512) or "")
+    return found[1] if found else None
+
 
 SOURCE = "ec2-event"
 STATE_CHANGE = "EC2 Instance State-change Notification"
@@ -32,11 +66,7 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each stop, termination or warning, and a health snapshot for each start.
-
-    A warning about a reservation names no node. A start is a change of an instance to the state `running`. Other events
-    yield nothing.
-    """
+    """Return a fault for each stop, termination or warning, and a health snapshot for each start."""
     events = tuple(cloud_events(body, "aws.ec2"))
     if not events:
         raise Rejected("no_framing", "no event of aws.ec2")

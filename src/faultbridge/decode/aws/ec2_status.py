@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faultbridge.decode.aws.eventbridge import instance_of
+from faultbridge.decode.aws.ec2_events import instance_of
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
@@ -46,10 +46,7 @@ _DONE = ("[Completed]", "[Canceled]")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of each instance.
-
-    A status check without a result neither finds nor clears a fault.
-    """
+    """Return a health snapshot of each instance."""
     statuses = tuple(_statuses(text_of(body)))
     if not statuses:
         raise Rejected("no_framing", "no instance status")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decode.aws.eventbridge import CloudEvent, cloud_events, instance_of
+from faultbridge.decode.aws.ec2_events import CloudEvent, cloud_events, instance_of
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
@@ -36,10 +36,7 @@ _ENDED = frozenset({"RESOLVED", "UNIMPAIRED"})
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault or a clear for each affected instance of each event.
-
-    Affected resources that are not instances yield nothing.
-    """
+    """Return a fault or a clear for each affected instance of each event."""
     events = tuple(cloud_events(body, "aws.health"))
     if not events:
         raise Rejected("no_framing", "no event of aws.health")

@@ -80,10 +80,7 @@ def gpus_by_instance_type() -> Mapping[str, int]:
 
 @cache
 def efa_rates_by_instance_type() -> Mapping[str, int]:
-    """Return the rate of each EFA device in Gb/s, by EC2 instance type.
-
-    An instance type for which the public sources disagree is absent.
-    """
+    """Return the rate of each EFA device in Gb/s, by EC2 instance type."""
     rates: dict[str, int] = _read_beside("instance_types.json")["efa_gigabits_per_second"]
     return rates
 
@@ -109,6 +106,13 @@ def offender_odds() -> Odds:
 
 
 @cache
+def table(name: str) -> Mapping[str, Any]:
+    """Return the tables of one subject, such as `dcgm`, by name."""
+    tables: dict[str, Any] = _read_beside(f"tables/{name}.json")
+    return tables
+
+
+@cache
 def packaged_sources() -> Mapping[str, Mapping[str, Any]]:
     """Return the sources that a module of `decode` reads, by name."""
     return {row["source"]: row for row in _read_beside("sources.json")["sources"]}
@@ -128,10 +132,7 @@ def dcgm_texts() -> Mapping[str, Any]:
 
 
 class _LazyRows(Mapping[str, Row]):
-    """The rows of the catalog by fault code; each row is built when it is first used.
-
-    A batch of records needs only a few of the rows.
-    """
+    """The rows of the catalog by fault code; each row is built when it is first used."""
 
     def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
         self._raw = raw

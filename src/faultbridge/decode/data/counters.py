@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultbridge.decode.data import efa_rates_by_instance_type
+from faultbridge.decode.data import efa_rates_by_instance_type, table
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
 
@@ -115,64 +115,19 @@ def counters_of(source: str) -> frozenset[str]:
 #
 # When the agent checks whether the output of dcgm-exporter has changed, it ignores all other metrics.
 
-XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
+_FIELD = "DCGM_FI_DEV_"
 XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
 """How often the Xid in the label `xid` occurred within the exporter's time window."""
 
 HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
-ROW_REMAP_FAILURE = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
-ROW_REMAP_PENDING = "DCGM_FI_DEV_ROW_REMAP_PENDING"
-RETIRED_PENDING = "DCGM_FI_DEV_RETIRED_PENDING"
-STATES = frozenset({ROW_REMAP_FAILURE, ROW_REMAP_PENDING, RETIRED_PENDING})
-NVLINK5 = tuple(
-    f"DCGM_FI_DEV_NVLINK_{name}"
-    for name in (
-        "COUNT_RX_MALFORMED_PACKET_ERRORS",
-        "COUNT_RX_BUFFER_OVERRUN_ERRORS",
-        "COUNT_RX_ERRORS",
-        "COUNT_RX_GENERAL_ERRORS",
-        "COUNT_LOCAL_LINK_INTEGRITY_ERRORS",
-        "COUNT_RX_SYMBOL_ERRORS",
-        "COUNT_EFFECTIVE_ERRORS",
-        "ECC_DATA_ERROR_COUNT_TOTAL",
-        "RX_PACKET_MALFORMED_TOTAL",
-        "RX_PACKET_DROPPED_TOTAL",
-        "RX_ERROR_TOTAL",
-        "RX_GENERAL_ERROR_TOTAL",
-        "INTEGRITY_ERROR_TOTAL",
-        "RX_SYMBOL_ERROR_TOTAL",
-        "EFFECTIVE_ERROR_TOTAL",
-        "COUNT_LINK_RECOVERY_EVENTS",
-        "COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS",
-        "RECOVERY_EVENT_TOTAL",
-        "RECOVERY_SUCCESSFUL_TOTAL",
-        "COUNT_LINK_RECOVERY_FAILED_EVENTS",
-        "RECOVERY_FAILED_TOTAL",
-    )
-)
-"""The error counters of NVLink5 (Blackwell and later), under their original and their later names."""
+COUNTERS = frozenset(f"{_FIELD}{name}" for name in table("dcgm")["counters"])
+STATES = {f"{_FIELD}{name}": tuple(state) for name, state in table("dcgm")["states"].items()}
+"""The fault code and the message of each state that can be bad."""
 
-COUNTERS = frozenset(
-    {
-        XID_GAUGE,
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
-        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
-        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
-        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
-        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
-        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
-        *NVLINK5,
-        "DCGM_FI_DEV_THERMAL_VIOLATION",
-        "DCGM_FI_DEV_POWER_VIOLATION",
-        "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
-        "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
-        "DCGM_FI_DEV_RELIABILITY_VIOLATION",
-    }
-)
-READ_FIELDS = COUNTERS | STATES | {XID_COUNT, HEALTH}
+RENAMED = {f"{_FIELD}{name}": f"{_FIELD}{before}" for name, before in table("dcgm")["renamed"].items()}
+"""The earlier name of each renamed field, under which its values are compared."""
+
+READ_FIELDS = COUNTERS | STATES.keys() | RENAMED.keys() | {XID_COUNT, HEALTH}
 
 
 EFA_RATES = "efa_rates"
@@ -199,10 +154,7 @@ def expected_rate(extensions: Mapping[str, Mapping[str, Any]], cluster: str | No
 
 
 def check_rates(member: str, own: object) -> None:
-    """Raise `Misconfigured` unless a customer's rates are valid, by instance type or by pattern.
-
-    A rate is an integer from 1 to 100,000 (Gb/s), or null, which removes a packaged rate.
-    """
+    """Raise `Misconfigured` unless a customer's rates are valid, by instance type or by pattern."""
     if not isinstance(own, dict):
         raise Misconfigured(f"wrong type of {member}: {type(own).__name__}; expected a JSON object")
     for name, rate in own.items():

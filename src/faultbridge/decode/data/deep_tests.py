@@ -48,11 +48,7 @@ def deep_tests() -> tuple[DeepTest, ...]:
 
 @cache
 def peer_tests() -> tuple[DeepTest, ...]:
-    """Return the tests between two instances; both instances run the same script.
-
-    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the address of the instance that acts as
-    the server.
-    """
+    """Return the tests between two instances; both instances run the same script."""
     return _tests("peer_tests")
 
 

@@ -34,11 +34,7 @@ def mapping(name: str, extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[s
 
 
 def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping with an extension merged into it.
-
-    If both have a member with the same name, lists are joined with the extension's items first, objects are merged, and
-    any other value of the extension replaces the value of the mapping.
-    """
+    """Return a mapping with an extension merged into it."""
     result = dict(base)
     for name, value in extension.items():
         base_value = base.get(name)

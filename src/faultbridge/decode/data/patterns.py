@@ -65,10 +65,7 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return True if a pattern repeats a part with alternatives or with a repetition of variable length.
-
-    `node` is the parsed pattern or a part of it. `repeated` states whether a repetition contains this part.
-    """
+    """Return True if a pattern repeats a part with alternatives or with a repetition of variable length."""
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:
         least, most, body = arguments[0]
@@ -131,11 +128,7 @@ class Pattern:
 
 
 def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
-    """Return the compiled patterns of rows that a customer may have written.
-
-    Raises `Misconfigured` for a pattern that is invalid, has no fixed text (`contains`), or has an unlimited running
-    time.
-    """
+    """Return the compiled patterns of rows that a customer may have written."""
     if any(not row["contains"] for row in rows):
         raise Misconfigured("pattern without fixed text; set `contains`")
     return tuple(Pattern(str(row["contains"]), bounded_pattern(str(row["pattern"])), row) for row in rows)
@@ -181,20 +174,13 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 
 @cache
 def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
-    """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`.
-
-    A document can contain log patterns, mechanisms (ways in which a job can fail), and the role of fault codes in a
-    failure, such as first sign or consequence.
-    """
+    """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`."""
     return tuple(_read(f"{name}.json") for name in DOMAINS)
 
 
 @cache
 def handled_rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the log patterns that mark a nearby error as handled by the process.
-
-    A process continues after a handled error, so the error did not end the job.
-    """
+    """Return the log patterns that mark a nearby error as handled by the process."""
     return tuple(_read("handled.json")["handled"])
 
 
@@ -206,10 +192,7 @@ def mechanism_schema() -> Mapping[str, Any]:
 
 @cache
 def explain_weights() -> Mapping[str, Any]:
-    """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`.
-
-    Each point and each limit has a text (`meaning`) that explains it.
-    """
+    """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`."""
     return _read("weights.json")
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faultbridge.decode.dcgm.texts import code_of_diagnostic, xid_named_in
+from faultbridge.decode.data import table
+from faultbridge.decode.dcgm.texts import CODES, SETTINGS, code_of_diagnostic, code_of_number, xid_named_in
 from faultbridge.decode.frames.decoder import Hints, evidence, members, objects_in, truncate
 from faultbridge.decode.frames.documents import embedded, text_of
-from faultbridge.decode.frames.fault_codes import CODES, SETTINGS, code_of_number
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation
@@ -41,28 +41,8 @@ class Outcome(StrEnum):
     SKIP = "skip"
 
 
-# DCGM 1 and the early JSON of DCGM 3 give a test's name; later versions give an error number.
-_CODES_BY_TEST: Mapping[str, str] = {
-    "blacklist": "dcgm.denylisted_driver",
-    "denylist": "dcgm.denylisted_driver",
-    "nvml library": "dcgm.nvml_lib_bad",
-    "cuda main library": "dcgm.cannot_open_lib",
-    "permissions and os blocks": "dcgm.no_access_to_file",
-    "permissions and os-related blocks": "dcgm.no_access_to_file",
-    "persistence mode": "dcgm.persistence_mode",
-    "environment variables": "dcgm.bad_cuda_env",
-    "environmental variables": "dcgm.bad_cuda_env",
-    "graphics processes": "dcgm.graphics_processes",
-    "inforom": "dcgm.corrupt_inforom",
-}
-
-
 class TestError(Struct, frozen=True):
-    """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error.
-
-    The numbers are the kind of the error (`error_id`), its severity and its category. Each is None if the report does
-    not contain it.
-    """
+    """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error."""
 
     code: str
     text: str
@@ -72,10 +52,7 @@ class TestError(Struct, frozen=True):
 
 
 class TestResult(Struct, frozen=True):
-    """The result of one test on one or more devices. A failed or warned test has at least one error.
-
-    `category` is the group of tests in the report of DCGM, such as `Hardware`. `components` are the devices.
-    """
+    """The result of one test on one or more devices. A failed or warned test has at least one error."""
 
     test: str
     category: str
@@ -150,7 +127,7 @@ def _result(test: str, category: str, document: Mapping[str, Any], serials: Mapp
     if outcome in {Outcome.PASS, Outcome.SKIP}:
         return TestResult(test, category, outcome, components)
     default_code = _FAILED if outcome is Outcome.FAIL else _WARNED
-    code = _CODES_BY_TEST.get(test.lower(), default_code)
+    code = table("dcgm")["tests"].get(test.lower(), default_code)
     errors = tuple(_errors(document.get("warnings"), code)) or (TestError(code, f"{test}: {outcome}"),)
     return TestResult(test, category, outcome, components, errors)
 
@@ -298,10 +275,7 @@ _GPU_IN_TEXT = re.compile(r"\bGPU (\d{1,4})\b")
 
 
 def read_report(body: bytes) -> tuple[TestResult, ...]:
-    """Return each test result of a JSON report, for the verification of a node.
-
-    Raises `Rejected` for any other body.
-    """
+    """Return each test result of a JSON report, for the verification of a node."""
     return read_diag_report(body).results
 
 
@@ -327,12 +301,7 @@ def _faults(result: TestResult) -> Iterator[Fault]:
 
 
 def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
-    """Return the devices that an error of a test is about.
-
-    - If the test result has only one device, the error is about that device.
-    - Otherwise, the error is about each device of the result whose GPU number is in the error text.
-    - If the text contains no such number, the error is about the node.
-    """
+    """Return the devices that an error of a test is about."""
     if len(result.components) == 1:
         return result.components
     named = {int(number) for number in _GPU_IN_TEXT.findall(error.text[:1024])}

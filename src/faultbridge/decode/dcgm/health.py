@@ -110,11 +110,7 @@ _UNHEALTHY = frozenset({"Warning", "Failure"})
 
 
 def health_code(system: str) -> str:
-    """Return the fault code of a system that DCGM watches, such as `dcgm.health_memory`.
-
-    `system` is the printed name, such as `Memory system` or `NVLINK`. The code of an unknown system is
-    `dcgm.health_other`.
-    """
+    """Return the fault code of a system that DCGM watches, such as `dcgm.health_memory`."""
     first_word = (system.lower().split() or [""])[0]
     return f"dcgm.health_{first_word if first_word in _SYSTEMS else 'other'}"
 

@@ -16,22 +16,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
-from faultbridge.decode.data.counters import (
-    COUNTERS,
-    HEALTH,
-    RETIRED_PENDING,
-    ROW_REMAP_FAILURE,
-    ROW_REMAP_PENDING,
-    XID_COUNT,
-)
+from faultbridge.decode.data import table
+from faultbridge.decode.data.counters import COUNTERS, HEALTH, RENAMED, STATES, XID_COUNT
 from faultbridge.decode.dcgm.health import health_code
+from faultbridge.decode.dcgm.texts import CODES
 from faultbridge.decode.frames.decoder import Hints, bounded, evidence, pci_of, truncate
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.decode.frames.fault_codes import CODES
 from faultbridge.decode.frames.prometheus import Sample, number_of, samples
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -45,43 +37,10 @@ _HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
 
 _TABLE = re.compile(r"^# ?Entity((?: {1,32}[A-Z]\w{1,7}){1,64}) {0,32}$", re.MULTILINE)
 _TABLE_ROW = re.compile(r" {0,8}GPU (\d{1,4}) {1,64}(\S.{0,2048})$")
-# The columns of `dcgmi dmon` for the fields that are read here.
-_SHORT_NAMES: Mapping[str, str] = {
-    "XIDER": "XID_ERRORS",
-    "RRF": "ROW_REMAP_FAILURE",
-    "RRP": "ROW_REMAP_PENDING",
-    "RPPEN": "RETIRED_PENDING",
-    "EDVTL": "ECC_DBE_VOL_TOTAL",
-    "ESVTL": "ECC_SBE_VOL_TOTAL",
-    "RPCTR": "PCIE_REPLAY_COUNTER",
-    "NFELT": "NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-    "NDELT": "NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
-    "NRELT": "NVLINK_REPLAY_ERROR_COUNT_TOTAL",
-    "NRCLT": "NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
-    "NLLRF": "NVLINK_RECOVERY_FAILED_TOTAL",
-    "NLSYME": "NVLINK_RX_SYMBOL_ERROR_TOTAL",
-    "TVIOL": "THERMAL_VIOLATION",
-    "PVIOL": "POWER_VIOLATION",
-}
-
-
-class _State(Struct, frozen=True):
-    code: str
-    message: str
-
-
-_STATES: Mapping[str, _State] = {
-    ROW_REMAP_FAILURE: _State("dcgm.row_remap_failure", "Row remapping has failed."),
-    ROW_REMAP_PENDING: _State("dcgm.pending_row_remap", "Row remapping is pending."),
-    RETIRED_PENDING: _State("dcgm.pending_page_retirements", "Page retirement is pending."),
-}
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return, for each scrape, one health snapshot, and one counter sample for each GPU with counters.
-
-    The health snapshot is left out if the scrape has no state that can be checked.
-    """
+    """Return, for each scrape, one health snapshot, and one counter sample for each GPU with counters."""
     text = text_of(body)
     is_table = _TABLE.search(text) is not None
     if not (any(True for _ in _samples_of_table(text)) if is_table else _FRAMING.search(text)):
@@ -102,7 +61,7 @@ def _samples_of_table(text: str) -> Iterator[Sample]:
     for line in text.splitlines() if _TABLE.search(text) else ():
         heading, row = _TABLE.match(line), _TABLE_ROW.match(line)
         if heading is not None:
-            names = [_SHORT_NAMES.get(name) for name in heading[1].split()]
+            names = [table("dcgm")["columns"].get(name) for name in heading[1].split()]
         elif row is not None:
             labels = {"gpu": row[1]}
             for name, value in zip(names, row[2].split(), strict=False):
@@ -141,23 +100,21 @@ class _Scrape:
             self._gpus.add(gpu)
             bounded(self._gpus)
         self._node = self._node or sample.label("hostname", "Hostname")
-        if sample.name in COUNTERS:
-            self._count(gpu, sample.name, int(value))
+        name = RENAMED.get(sample.name, sample.name)
+        if name in COUNTERS:
+            self._count(gpu, name, int(value))
         elif sample.name == XID_COUNT:
             self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(value))
-        elif sample.name in _STATES:
-            state = _STATES[sample.name]
-            self._check(state.code, gpu, sample, bad=value > 0, message=state.message)
+        elif name in STATES:
+            code, message = STATES[name]
+            self._check(code, gpu, sample, bad=value > 0, message=message)
         elif sample.name == HEALTH:
             watch = sample.label("health_watch") or ""
             message = f"DCGM health watch {watch or 'unnamed'}."
             self._check(_watch_code(sample, watch), gpu, sample, bad=value >= _HEALTH_WARNING, message=message)
 
     def _count(self, gpu: Component, name: str, value: int) -> None:
-        """Store a counter of a GPU. If the scrape lists the GPU several times, keep the highest value.
-
-        A GPU in MIG mode is listed once for each MIG instance.
-        """
+        """Store a counter of a GPU. If the scrape lists the GPU several times, keep the highest value."""
         previous = self._values[gpu].get(name)
         self._values[gpu][name] = max(value, previous) if isinstance(previous, int) else value
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, bounded, elements, evidence, members, number, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
@@ -25,21 +26,11 @@ _STATUS = re.compile(
 )
 _GPU = re.compile(r"\bGPU (\d{1,3})\b")
 _ROW = re.compile(r"^\|[ \t>-]{0,16}([A-Z][\w ]{1,40}?) {0,40}\| {0,16}(\d{1,20}) {0,80}\|", re.MULTILINE)
-# The names of dcgm-exporter's counters of the same fields, which have the thresholds.
-_COUNTERS: Mapping[str, str] = {
-    "CRC FLIT Error": "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-    "CRC Data Error": "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
-    "Replay Error": "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
-    "Recovery Error": "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
-}
+_COUNTERS: Mapping[str, str] = table("dcgm")["link_errors"]
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Decode the output of `dcgmi nvlink`.
-
-    Link states (`-s`) give one health snapshot of the links of all GPUs. Error counts (`-e`) give one counter sample
-    for each GPU in the output. The input can contain both.
-    """
+    """Decode the output of `dcgmi nvlink`."""
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))
     found: list[Observation] = [*_of_json(text), *_of_table(text)]

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
@@ -27,21 +28,6 @@ _TIME = re.compile(r"Timestamp: (.{8,40})$")
 _XID = re.compile(r"XID error (\d{1,5}) detected")
 _VALUE = re.compile(r"([A-Za-z/ ]{3,40}): (\d{1,20})\s*$")
 _UNKNOWN_GPU = Component(ComponentType.GPU)
-
-
-class _Policy(Struct, frozen=True):
-    phrase: re.Pattern[str]
-    code: str
-
-
-_POLICIES: tuple[_Policy, ...] = (
-    _Policy(re.compile(r"A double-bit ECC error has violated policy"), "dcgm.dbe_violation"),
-    _Policy(re.compile(r"A PCIe replay event has violated policy"), "dcgm.pcie_replay_violation"),
-    _Policy(re.compile(r"The maximum number of retired pages has violated policy"), "dcgm.retired_pages_limit"),
-    _Policy(re.compile(r"The maximum thermal limit has violated policy"), "dcgm.thermal_violations"),
-    _Policy(re.compile(r"The maximum power limit has violated policy"), "dcgm.clocks_event_power"),
-    _Policy(re.compile(r"NVLink Counter (?P<counter>\S{1,64}) has violated policy"), "dcgm.nvlink_error_threshold"),
-)
 
 
 class _Violation(Struct):
@@ -98,10 +84,10 @@ def _start_of_violation(line: str, at: datetime | None) -> _Violation | None:
     xid = _XID.match(line)
     if xid is not None:
         return _Violation(at, f"xid.{int(xid[1])}", [line], {})
-    for policy in _POLICIES:
-        found = policy.phrase.match(line)
+    for phrase, code in table("dcgm")["policies"].items():
+        found = re.match(phrase, line)
         if found is not None:
-            return _Violation(at, policy.code, [line], dict(found.groupdict()))
+            return _Violation(at, code, [line], dict(found.groupdict()))
     return None
 
 

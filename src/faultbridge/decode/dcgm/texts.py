@@ -1,12 +1,38 @@
-"""Finds the fault code of a DCGM message by its text, if DCGM prints no error number."""
+"""Translates the numbers and texts of DCGM errors (`DCGM_FR_*` of DCGM 4.6), and Xids, to fault codes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
-from faultbridge.decode.data import dcgm_texts
+from faultbridge.decode.data import dcgm_texts, table
 from faultbridge.decode.frames.decoder import lazy_pattern
+
+_TABLE = table("dcgm")
+CODES: tuple[str, ...] = tuple(f"dcgm.{name}" for name in _TABLE["errors"])
+SETTINGS: frozenset[str] = frozenset(f"dcgm.{name}" for name in _TABLE["settings"])
+
+
+def code_of_number(number: int) -> str:
+    """Return the fault code of a DCGM error number."""
+    return CODES[number] if 0 <= number < len(CODES) else f"dcgm.error_{number}"
+
+
+XIDS: tuple[str, ...] = tuple(f"xid.{number}" for number in range(1, 177))
+_FAMILIES = {"xid.*": XIDS, "dcgm.*": CODES}
+
+
+def code_in_family(family: str, number: int) -> str:
+    """Return the fault code of a number in a family of codes: number 79 of family `xid` is `xid.79`."""
+    return code_of_number(number) if family == "dcgm" else f"{family}.{number}"
+
+
+def expand_families(codes: Iterable[str]) -> Iterator[str]:
+    """Yield fault codes, with each family name (`xid.*`, `dcgm.*`) replaced by all codes of that family."""
+    for code in codes:
+        yield from _FAMILIES.get(code, (code,))
+
 
 _SPACE = re.compile(r"\s{1,64}")
 _NUMBER = re.compile(r"\d{1,32}")

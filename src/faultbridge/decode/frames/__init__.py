@@ -8,6 +8,6 @@ NUL bytes), `journal` (journalctl with one field per line), `container` (lines t
 `prefix` (syslog, RFC 5424, dmesg, /dev/kmsg), and `joined_lines` (several messages in one line).
 
 `decoder` is the interface of a decoder, and reads untrusted values within limits. `documents` parses JSON, `clock`
-reads timestamps, and `prometheus` reads metrics. `fault_codes` translates error numbers to fault codes.
-`instance_type` adds the checks that depend on the instance type. `gpus` finds the GPU that a message names.
+reads timestamps, and `prometheus` reads metrics. `instance_type` adds the checks that depend on the instance type, and
+finds the GPU that a message names.
 """

@@ -35,18 +35,12 @@ def month_name(text: str) -> str | None:
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return the UTC time of a text such as `2026-02-03T04:05:06.123Z`, or None for other text.
-
-    A fraction of a second may follow a comma or a point and have 1 to 9 digits. A time without a zone is taken as UTC.
-    """
+    """Return the UTC time of a text such as `2026-02-03T04:05:06.123Z`, or None for other text."""
     return iso_instant(text) if _ISO.fullmatch(text) is not None else None
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return the UTC time of any text that `datetime.fromisoformat` reads, or None for other text.
-
-    A time without a zone is taken as UTC.
-    """
+    """Return the UTC time of any text that `datetime.fromisoformat` reads, or None for other text."""
     try:
         instant = datetime.fromisoformat(text)
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
@@ -55,10 +49,7 @@ def iso_instant(text: str) -> datetime | None:
 
 
 def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | None:
-    """Return the time that a month, day, clock time and year state, such as `Oct 10 03:06:53 2024`.
-
-    The result is None if there is no such date or time. The time is taken as UTC, because no time zone is given.
-    """
+    """Return the time that a month, day, clock time and year state, such as `Oct 10 03:06:53 2024`."""
     return _utc_time(int(year), month, day, clock)
 
 

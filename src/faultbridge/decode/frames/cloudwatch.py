@@ -46,10 +46,7 @@ def events_of(body: bytes) -> tuple[Line, ...] | None:
 
 
 def tailed_events(text: str) -> tuple[Line, ...] | None:
-    """Return the events of log streams of instances that `aws logs tail` printed.
-
-    Returns None if the text does not start with such an event.
-    """
+    """Return the events of log streams of instances that `aws logs tail` printed."""
     if _OF_INSTANCE.match(text) is None:
         return None
     _, *fields = _OF_INSTANCE.split(text)

@@ -40,19 +40,13 @@ _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\
 
 
 def unwrap(text: str) -> Line | None:
-    """Return the log line in the JSON object that starts at the first brace of a text, or None.
-
-    The result is None if no object starts there, or if the object has no log line.
-    """
+    """Return the log line in the JSON object that starts at the first brace of a text, or None."""
     record = embedded(text)
     return line_of(record) if record else None
 
 
 def line_of(record: Mapping[str, Any], depth: int = 0) -> Line | None:
-    """Return the log line in a collector's JSON object, or None if the object has no log line.
-
-    The line can be in an object within `record`. `depth` is the number of objects around `record`.
-    """
+    """Return the log line in a collector's JSON object, or None if the object has no log line."""
     for value in filter(None, map(record.get, _TEXTS)):
         if isinstance(value, dict) and depth < MAX_DEPTH:
             inner = line_of(value, depth + 1)
@@ -65,10 +59,7 @@ def line_of(record: Mapping[str, Any], depth: int = 0) -> Line | None:
 
 
 def unwrapped(item: Item, depth: int = MAX_DEPTH) -> Line | None:
-    """Return the innermost line in a line that a container runtime or a log collector wrapped.
-
-    At most `depth` objects are removed. The result is None for a text without a wrapper.
-    """
+    """Return the innermost line in a line that a container runtime or a log collector wrapped."""
     line, is_wrapped = (Line(item), False) if isinstance(item, str) else (item, True)
     cri = _CRI.match(line.text.strip("\r")) if line.text[:1].isdigit() else None
     if cri is not None:

@@ -44,10 +44,7 @@ def is_of_container(body: bytes) -> bool:
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log, with the parts of each container log line joined, also across pieces.
-
-    A log whose first line has another format is yielded unchanged.
-    """
+    """Yield the pieces of a log, with the parts of each container log line joined, also across pieces."""
     pieces = iter(pieces)
     rest = next(pieces, b"")
     is_cri = is_of_container(rest)
@@ -75,10 +72,7 @@ class _Lines:
         self._open: dict[bytes, tuple[_Part, bytearray]] = {}
 
     def joined(self, text: bytes) -> bytes:
-        """Add the next text of the log, and return all log lines that are complete now.
-
-        A line whose last part is missing is kept for the next call, up to 1 MiB.
-        """
+        """Add the next text of the log, and return all log lines that are complete now."""
         has_parts = b" P " in text if self._is_cri else self._has_parts_of_docker(text)
         return b"".join(self._ended(_LINE.findall(text))) if has_parts or self._open else text
 

@@ -131,10 +131,7 @@ def objects_in(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def number(value: object) -> int | None:
-    """Return an integer from 0 to 2^64 - 1, or None for any other value.
-
-    A string of digits is read as an integer.
-    """
+    """Return an integer from 0 to 2^64 - 1, or None for any other value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -32,10 +32,7 @@ def loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def documents(body: bytes) -> tuple[Any, ...]:
-    """Return the JSON documents of a body in order.
-
-    Raises Rejected for text that is not JSON, for more than 16 MiB, and for more than 100 documents.
-    """
+    """Return the JSON documents of a body in order."""
     if len(body) > MAX_JSON_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of JSON; at most {MAX_JSON_BYTES} are read")
     found = []

@@ -80,10 +80,7 @@ def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
 
 
 class _Buffer:
-    """Buffers the input between reading and yielding.
-
-    `at` is the position in `data` of the next byte to yield.
-    """
+    """Buffers the input between reading and yielding."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)

@@ -15,8 +15,7 @@ from itertools import chain
 from faultbridge.decode.frames.collector import line_of, unwrapped
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, each_document, embedded, leading_documents, text_of
 from faultbridge.decode.frames.line import MAX_DEPTH, Item, Line
-from faultbridge.decode.frames.stores import stored_lines
-from faultbridge.decode.frames.stores.insights import is_table, lines_of_table
+from faultbridge.decode.frames.stores import is_table, lines_of_table, stored_lines
 
 _MAX_HEADER = 4096
 _CLOSING = {"{": "}", "[": "]"}
@@ -103,10 +102,7 @@ def _lines_of(document: _Document) -> list[Item]:
 
 
 def lines_in_document(document: object, depth: int = 0) -> Iterator[Line]:
-    """Yield the log lines in a JSON document: those of a log store's response, or of the objects of a collector.
-
-    `depth` is the number of JSON values that contain `document`. The search ends at a depth of `MAX_DEPTH`.
-    """
+    """Yield the log lines in a JSON document: those of a log store's response, or of the objects of a collector."""
     stored = list(stored_lines(document)) if depth == 0 else []
     if stored:
         yield from stored

@@ -23,10 +23,7 @@ _FIRST_BLANK = 9223372036854775792
 
 
 class Sample(Struct, frozen=True):
-    """One value of one metric series.
-
-    `value` is None if the printed value is not a finite number, or is DCGM's blank value.
-    """
+    """One value of one metric series."""
 
     name: str
     labels: Mapping[str, str]

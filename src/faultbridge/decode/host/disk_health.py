@@ -119,10 +119,7 @@ def recognize(body: bytes) -> bool:
 
 
 def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """Yield, for each disk, its name (None if unknown) and the fields of its health log.
-
-    The fields are empty if the disk has no health log.
-    """
+    """Yield, for each disk, its name (None if unknown) and the fields of its health log."""
     if body.lstrip()[:1] in {"{", "["}:
         for _, document in objects(body):
             if document.keys() & {"smartctl", "critical_warning", "nvme_smart_health_information_log"}:
@@ -137,10 +134,7 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
-    """Yield, for each disk, a text that may name the disk, and the output about the disk.
-
-    The text is the line before the output or, without such a line, the command or heading before the output.
-    """
+    """Yield, for each disk, a text that may name the disk, and the output about the disk."""
     for output in outputs_of(body):
         starts = [found.start() for found in _START.finditer(output.text)]
         if not starts and _VERDICT.search(output.text):

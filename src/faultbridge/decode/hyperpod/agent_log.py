@@ -17,53 +17,28 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import iso_time
 from faultbridge.decode.frames.decoder import Hints, evidence, text, to_clear, truncate
 from faultbridge.decode.frames.documents import objects
 from faultbridge.decode.frames.prefix import KernelMessage
-from faultbridge.decode.kernel.sxid import SxidReader
-from faultbridge.decode.kernel.xid import read_xid
+from faultbridge.decode.kernel.xid import SxidReader, read_xid
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation
 from faultbridge.model.values import replace
 
-CODES_BY_CONDITION: Mapping[str, str] = {
-    "NvidiaGPUUnhealthy": "agent.gpu_unhealthy",
-    "NvidiaErrorReboot": "agent.reboot_required",
-    "NvidiaErrorTerminate": "agent.replace_required",
-    "EfaError": "net.efa_error",
-    "InstanceUnreachable": "host.unreachable",
-}
-CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replace": "agent.replace_required"}
+_TABLE = table("hyperpod")
+CODES_BY_CONDITION: Mapping[str, str] = _TABLE["conditions"]
+CODES_BY_ACTION: Mapping[str, str] = _TABLE["actions"]
 
 
 class Recommendation(Struct, frozen=True):
-    """The action, and perhaps the severity, that the HyperPod health agent recommends in one event.
-
-    `severity` is None if the fault code determines the severity.
-    """
+    """The action, and perhaps the severity, that the HyperPod health agent recommends in one event."""
 
     action: Action
     severity: Severity | None
-
-
-_BY_REASON: Mapping[str, Recommendation] = {
-    "XidUserAppError": Recommendation(Action.RESTART_APP, Severity.INFO),
-    "NvidiaGpuXidRestartApp": Recommendation(Action.RESTART_APP, None),
-    "NvidiaGpuXidErrorPendingReboot": Recommendation(Action.REBOOT_NODE, Severity.ERROR),
-    "NvidiaGpuXidErrorPendingReplacement": Recommendation(Action.REPLACE_NODE, Severity.FATAL),
-}
-_BY_ACTION: Mapping[str, Recommendation] = {
-    "reboot": Recommendation(Action.REBOOT_NODE, Severity.ERROR),
-    "replace": Recommendation(Action.REPLACE_NODE, Severity.FATAL),
-    "none": Recommendation(Action.NONE, Severity.INFO),
-}
-_BY_CONDITION: Mapping[str, Recommendation] = {
-    "NvidiaErrorReboot": Recommendation(Action.REBOOT_NODE, Severity.ERROR),
-    "NvidiaErrorTerminate": Recommendation(Action.REPLACE_NODE, Severity.FATAL),
-}
 
 
 def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
@@ -71,12 +46,11 @@ def recommendation_of(reason: str | None, action: str | None, condition: str | N
 
     The first of these that implies a recommendation determines it: the reason, the action, the condition.
     """
-    matches = (
-        _BY_REASON.get(reason or ""),
-        _BY_ACTION.get((action or "").lower()),
-        _BY_CONDITION.get(condition or ""),
-    )
-    return next((match for match in matches if match is not None), None)
+    stated = (("reason", reason), ("action", (action or "").lower()), ("condition", condition))
+    row = next((row for kind, name in stated if (row := _TABLE["recommended"][kind].get(name or ""))), None)
+    if row is None:
+        return None
+    return Recommendation(Action(row["action"]), Severity(row["severity"]) if "severity" in row else None)
 
 
 SOURCE = "hyperpod-agent-log"
@@ -106,10 +80,7 @@ class HealthDetails(Struct, frozen=True):
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault or clear for each health event, and a fault for each report of a failed check.
-
-    Such a report is a JSON record or a plain line of a deep health check.
-    """
+    """Return a fault or clear for each health event, and a fault for each report of a failed check."""
     observations: list[Observation] = []
     events = messages_of(body)
     framed = all(event.at_of_store for event in events)
@@ -151,10 +122,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event.
-
-    A condition and a status in its text take precedence over those in its fields.
-    """
+    """Return the details of a health event."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}

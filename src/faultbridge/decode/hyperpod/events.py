@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
@@ -38,6 +39,8 @@ from faultbridge.decode.hyperpod.agent_log import (
     fault_of,
     recommendation_of,
 )
+from faultbridge.model.cluster.state import ProviderCondition
+from faultbridge.model.enums import ConditionKind
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault, Observation, Snapshot
 from faultbridge.model.values import replace
@@ -53,21 +56,10 @@ _FAILED = re.compile(r"\b(?:fail(?:ed|ure)?|could not|unable)\b", re.IGNORECASE)
 _DONE = re.compile(
     r"\b(?:complet(?:ed?|ion)|succeeded|finished|replaced|rebooted|successfully (?!start))", re.IGNORECASE
 )
-_CODES = {
-    ("replace", "starts"): "cloud.replacing",
-    ("replace", "succeeds"): "cloud.replaced",
-    ("replace", "fails"): "cloud.replacement_failed",
-    ("reboot", "starts"): "cloud.rebooting",
-    ("reboot", "succeeds"): "cloud.rebooted",
-    ("reboot", "fails"): "cloud.reboot_failed",
-}
 
 
 def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) -> Fault | None:
-    """Return the fault of a cluster event in which HyperPod repairs an instance, or None.
-
-    The fault code states the repair and whether it starts, succeeds or fails. The result is None for any other event.
-    """
+    """Return the fault of a cluster event in which HyperPod repairs an instance, or None."""
     description = text(record.get("Description")) or ""
     match = _REPAIR.search(description)
     instance_id = text(record.get("InstanceId"), 64)
@@ -79,7 +71,7 @@ def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) ->
     phase = "fails" if failed else "succeeds" if _DONE.search(description) else "starts"
     return Fault(
         source=source,
-        code=_CODES["replace" if match[1] else "reboot", phase],
+        code=table("hyperpod")["repairs"][f"{'replace' if match[1] else 'reboot'} {phase}"],
         component=NODE_COMPONENT,
         message=truncate(description),
         observed_at=instant(record.get("EventTime")) or at,
@@ -107,10 +99,7 @@ _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node
 
 
 class NodeHealth(Struct, frozen=True):
-    """The health of one instance, as one HyperPod event reports it.
-
-    `repair_action` is the repair that HyperPod names, such as `Replace`. `recommendation` is HyperPod's advice as text.
-    """
+    """The health of one instance, as one HyperPod event reports it."""
 
     instance_id: str | None
     status: str
@@ -122,10 +111,7 @@ class NodeHealth(Struct, frozen=True):
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the observations of EventBridge events or of a ListClusterEvents response.
-
-    An event that occurs several times counts once.
-    """
+    """Return the observations of EventBridge events or of a ListClusterEvents response."""
     framed = False
     seen: dict[tuple[str | None, ...], NodeHealth | Fault] = {}
     for _, document in objects(text_of(body)):
@@ -247,3 +233,43 @@ def _fault(health: NodeHealth, condition: str | None) -> Fault:
     return Fault(
         SOURCE, code, NODE_COMPONENT, truncate(text), evidence=evidence(health.reason or health.recommendation or "")
     )
+
+
+# Determines why HyperPod could not start an instance, from events and status messages of nodes.
+#
+# HyperPod documents no code for these failures, so their texts are matched by keywords. An event counts if it reports a
+# failure and has a keyword of a launch, a lifecycle script, EFA or capacity, or if its metadata names a failed script.
+
+_KINDS = (
+    (re.compile(r"life-?\s?cycle|\blcs\b", re.IGNORECASE), ConditionKind.LIFECYCLE_SCRIPT),
+    (re.compile(r"\bEFA\b"), ConditionKind.EFA_CHECK),
+    (re.compile(r"capacity", re.IGNORECASE), ConditionKind.NO_CAPACITY),
+)
+_LAUNCH = re.compile(r"\b(?:creation|provision|replacement|launch)", re.IGNORECASE)
+_LAUNCH_FAILED = re.compile(r"\bfailed\b", re.IGNORECASE)
+_SUBTREES = ("Instance", "InstanceGroup", "InstanceGroupScaling", "Cluster")
+
+
+def failure_kind(message: str) -> ConditionKind:
+    """Return the kind of a failed launch by keywords in its message; LAUNCH_FAILED if it has none."""
+    return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
+
+
+def launch_failure(event: Mapping[str, Any]) -> ProviderCondition | None:
+    """Return the failed launch that an EventBridge event reports, or None for any other event."""
+    detail = members(event.get("detail"))
+    record = members(detail.get("EventDetails"))
+    if event.get("detail-type") != CLUSTER_EVENT or detail.get("Faultbridge"):
+        return None
+    metadata = members(members(record.get("EventDetails")).get("EventMetadata") or record.get("EventMetadata"))
+    parts = [members(metadata.get(name)) for name in _SUBTREES]
+    description = text(record.get("Description")) or ""
+    message = next((found for part in parts if (found := text(part.get("FailureMessage")))), None) or description
+    script_failed = any(part.get("LcsExecutionState") == "Failed" for part in parts)
+    # Older events have no level.
+    failed = record.get("EventLevel", "Error") == "Error" and _LAUNCH_FAILED.search(f"{description} {message}")
+    kind = ConditionKind.LIFECYCLE_SCRIPT if script_failed else failure_kind(f"{message} {description}")
+    is_launch = kind is not ConditionKind.LAUNCH_FAILED or _LAUNCH.search(description)
+    if not script_failed and not (failed and is_launch):
+        return None
+    return ProviderCondition(kind, message or "no message", text(record.get("InstanceGroupName"), 64))

@@ -35,10 +35,7 @@ _LOST_MIDDLE = "NVRM: (PCI ID"
 
 @dataclass(slots=True)
 class DriverMessageReader:
-    """Reads messages of the driver about lost GPUs and the names of GPUs.
-
-    `weak` has the positions of faults that another fault may explain, with the codes of such faults.
-    """
+    """Reads messages of the driver about lost GPUs and the names of GPUs."""
 
     found: list[Fault | Clear]
     weak: dict[int, Sequence[str]] = field(default_factory=dict)
@@ -155,10 +152,7 @@ class DriverMessageReader:
 
 
 class _Moment:
-    """The boot and the time of an observation, in microseconds.
-
-    `start` is the time of the boot. An unknown number is NaN: a difference to it exceeds no limit.
-    """
+    """The boot and the time of an observation, in microseconds; an unknown number is NaN and exceeds no limit."""
 
     __slots__ = ("at", "boot", "boot_id", "node", "of", "start", "uptime")
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from faultbridge.decode.data import table
 from faultbridge.decode.data.patterns import Pattern, first_match, packaged_texts
 from faultbridge.decode.frames.decoder import to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
@@ -24,21 +25,7 @@ from faultbridge.model.values import replace
 # A report states how severe its event is. Its first section states what failed: a processor, memory or a PCIe device.
 # Source: Linux 4 to 6, drivers/firmware/efi/cper.c; UEFI 2.10, appendix N.
 
-# For each section, the fault of a corrected, a recoverable and a fatal event.
-_CODES: Mapping[str, tuple[str, str, str]] = {
-    "PCIe error": ("host.pcie_corrected", "host.pcie_nonfatal", "host.pcie_fatal"),
-    "memory error": ("host.memory_corrected", "host.memory_uncorrected", "host.memory_uncorrected"),
-}
 _RANKS: Mapping[str, int] = {"info": 0, "corrected": 0, "recoverable": 1, "fatal": 2}
-# The class of a PCI device: base class and subclass, without the programming interface.
-_TYPES: Mapping[str, ComponentType] = {
-    "0300": ComponentType.GPU,
-    "0302": ComponentType.GPU,
-    "0200": ComponentType.NIC,
-    "0207": ComponentType.NIC,
-    "0280": ComponentType.NIC,
-    "0108": ComponentType.DISK,
-}
 _CLASS_DIGITS = 4
 
 
@@ -52,7 +39,7 @@ def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> F
         return observation
     fields = {**field, **observation.attributes}
     section = fields.get("section", "")
-    codes = _CODES.get(section)
+    codes = table("kernel")["reports"].get(section)
     code = codes[_RANKS.get(fields.get("severity", ""), 1)] if codes else observation.code
     message = observation.message if section in observation.message else f"{observation.message} ({section})"
     component = _component(fields) or observation.component
@@ -65,8 +52,8 @@ def _component(fields: Mapping[str, str]) -> Component | None:
         return Component(ComponentType.MEMORY, name=fields.get("dimm"))
     if section != "PCIe error" or "pci" not in fields:
         return None
-    kind = _TYPES.get(fields.get("class_code", "")[:_CLASS_DIGITS], ComponentType.NODE)
-    return Component(kind, pci=normalize_pci(fields["pci"]))
+    kind = table("kernel")["classes"].get(fields.get("class_code", "")[:_CLASS_DIGITS], ComponentType.NODE)
+    return Component(ComponentType(kind), pci=normalize_pci(fields["pci"]))
 
 
 CARRIER_CODE = "net.carrier_lost"
@@ -173,10 +160,7 @@ class HostReader:
             self._last_pcie = str(component.pci), position
 
     def _add_up(self, fault: Fault, many: int) -> None:
-        """Append a fault of a device, or add its count to the one that the device already has.
-
-        Single events of this kind are normal. The fault is a warning if the device has at least `many` of them.
-        """
+        """Append a fault of a device, or add its count to the one that the device already has."""
         position = self._sums.setdefault(fault.component.pci, len(self.found))
         if position == len(self.found):
             self.found.append(replace(fault, count=0))
@@ -187,11 +171,7 @@ class HostReader:
             self.found[position] = replace(known, count=total, severity=severity)
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether a message is at most two seconds after the last message about a kernel crash.
-
-        The kernel prints several lines for each crash (oops), so both messages are then of the same crash. The time of
-        `message` is stored for the next call.
-        """
+        """Return whether a message is at most two seconds after the last message about a kernel crash."""
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 

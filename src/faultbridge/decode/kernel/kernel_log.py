@@ -1,7 +1,7 @@
 """Decodes `kernel-log`: kernel messages about GPUs, NVSwitches, PCIe and the host.
 
 It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, after any of the prefixes that
-`frames.prefix` strips. `xid` and `sxid` read NVIDIA's numbered errors, `DriverMessageReader` reads the driver's other
+`frames.prefix` strips. `xid` reads NVIDIA's numbered errors, `DriverMessageReader` reads the driver's other
 errors, and `host` reads all other messages.
 
 Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
@@ -30,7 +30,7 @@ from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decode.kernel.driver import DriverMessageReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
-from faultbridge.decode.kernel.xid import read_xid
+from faultbridge.decode.kernel.xid import SxidReader, read_xid
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear, Fault, Observation
@@ -38,7 +38,6 @@ from faultbridge.model.values import replace
 
 if TYPE_CHECKING:
     from faultbridge.decode.kernel.host import HostReader
-    from faultbridge.decode.kernel.sxid import SxidReader
 
 
 # Finds the crash dumps of an earlier boot, which pstore kept, in a kernel log.
@@ -195,13 +194,8 @@ class _LogReader:
         self._found: list[Fault | Clear] = []
         self._of_service: list[Item] = []
         self._gpu = DriverMessageReader(self._found)
+        self._sxid = SxidReader(self._found)
         self._dumps: DumpSplitter | None = None
-
-    @cached_property
-    def _sxid(self) -> SxidReader:
-        from faultbridge.decode.kernel.sxid import SxidReader  # as HostReader
-
-        return SxidReader(self._found)
 
     @cached_property
     def _host(self) -> HostReader:

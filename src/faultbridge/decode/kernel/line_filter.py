@@ -17,43 +17,17 @@ from functools import cache
 from itertools import compress, count, islice, repeat
 from operator import contains, itemgetter
 
+from faultbridge.decode.data import table
 from faultbridge.decode.data.patterns import packaged_texts
 
-# Texts of lines that no row of `data/texts/kernel.json` describes.
-_OTHER = (
-    "NVRM: GPU",
-    "NVRM: The",
-    "NVRM: (PCI",
-    "fallen off the bus",
-    ":    [",
-    "rigger a crash",
-    # Lines of the fabric manager, which writes to the same journal.
-    "detected NVSwitch ",
-    "nv-fabricmanager",
-    "nvidia-fabricmanager",
-    "NVIDIA fabric manager",
-    "NVIDIA Fabric Manager",
-    "[tid ",
-    # journald writes a message that is not plain text as a list of numbers, which hides every phrase. A collector that
-    # wraps the line escapes the quotation marks around the name, so the phrases start at the second mark.
-    '":[',
-    '": [',
-    '" : [',
-    # A JSON encoder may escape any character of a phrase.
-    "\\u00",
-    "\\/",
-)
 # The frequent characters of kernel logs, the rarest of them first; others are rarer.
 _FREQUENT = "jzqxRGVUFDKLHBNXOWQPTMISECAkwybvhgfpmu_()/cdlsnirtoae-.=:,9876543210[] "
 
 
 @cache
 def _phrases() -> Sequence[tuple[str, str]]:
-    """Return the texts that a relevant line contains, each after its rarest character.
-
-    A text without this character is not searched for the phrase.
-    """
-    phrases = {*_OTHER, *(row.contains for row in packaged_texts("kernel"))}
+    """Return the texts that a relevant line contains, each after its rarest character."""
+    phrases = {*table("kernel")["phrases"], *(row.contains for row in packaged_texts("kernel"))}
     shortest = (one for one in sorted(phrases) if not any(other in one for other in phrases if other != one))
     return [(min(phrase, key=_FREQUENT.find), phrase) for phrase in shortest]
 
@@ -148,11 +122,7 @@ _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
 
 
 def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
-    """Yield patterns that find the start (head) of a second message within a line.
-
-    A head is a time stamp or the name of the kernel. The head in the prefix of the line is not found, because it starts
-    the first message.
-    """
+    """Yield patterns that find the start (head) of a second message within a line."""
     bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
     yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
     if bracket < 0 <= name:
@@ -199,10 +169,7 @@ class BenignLineFilter:
         return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _has_joints(self, text: bytes, column: int) -> bool:
-        """Return True if a line contains the start of a second message.
-
-        `column` is the column in which the first message of each line starts.
-        """
+        """Return True if a line contains the start of a second message."""
         heads = self._heads.get(column)
         if heads is None:
             heads = self._heads[column] = tuple(_heads_within(text[:column]))
@@ -211,10 +178,7 @@ class BenignLineFilter:
         return any(first in text and end.search(text) for first, end in _LINE_ENDS.items())
 
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
-        """Return the lines that do not start with a word that was learned from harmless lines.
-
-        The first line is always returned, because the pattern finds only lines after a line break.
-        """
+        """Return the lines that do not start with a word that was learned from harmless lines."""
         if not self._words:
             return text.split(b"\n")
         pattern = self._patterns.get(column)

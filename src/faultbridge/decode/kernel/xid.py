@@ -1,4 +1,4 @@
-"""Reads Xid lines of the NVIDIA driver, from 2013 to NVLink5, with the recovery action of Xid 154.
+"""Reads Xid and SXid lines of the NVIDIA driver, from 2013 to NVLink5, with the recovery action of Xid 154.
 
 Grammar: `NVRM: Xid (PCI:dddd:bb:dd[ GPU-I:nn[ GPU-CI:nn]]): CODE[, pid=P][, name=N][, TEXT][ caused by previous Xid
 C]`. Old drivers omit `PCI:`. Some codes have no comma after the number. A process name can contain any character.
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from faultbridge.decode.data import nvlink5_units
+from faultbridge.decode.data import load_catalog, nvlink5_units, table
 from faultbridge.decode.frames.decoder import evidence, lazy_pattern, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
 from faultbridge.model.records import OF_SYSLOG
+from faultbridge.model.values import replace
 
 # Reads the details of NVLink errors: Xid 74, and Xid 144 to 150 of NVLink5.
 #
@@ -34,28 +35,6 @@ from faultbridge.model.records import OF_SYSLOG
 
 _NVLINK = lazy_pattern(r"link (\d{1,3}) ?\(([0-9a-fA-Fx, ]{1,200})\)")
 _REGISTERS = 7
-
-
-def _bits(*numbers: int) -> int:
-    return sum(1 << number for number in numbers)
-
-
-# Register (counted from 1), bits and their meaning; worst first.
-_MEANINGS: tuple[tuple[int, int, str], ...] = (
-    (1, _bits(8, 9, 12, 16, 17, 24, 28), "hardware"),
-    (3, _bits(13), "unexpected"),
-    (1, _bits(4, 5), "ecc_parity"),
-    (3, _bits(0, 1, 2, 6), "ecc_parity"),
-    (5, _bits(18, 19, 21, 22, 24, 25, 27, 28), "ecc_parity"),
-    (1, _bits(21, 22), "signal_integrity"),
-    (1, _bits(27, 29), "repeated_only"),
-    (3, _bits(16, 17, 18, 19), "repeated_only"),
-    (4, _bits(18), "secondary_reset_fabric"),
-    (1, _bits(1, 20), "secondary"),
-    (4, _bits(16, 17), "secondary"),
-    (5, _bits(20, 23, 26, 29), "ecc_threshold"),
-    (1, _bits(0, 23, 30), "ignorable"),
-)
 
 
 def nvlink_attributes(text: str) -> dict[str, str]:
@@ -76,7 +55,8 @@ def _findings(text: str) -> Iterator[str]:
     if len(words) != _REGISTERS or None in words:
         return
     remaining = [word or 0 for word in words]
-    for register, mask, meaning in _MEANINGS:
+    for register, bits, meaning in table("kernel")["registers"]:
+        mask = sum(1 << bit for bit in bits)
         if remaining[register - 1] & mask:
             remaining[register - 1] &= ~mask
             yield meaning
@@ -168,23 +148,6 @@ _RECOVERY = re.compile(
 )
 _UNKNOWN = frozenset({"'<unknown>'", "<unknown>"})
 _NVLINK_ERROR, _RECOVERY_CHANGED = 74, 154
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryVerdict:
-    """The severity and action that follow from one value of the driver's recovery action (Xid 154)."""
-
-    severity: Severity
-    action: Action
-
-
-# NVML's enumeration. Driver branches changed the text after the number; the numbers stayed the same.
-RECOVERY_ACTIONS: Mapping[int, RecoveryVerdict] = {
-    1: RecoveryVerdict(Severity.FATAL, Action.RESET_GPU),
-    2: RecoveryVerdict(Severity.FATAL, Action.REBOOT_NODE),
-    3: RecoveryVerdict(Severity.ERROR, Action.RESET_GPU),
-    4: RecoveryVerdict(Severity.ERROR, Action.RESET_GPU),
-}
 
 
 def read_xid(message: KernelMessage) -> Fault | Clear | None:
@@ -324,5 +287,113 @@ def _judged(fault: Fault) -> Fault | Clear:
     number = int(recovery, 16)
     if number == 0:
         return to_clear(fault)
-    verdict = RECOVERY_ACTIONS.get(number)
-    return fault.classified(verdict.severity, verdict.action) if verdict else fault
+    verdict = recovery_verdict(number)
+    return fault.classified(*verdict) if verdict else fault
+
+
+def recovery_verdict(number: int) -> tuple[Severity, Action] | None:
+    """Return the severity and action that follow from a value of the driver's recovery action, or None.
+
+    Driver branches changed the text after the number; the numbers stayed the same.
+    """
+    found = table("kernel")["recovery_actions"].get(str(number))
+    return (Severity(found[0]), Action(found[1])) if found else None
+
+
+# Reads SXid lines of the NVSwitch driver: an event, then its `Severity` and `Data` lines.
+
+_SXID = lazy_pattern(
+    r"(nvidia-nvswitch\d{0,4}): SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "
+    r"(\d{1,6})(?:, *(.*)|)$",
+    re.DOTALL,
+)
+_EVENT = lazy_pattern(r"(Fatal|Non-fatal)\b(?:, Link (-?\d{1,4})\b)?(?:, )? ?(.*)$", re.DOTALL)
+_SEVERITY = lazy_pattern(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engine instance (\d{1,4})")
+_DATA = lazy_pattern(r"Data \{([0-9a-fA-Fx, ]{0,400})")
+
+
+@dataclass(slots=True)
+class SxidReader:
+    """Reads SXid lines, and appends their faults to `found`, the list of observations of the input."""
+
+    found: list[Fault | Clear]
+    _last: dict[tuple[str | None, str], int] = field(default_factory=dict)
+
+    def read(self, message: KernelMessage) -> bool:
+        """Append the fault of an SXid, or add a continuation line to its fault. Returns False for other lines.
+
+        A continuation line without an earlier event of the same switch and number gives a fault of its own, if the
+        catalog has the number.
+        """
+        found = _SXID.match(message.text)
+        if found is None:
+            return False
+        name, address, number, remainder = found.groups()
+        switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address), name=name)
+        code = f"sxid.{int(number)}"
+        details, key = _continuation(remainder or ""), (switch.pci, code)
+        if details is not None and key in self._last:
+            self._complete(self._last[key], details)
+            return True
+        if details is not None and code not in load_catalog().rows:
+            return False
+        self._last[key] = len(self.found)
+        if details is None:
+            self.found.append(_event(message, code, switch, remainder or ""))
+        else:
+            self.found.append(_without_event(message, code, switch, details))
+        return True
+
+    def _complete(self, position: int, details: dict[str, str]) -> None:
+        fault = self.found[position]
+        is_other_link = details.get("engine_instance", fault.attributes.get("link")) != fault.attributes.get("link")
+        if not is_other_link:
+            self.found[position] = replace(fault, attributes={**details, **fault.attributes})
+
+
+def _event(message: KernelMessage, code: str, switch: Component, remainder: str) -> Fault:
+    found = _EVENT.match(remainder)
+    fault = device_fault(message, code, switch, remainder or code)
+    if found is None:
+        return fault
+    severity_text, link, text = found.groups()
+    first = text.endswith("(First)")
+    attributes = {**fault.attributes, "severity": severity_text}
+    attributes |= {"link": str(int(link))} if link else {}
+    attributes |= {"first": "true"} if first else {}
+    text = text.removesuffix("(First)").strip()
+    return _with_severity(replace(fault, message=truncate(text or remainder), attributes=attributes), severity_text)
+
+
+def _without_event(message: KernelMessage, code: str, switch: Component, details: dict[str, str]) -> Fault:
+    """Return the fault of a continuation line whose event the driver did not print, because it limits its messages.
+
+    The level of a `Severity` line is 1 if the error is fatal. A `Data` line has no level, so the catalog decides. If
+    the catalog states that the printed severity decides, the error counts as not fatal.
+    """
+    fault = device_fault(message, code, switch, code, {**details, "event": "missing"})
+    level = details.get("severity_level")
+    if level is None and not load_catalog().rows[code].conflict:
+        return fault
+    return _with_severity(fault, "Fatal" if level == "1" else "Non-fatal")
+
+
+def _with_severity(fault: Fault, severity_text: str) -> Fault:
+    """Return a fault with the severity that the driver printed. A non-fatal error needs no action.
+
+    A fault that already has a severity, because a program wrote its line, is unchanged.
+    """
+    if fault.severity is not None:
+        return fault
+    if severity_text == "Fatal":
+        return replace(fault, severity=Severity.FATAL)
+    return fault.classified(Severity.WARNING, Action.NONE)
+
+
+def _continuation(remainder: str) -> dict[str, str] | None:
+    severity = _SEVERITY.match(remainder)
+    if severity:
+        level, engine, sub_engine = (str(int(part)) for part in severity.groups())
+        return {"severity_level": level, "engine_instance": engine, "sub_engine_instance": sub_engine}
+    data = _DATA.match(remainder)
+    return {"data": data[1]} if data else None

@@ -18,10 +18,10 @@ from itertools import chain
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.dcgm.texts import code_in_family, expand_families
 from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, truncate
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.decode.frames.fault_codes import code_in_family, expand_families
-from faultbridge.decode.frames.gpus import gpu_named_in, identifiers
+from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
 from faultbridge.decode.kubernetes.node_objects import (
     Condition,
     NodeConditions,
@@ -60,10 +60,7 @@ class ConditionReader:
     accepts_unmapped: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return a health snapshot of each node that has a known condition or a fault, and faults of events.
-
-        Raises `Rejected` for a body without a condition list, an event or a table row of a node.
-        """
+        """Return a health snapshot of each node that has a known condition or a fault, and faults of events."""
         mapped = mapping("conditions", hints.mappings)
         document = text_of(body)
         nodes = tuple(node_reports(document))
@@ -218,10 +215,7 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
 
 
 def _component(code: str) -> Component:
-    """Return the component of a fault code: an unidentified GPU for a GPU code, else the node.
-
-    The GPU is not identified, because the later healthy condition, which ends the fault, identifies no GPU.
-    """
+    """Return the component of a fault code: an unidentified GPU for a GPU code, else the node."""
     return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 

@@ -55,10 +55,7 @@ class NodeConditions:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """One Kubernetes event about one node, its pods or its devices. `warning` is True unless its type is `Normal`.
-
-    `gpu` is the UUID of the GPU that the event is about, or None. `pod` is the name of the pod that could not start.
-    """
+    """One Kubernetes event about one node, its pods or its devices. `warning` is True unless its type is `Normal`."""
 
     name: str | None
     reason: str
@@ -88,10 +85,7 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
 
 
 def is_node(body: bytes) -> bool:
-    """Return whether a body probably contains a Kubernetes node object.
-
-    A Kubernetes event does not count, because it only refers to a node.
-    """
+    """Return whether a body probably contains a Kubernetes node object."""
     # A collector that wraps the lines of a document escapes its quotes.
     body = body.replace(b'\\"', b'"') if b'\\"kind' in body else body
     return b'"kind"' in body and b'"Node"' in body and (b'"involvedObject"' not in body or b'"nodeInfo"' in body)

@@ -28,10 +28,7 @@ _COUNTER = re.compile(r"\s{0,16}(?:\[\d{1,4}\]: ?)?([\w.\[\] -]{1,64}): (-?\d{1,
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a counter sample of each interface, with the counters that have a threshold.
-
-    An interface without such a counter is left out.
-    """
+    """Return a counter sample of each interface, with the counters that have a threshold."""
     text = text_of(body)
     found = list(_of_metrics(text) if METRICS[0] in text else _of_text(text))
     if not found:
@@ -49,10 +46,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
-    """Yield the name and the counters of each interface in `ethtool -S` output.
-
-    The name is None if no line with a name comes before the counters.
-    """
+    """Yield the name and the counters of each interface in `ethtool -S` output."""
     name: str | None = None
     values: dict[str, int | str] = {}
     started = False

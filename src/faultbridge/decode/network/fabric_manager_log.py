@@ -72,11 +72,7 @@ UNIT = "unit"
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One log record, including its continuation lines.
-
-    A line of systemd has no level of its own, and gets the level `unit`. `claimed` is True if any program can have
-    written the record, because the name of its program is text of syslog.
-    """
+    """One log record, including its continuation lines."""
 
     at: datetime | None
     level: str
@@ -92,11 +88,7 @@ class LogRecord:
 
 
 def records_of(lines: Iterable[Item], received_at: datetime | None) -> Iterator[LogRecord]:
-    """Yield the log records in the lines of a log.
-
-    `received_at` determines the year of a time without a year. Lines before the first record are skipped, because they
-    belong to a record whose start was cut off.
-    """
+    """Yield the log records in the lines of a log."""
     current: LogRecord | None = None
     continuation: list[str] = []
     status: list[str] = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from faultbridge.decode.data import table
 from faultbridge.decode.data.counters import efa_rates_with
 from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, truncate
 from faultbridge.decode.frames.documents import blocks, text_of
@@ -25,6 +26,7 @@ from faultbridge.decode.network.rdma_ports import (
     ports_of,
     ports_of_rdma_link,
     state_number,
+    state_text,
 )
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -69,10 +71,7 @@ def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is probably output of ibstat, ibstatus or rdma link, or lists port states.
-
-    A body that also has port counters is of the source `rdma-counters` instead.
-    """
+    """Return whether a body is probably output of ibstat, ibstatus or rdma link, or lists port states."""
     if b"CA '" in body or b"Infiniband device '" in body or is_rdma_link(body):
         return True
     tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
@@ -140,31 +139,16 @@ _FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer|SM lid): {0
 _STATUS = re.compile(r"^Infiniband device '([^']{1,64})' port (\d{1,3}) status:", re.MULTILINE)
 _STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer|sm lid):[ \t]{0,16}(\S.{0,64})$", re.MULTILINE)
 _PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.MULTILINE)
-_NAMES = {
-    "State": "state",
-    "Physical state": "phys_state",
-    "Rate": "rate",
-    "Link layer": "link_layer",
-    "SM lid": "sm_lid",
-}
-_STATES = {"down": "1: DOWN", "initializing": "2: INIT", "init": "2: INIT", "armed": "3: ARMED", "active": "4: ACTIVE"}
-_PHYSICAL_STATES = {
-    "sleep": 1,
-    "polling": 2,
-    "disabled": 3,
-    "portconfigurationtraining": 4,
-    "linkup": 5,
-    "linkerrorrecovery": 6,
-}
 
 
 def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
     found: list[Port] = []
+    names = table("rdma")["ibstat"]
     for name, block in blocks(_CA, body):
         model = _MODEL.search(block)
         for number, fields in blocks(_PORT, block):
             port = Port(name[1], int(number[1]), model=model[1] if model else None)
-            port.fields = {_NAMES[item]: _numbered(item, value.strip()) for item, value in _FIELD.findall(fields)}
+            port.fields = {names[item]: _numbered(item, value.strip()) for item, value in _FIELD.findall(fields)}
             found.append(port)
     return tuple(found)
 
@@ -184,9 +168,5 @@ def _vanished(body: str) -> tuple[str, ...]:
 
 
 def _numbered(name: str, value: str) -> str:
-    if name == "State":
-        return _STATES.get(value.lower(), value)
-    if name == "Physical state":
-        number = _PHYSICAL_STATES.get(value.lower())
-        return f"{number}: {value}" if number else value
-    return value
+    kind = {"State": "states", "Physical state": "physical_states"}.get(name)
+    return (state_text(kind, value) if kind else None) or value

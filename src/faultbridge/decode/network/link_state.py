@@ -58,10 +58,7 @@ def is_ethtool_settings(text: str) -> bool:
 
 
 def links_of(text: str) -> list[dict[str, Any]]:
-    """Return the interfaces of `ip` text output, in the structure that `ip -j addr` prints.
-
-    Raises `Rejected` for more than 1024 interfaces.
-    """
+    """Return the interfaces of `ip` text output, in the structure that `ip -j addr` prints."""
     return bounded(_links(text), _MAX_LINKS)
 
 
@@ -76,11 +73,7 @@ def _links(text: str) -> Iterator[dict[str, Any]]:
 
 
 def settings_of(text: str) -> list[tuple[str, dict[str, int | str]]]:
-    """Return the name and values of each interface in ethtool settings.
-
-    `carrier` is 1 or 0. `link_rate` is the speed in Gb/s, and is present only while the link is up. Raises `Rejected`
-    for more than 1024 interfaces.
-    """
+    """Return the name and values of each interface in ethtool settings."""
     return bounded(_settings(text), _MAX_LINKS)
 
 
@@ -94,10 +87,7 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
 
 
 def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the kind of each interface in ethtool settings, so that rates can be compared within a kind.
-
-    The kind consists of the medium and the supported link modes. An interface without supported link modes is left out.
-    """
+    """Return the kind of each interface in ethtool settings, so that rates can be compared within a kind."""
     found: dict[str, Hashable] = {}
     for name, details in blocks(_SETTINGS, text):
         modes, medium = _MODES.search(details), _MEDIUM.search(details)

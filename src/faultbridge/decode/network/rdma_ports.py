@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec import field as struct_field
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import members, number, pci_of
 from faultbridge.decode.frames.decoder import text as field_text
 from faultbridge.decode.frames.documents import blocks, loads, objects, text_of
@@ -22,6 +23,7 @@ from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Component
 
 METRICS = ("node_infiniband_",)
+_TABLE = table("rdma")
 _INFO = "node_infiniband_info"
 MAX_PORTS = 512
 _PORT = re.compile(r"/infiniband/([^/\s:]{1,64})/ports/(\d{1,3})/(?:(hw_counters|counters)/)?(\w{1,64})$")
@@ -82,10 +84,7 @@ def ports_of(body: str) -> tuple[Port, ...] | None:
 
 
 def _samples(pairs: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield the (path, value) pairs of each sample of a sysfs tree.
-
-    A path that occurs a second time starts the next sample.
-    """
+    """Yield the (path, value) pairs of each sample of a sysfs tree."""
     sample: dict[str, str] = {}
     for path, value in pairs:
         if path in sample:
@@ -129,10 +128,7 @@ def _set_value(port: Port, name: str, value: str, *, is_counter: bool) -> None:
 
 
 def _of_metrics(body: str) -> tuple[Port, ...]:
-    """Return the ports of all scrapes in a text of metrics.
-
-    A metric series of a port that occurs a second time starts the next scrape.
-    """
+    """Return the ports of all scrapes in a text of metrics."""
     ports: dict[tuple[str, int], Port] = {}
     earlier: list[Port] = []
     seen: set[tuple[str, str, str]] = set()
@@ -154,7 +150,7 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
         port = ports.setdefault((device[:64], int(number)), Port(device[:64], int(number)))
         name = sample.name.removeprefix(METRICS[0])
         if name.endswith("_total"):
-            port.counters[_SYSFS_NAMES.get(name[:-6], name[:-6])] = int(sample.value)
+            port.counters[_TABLE["metrics"].get(name[:-6], name[:-6])] = int(sample.value)
         elif name in {"state_id", "physical_state_id"}:
             port.fields[{"state_id": "state"}.get(name, "phys_state")] = f"{int(sample.value)}:"
         elif name == "rate_bytes_per_second":
@@ -163,15 +159,6 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
     for port in found:
         port.model = models.get(port.device)
     return found
-
-
-# Counters that node_exporter renames.
-_SYSFS_NAMES: Mapping[str, str] = {
-    "port_errors_received": "port_rcv_errors",
-    "port_discards_transmitted": "port_xmit_discards",
-    "port_constraint_errors_received": "port_rcv_constraint_errors",
-    "port_constraint_errors_transmitted": "port_xmit_constraint_errors",
-}
 
 
 def state_number(text: str | None) -> int | None:
@@ -195,15 +182,6 @@ _LINK = re.compile(
     r"^(?:link |\d{1,3}/\d{1,3}: )?([\w.-]{1,64})/(\d{1,3}):? (?:.{0,64} )?state (\w{1,16}) physical_state (\w{1,32})",
     re.MULTILINE,
 )
-_STATES: Mapping[str, str] = {"DOWN": "1: DOWN", "INIT": "2: INIT", "ARMED": "3: ARMED", "ACTIVE": "4: ACTIVE"}
-_PHYSICAL_STATES: Mapping[str, str] = {
-    "SLEEP": "1: Sleep",
-    "POLLING": "2: Polling",
-    "DISABLED": "3: Disabled",
-    "PORT_CONFIGURATION_TRAINING": "4: PortConfigurationTraining",
-    "LINK_UP": "5: LinkUp",
-    "LINK_ERROR_RECOVER": "6: LinkErrorRecovery",
-}
 
 
 def is_rdma_link(body: bytes) -> bool:
@@ -226,8 +204,14 @@ def ports_of_rdma_link(body: str) -> Iterator[Port]:
 
 
 def _port(name: str, number: int, state: str, physical: str) -> Port:
-    fields = {"state": _STATES.get(state.upper(), ""), "phys_state": _PHYSICAL_STATES.get(physical.upper(), "")}
+    fields = {"state": state_text("states", state), "phys_state": state_text("physical_states", physical)}
     return Port(name, number, {field: value for field, value in fields.items() if value})
+
+
+def state_text(kind: str, word: str) -> str | None:
+    """Return the text of sysfs, such as `5: LinkUp`, for a word of another tool; None for an unknown word."""
+    text: str | None = _TABLE[kind].get(word.upper().replace("_", ""))
+    return text
 
 
 # Reads the ports whose counters `perfquery` and `mlxlink -c` print.
@@ -245,20 +229,6 @@ _VALUE = re.compile(r"^(\w{1,60}):\.{1,60}(\d{1,20})\s{0,4}$", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][\w \[\]-]{1,60}?) {0,60}: (\S[^\n]{0,200})$", re.MULTILINE)
 _COLOR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _SECTIONS = ("Physical Counters and BER Info", "Operational Info", "Module Info", "Troubleshooting Info")
-# The names of both tools for the counters of sysfs, which have the thresholds.
-_COUNTERS: Mapping[str, str] = {
-    "SymbolErrorCounter": "symbol_error",
-    "LinkErrorRecoveryCounter": "link_error_recovery",
-    "LinkDownedCounter": "link_downed",
-    "PortRcvErrors": "port_rcv_errors",
-    "PortRcvRemotePhysicalErrors": "port_rcv_remote_physical_errors",
-    "PortXmitDiscards": "port_xmit_discards",
-    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
-    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
-    "Symbol Errors": "symbol_error",
-    "Link Error Recovery Counter": "link_error_recovery",
-    "Link Down Counter": "link_downed",
-}
 # The recommendation of the firmware for the opcodes 15, 17, 42, 48, 49 and 52 of a link, as NVIDIA lists them.
 _BAD_SIGNAL = re.compile(r"bad signal integrity", re.IGNORECASE)
 SIGNAL_FAULT = "signal_fault"
@@ -334,5 +304,5 @@ def _of_json(text: str) -> dict[str, Any]:
 
 
 def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
-    values = {name: str(fields[tool]).strip() for tool, name in _COUNTERS.items() if tool in fields}
+    values = {name: str(fields[tool]).strip() for tool, name in _TABLE["tools"].items() if tool in fields}
     return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}

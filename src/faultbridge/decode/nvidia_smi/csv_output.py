@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.decode.nvidia_smi.snapshot import (
-    WIDTH,
     GpuOutput,
     failures,
     find_failures,
@@ -40,37 +40,13 @@ _PAGE = "retired_pages.address"
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _IDENTITIES = frozenset({"uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial"})
 _VOLATILE = "ecc.errors.uncorrected.volatile."
-_THRESHOLD = "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
+_TABLE = table("nvidia_smi")
 # Columns whose names differ from the field's path in the XML.
-_FIELD_PATHS: Mapping[str, str] = {
-    f"{_VOLATILE}dram": "ecc_errors/volatile/dram_uncorrectable",
-    f"{_VOLATILE}sram": "ecc_errors/volatile/sram_uncorrectable",
-    f"{_VOLATILE}sram.parity": "ecc_errors/volatile/sram_uncorrectable_parity",
-    f"{_VOLATILE}sram.secded": "ecc_errors/volatile/sram_uncorrectable_secded",
-    _THRESHOLD: "ecc_errors/aggregate/sram_threshold_exceeded",
-    "remapped_rows.pending": "remapped_rows/remapped_row_pending",
-    "remapped_rows.failure": "remapped_rows/remapped_row_failure",
-    "retired_pages.pending": "retired_pages/pending_retirement",
-    "retired_pages.single_bit_ecc.count": "retired_pages/single_bit",
-    "retired_pages.double_bit.count": "retired_pages/double_bit",
-    "pcie.link.width.current": WIDTH,
-    "fan.speed": "fan_speed",
-    "temperature.gpu": "temperature/gpu_temp",
-    "power.draw": "power_readings/power_draw",
-    "power.draw.instant": "gpu_power_readings/instant_power_draw",
-    "gpu_reset_status.reset_required": "gpu_reset_status/reset_required",
-    "gpu_reset_status.drain_and_reset_recommended": "gpu_reset_status/drain_and_reset_recommended",
-}
+_FIELD_PATHS: Mapping[str, str] = _TABLE["csv_fields"]
 _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
 _COMMAND = re.compile(r"\bnvidia-smi [^\n]{0,200}?--query-[\w-]{2,32}[= ]([\w.,]{1,16384})")
 _METRICS = re.compile(r"^nvidia_smi_\w{1,100}\{[^\n]{0,1024}\buuid=\"", re.MULTILINE)
 _CLOCK_METRIC = re.compile(r"(clocks_(?:event|throttle)_reasons)_(\w{1,40})")
-# The words of nvidia-smi that the exporter prints as their numbers.
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "gpu_recovery_action": ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"),
-    **dict.fromkeys(("remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"), ("No", "Yes")),
-    _THRESHOLD: ("No", "Yes"),
-}
 _FIELDS_BY_METRIC = {
     re.sub(r"[._]", "", name).lower(): name for name in ("gpu_recovery_action", f"{_VOLATILE}total", *_FIELD_PATHS)
 }
@@ -123,7 +99,7 @@ def _rows_of_metrics(text: str) -> Iterator[dict[str, str]]:
             continue
         row = rows.setdefault(uuid, {"uuid": uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"})
         field = _FIELDS_BY_METRIC.get(name.replace("_", ""), "")
-        words = _WORDS.get(field, ())
+        words = _TABLE["words"].get(field, ())
         if field and (not words or sample.value in range(len(words))):
             row[field] = words[int(sample.value)] if words else str(sample.value)
         elif name.startswith("clocks_") and (reason := _CLOCK_METRIC.fullmatch(name)):
@@ -148,17 +124,7 @@ _MAX_HEADER = 16 * 1024
 _KNOWN_FIELDS = frozenset(
     {"gpu_bus_id", "gpu_uuid", "pci.bus_id", "driver_version", "gpu_recovery_action", *_FIELD_PATHS}
 )
-_FIELD_PREFIXES = (
-    "remapped_rows.",
-    "retired_pages.",
-    "ecc.",
-    "clocks_",
-    "clocks.",
-    "utilization.",
-    "fabric.",
-    "memory.",
-    "power.",
-)
+_FIELD_PREFIXES = tuple(_TABLE["csv_prefixes"])
 
 
 def _row(line: str, names: list[str]) -> dict[str, str] | None:
@@ -196,10 +162,7 @@ def _without_brackets(cell: str) -> str:
 
 
 def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
-    """Yield each GPU of a list of retired pages, with the number of its pages.
-
-    A GPU without retired pages has a row without the address of a page. This row is not counted.
-    """
+    """Yield each GPU of a list of retired pages, with the number of its pages."""
     outputs: dict[str, GpuOutput] = {}
     counts: dict[str, int] = {}
     for row in rows:

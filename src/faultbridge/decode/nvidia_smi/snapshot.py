@@ -9,8 +9,10 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import MONTHS, calendar_time
 from faultbridge.decode.frames.decoder import bounded, evidence, pci_of, truncate
+from faultbridge.decode.kernel.xid import recovery_verdict
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Snapshot
@@ -112,21 +114,6 @@ def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
     return GpuCheckResult("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", values)
 
 
-class _Recovery(Struct, frozen=True):
-    number: int
-    severity: Severity
-    action: Action
-
-
-# Printed names of NVML's recovery actions; the severity and action of each number are those of Xid 154.
-_RECOVERIES: Mapping[str, _Recovery] = {
-    "Reset": _Recovery(1, Severity.FATAL, Action.RESET_GPU),
-    "GPU Reset": _Recovery(1, Severity.FATAL, Action.RESET_GPU),
-    "Reboot": _Recovery(2, Severity.FATAL, Action.REBOOT_NODE),
-    "Node Reboot": _Recovery(2, Severity.FATAL, Action.REBOOT_NODE),
-    "Drain P2P": _Recovery(3, Severity.ERROR, Action.RESET_GPU),
-    "Drain and Reset": _Recovery(4, Severity.ERROR, Action.RESET_GPU),
-}
 _LEGACY_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended", "Drain and Reset"))
 _UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
 
@@ -139,14 +126,15 @@ def _recovery(gpu: Fields) -> GpuCheckResult | None:
         return None
     if requested == "None":
         return GpuCheckResult("smi.recovery_action")
-    recovery = _RECOVERIES.get(requested)
-    values = {"recovery_action": f"{recovery.number:#x}"} if recovery else {}
+    number = table("nvidia_smi")["recoveries"].get(requested)
+    values = {"recovery_action": f"{number:#x}"} if number else {}
+    severity, action = (recovery_verdict(number) if number else None) or (None, None)
     return GpuCheckResult(
         "smi.recovery_action",
         f"The GPU requests recovery: {requested[:64]}.",
         values | {"recovery_action_text": requested[:64]},
-        recovery.severity if recovery else None,
-        recovery.action if recovery else None,
+        severity,
+        action,
     )
 
 
@@ -229,26 +217,13 @@ def _slowdown(gpu: Fields) -> GpuCheckResult | None:
     return GpuCheckResult("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
 
 
+_YES_OR_NO = [_flags(row["code"], row["message"], *row["fields"]) for row in table("nvidia_smi")["flags"]]
 CHECKS: tuple[Check, ...] = (
     _recovery,
     _ecc,
-    _flags("smi.row_remap_pending", "Row remapping is pending.", "remapped_rows/remapped_row_pending"),
-    _flags("smi.row_remap_failure", "Row remapping has failed.", "remapped_rows/remapped_row_failure"),
-    _flags(
-        "smi.retired_pages_pending",
-        "Page retirement is pending.",
-        "retired_pages/pending_retirement",
-        "retired_pages/pending_blacklist",
-    ),
+    *_YES_OR_NO[:3],
     _retired_pages,
-    _flags(
-        "smi.sram_threshold_exceeded",
-        "The SRAM error threshold is exceeded.",
-        "ecc_errors/aggregate/sram_threshold_exceeded",
-    ),
-    _flags("smi.unrepairable_memory", "Memory cannot be repaired.", "ecc_errors/unrepairable_memory"),
-    _flags("smi.channel_repair_pending", "Memory channel repair is pending.", "ecc_errors/channel_repair_pending"),
-    _flags("smi.tpc_repair_pending", "Processing cluster repair is pending.", "ecc_errors/tpc_repair_pending"),
+    *_YES_OR_NO[3:],
     _fabric_health,
     _fabric_state,
     _fabric_joining,
@@ -369,10 +344,7 @@ def index_of(text: str) -> int | None:
 
 
 def local_time(text: str) -> datetime | None:
-    """Return the time of a text such as `Tue Feb 3 04:05:06 2026`, or None for other text.
-
-    The time is taken as UTC, because the text has no time zone.
-    """
+    """Return the time of a text such as `Tue Feb 3 04:05:06 2026`, or None for other text."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None or found[1] not in _MONTHS:
         return None
@@ -423,19 +395,12 @@ def stated_fault(
 _BDF = r"([0-9a-fA-F]{1,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])"
 _HANDLE = re.compile(rf"Unable to determine the device handle for GPU ?(?:(\d{{1,3}}): ?)?{_BDF}: (.{{1,100}})")
 _INFOROM = re.compile(rf"WARNING: infoROM is corrupted at gpu {_BDF}", re.IGNORECASE)
-_DRIVER_ERRORS: tuple[tuple[str, str], ...] = (
-    ("Failed to initialize NVML: Driver/library version mismatch", "smi.driver_mismatch"),
-    ("Failed to initialize NVML: Unknown Error", "smi.nvml_unknown_error"),
-    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "smi.driver_not_loaded"),
-    ("Failed to initialize NVML: Driver Not Loaded", "smi.driver_not_loaded"),
-    ("No devices were found", "smi.no_devices"),
-    ("No devices found", "smi.no_devices"),
-)
+_DRIVER_ERRORS: Mapping[str, str] = table("nvidia_smi")["messages"]
 _NO_PERMISSION = "Failed to initialize NVML: Insufficient Permissions"
 _ANY = (
     "Unable to determine the device handle for GPU",
     "WARNING: infoROM is corrupted",
-    *(message for message, _ in _DRIVER_ERRORS),
+    *_DRIVER_ERRORS,
     _NO_PERMISSION,
 )
 
@@ -487,7 +452,7 @@ def _fault_of_failures(source: str, line: str) -> Fault | None:
     corrupted = _INFOROM.search(line)
     if corrupted is not None:
         return stated_fault(source, "smi.inforom_corrupted", _gpu(corrupted[1]), line)
-    code = next((code for message, code in _DRIVER_ERRORS if message in line), None)
+    code = next((code for message, code in _DRIVER_ERRORS.items() if message in line), None)
     return stated_fault(source, code, NODE_COMPONENT, line) if code else None
 
 

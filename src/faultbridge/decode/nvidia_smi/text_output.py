@@ -15,12 +15,11 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from faultbridge.decode.data import gpus_by_instance_type
+from faultbridge.decode.data import gpus_by_instance_type, table
 from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
     LOST,
-    WIDTH,
     GpuOutput,
     failures,
     find_failures,
@@ -46,29 +45,14 @@ _KNOWN_KEY = re.compile(
     r"^ {4,8}(?:GPU Recovery Action|Reset Required|GPU UUID|Pending Page Blacklist) *:", re.MULTILINE
 )
 # Labels that differ from the field's path in the XML.
-_FIELD_PATHS: Mapping[str, str] = {
-    "serial_number": "serial",
-    "gpu_uuid": "uuid",
-    "ecc_errors/volatile/sram_uncorrectable_sec_ded": "ecc_errors/volatile/sram_uncorrectable_secded",
-    "remapped_rows/pending": "remapped_rows/remapped_row_pending",
-    "remapped_rows/remapping_failure_occurred": "remapped_rows/remapped_row_failure",
-    "retired_pages/pending_page_blacklist": "retired_pages/pending_blacklist",
-    "retired_pages/pending_page_retirement": "retired_pages/pending_retirement",
-    "retired_pages/single_bit_ecc": "retired_pages/single_bit",
-    "retired_pages/double_bit_ecc": "retired_pages/double_bit",
-    "temperature/gpu_current_temp": "temperature/gpu_temp",
-    "pci/gpu_link_info/link_width/current": WIDTH,
-    "gpu_power_readings/instantaneous_power_draw": "gpu_power_readings/instant_power_draw",
-}
+_TABLE = table("nvidia_smi")
+_FIELD_PATHS: Mapping[str, str] = _TABLE["text_fields"]
 _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons/(?:hw_slowdown/)?(\w+)")
 _MIG_ECC = "mig_device/ecc_errors/volatile/sram_uncorrectable"
 
 
 class FullQuery(Struct):
-    """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node.
-
-    `missing` is the number of attached GPUs that the output does not list.
-    """
+    """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node."""
 
     at: datetime | None = None
     outputs: tuple[GpuOutput, ...] = ()
@@ -141,10 +125,7 @@ def _sections(fields: Mapping[str, str]) -> set[str]:
 
 
 def _end(fields: dict[str, str]) -> str:
-    """Return the path of the last field of a GPU.
-
-    If the GPU has a processes section, the path of that section is returned, because its fields differ by GPU.
-    """
+    """Return the path of the last field of a GPU."""
     return _PROCESSES if _PROCESSES in _sections(fields) else next(reversed(fields), "")
 
 
@@ -240,27 +221,7 @@ _ALL_INACTIVE = re.compile(r"(?:NVML: )?Unable to retrieve NVLink information as
 _INACTIVE = "<inactive>"
 # Models whose NVLinks all lead to switches or to other GPUs on the board. A card has links only through a bridge.
 _ON_BOARD = re.compile(r"\b(?:SXM\d?|HGX|GB\d{3}|B[123]00|H[128]00|H20)\b(?!.{0,64}\b(?:NVL|PCIe)\b)")
-# The names of DCGM's counters of the same errors, which have the thresholds; NVML's CRC errors are those of flits.
-_COUNTERS: Mapping[str, str] = {
-    name: f"DCGM_FI_DEV_NVLINK_{counter}"
-    for name, counter in (
-        ("CRC Errors", "CRC_FLIT_ERROR_COUNT_TOTAL"),
-        ("CRC Flit Errors", "CRC_FLIT_ERROR_COUNT_TOTAL"),
-        ("CRC Data Errors", "CRC_DATA_ERROR_COUNT_TOTAL"),
-        ("Replay Errors", "REPLAY_ERROR_COUNT_TOTAL"),
-        ("Recovery Errors", "RECOVERY_ERROR_COUNT_TOTAL"),
-        ("Malformed packet Errors", "COUNT_RX_MALFORMED_PACKET_ERRORS"),
-        ("Buffer overrun Errors", "COUNT_RX_BUFFER_OVERRUN_ERRORS"),
-        ("Rx Errors", "COUNT_RX_ERRORS"),
-        ("Rx General Errors", "COUNT_RX_GENERAL_ERRORS"),
-        ("Local link integrity Errors", "COUNT_LOCAL_LINK_INTEGRITY_ERRORS"),
-        ("Symbol Errors", "COUNT_RX_SYMBOL_ERRORS"),
-        ("Effective Errors", "COUNT_EFFECTIVE_ERRORS"),
-        ("Total link recovery events", "COUNT_LINK_RECOVERY_EVENTS"),
-        ("Link recovery successful events", "COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS"),
-        ("Link recovery failed events", "COUNT_LINK_RECOVERY_FAILED_EVENTS"),
-    )
-}
+_COUNTERS: Mapping[str, str] = _TABLE["link_errors"]
 
 
 class _LinkedGpu(Struct):
@@ -285,11 +246,7 @@ def is_links(text: str) -> bool:
 
 
 def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the link states, and the counter samples of the NVLink errors.
-
-    The snapshot is left out if the text lists no link states. There is one counter sample for each GPU in each error
-    listing.
-    """
+    """Return a health snapshot of the link states, and the counter samples of the NVLink errors."""
     gpus = list(_gpus(text))
     samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)
     has_states = any(gpu.states or gpu.all_inactive for gpu in gpus)
@@ -350,11 +307,7 @@ SOURCE = "nvidia-smi-text"
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...] | Decoded:
-    """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
-
-    Error messages of nvidia-smi may come before, after or instead of the output. If the output only lists links, the
-    faults of error messages have a health snapshot of their own.
-    """
+    """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors."""
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)
     if is_full_query(text):
@@ -419,10 +372,7 @@ def read_list(text: str) -> Iterator[GpuOutput]:
 
 
 def read_table(text: str) -> tuple[Iterator[GpuOutput], datetime | None]:
-    """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table.
-
-    The fields are the fan speed, temperature, power draw and uncorrected ECC errors.
-    """
+    """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table."""
     clock = _CLOCK.search(text)
     return _rows(text), local_time(clock[0]) if clock else None
 

@@ -17,6 +17,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from msgspec import Struct
 
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import (
@@ -82,22 +83,7 @@ ROOT = "nvidia_smi_log"
 # Element names alone need more bytes: a denser body is an attempt to exhaust memory.
 _MIN_ELEMENT_BYTES, _SMALL = 8, 4096
 # The sections of a GPU with health fields; others are skipped.
-_SECTIONS = frozenset(
-    {
-        "clocks_event_reasons",
-        "clocks_throttle_reasons",
-        "ecc_errors",
-        "remapped_rows",
-        "retired_pages",
-        "fabric",
-        "gpu_reset_status",
-        "temperature",
-        "power_readings",
-        "gpu_power_readings",
-        "mig_devices",
-        "pci",
-    }
-)
+_SECTIONS = frozenset(table("nvidia_smi")["sections"])
 _COUNTS = {
     "retired_pages/multiple_single_bit_retirement/retired_count": "retired_pages/single_bit",
     "retired_pages/double_bit_retirement/retired_count": "retired_pages/double_bit",
@@ -106,16 +92,12 @@ _MIG = "mig_devices/mig_device/ecc_error_count/volatile_count/sram_uncorrectable
 # Line breaks and tabs occur only between elements; removing them avoids a text node for each.
 _BREAKS = b"\t\r\n"
 _IRRELEVANT = tuple(
-    (f"<{section}>".encode(), f"</{section}>".encode())
-    for section in ("supported_clocks", "processes", "clocks", "max_clocks", "applications_clocks", "bar1_memory_usage")
+    (f"<{section}>".encode(), f"</{section}>".encode()) for section in table("nvidia_smi")["skipped_sections"]
 )
 
 
 class GpuLog(Struct, frozen=True):
-    """One GPU of the document: its address and its fields.
-
-    `texts` has all texts within the GPU element, or is empty if the caller did not need them.
-    """
+    """One GPU of the document: its address and its fields."""
 
     address: str
     fields: Mapping[str, str]

@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
+from faultbridge.decode.dcgm.texts import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
@@ -33,8 +34,7 @@ from faultbridge.decode.frames.decoder import (
     truncate,
 )
 from faultbridge.decode.frames.documents import objects, text_of
-from faultbridge.decode.frames.fault_codes import CODES, code_of_number, expand_families
-from faultbridge.decode.frames.gpus import identifiers
+from faultbridge.decode.frames.instance_type import identifiers
 from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_name
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -52,10 +52,7 @@ _UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
 
 @dataclass(frozen=True, slots=True)
 class HealthEvent:
-    """One health event: the result of one check on a node, about one component of the node.
-
-    `errors` are the error codes, and `action` is the recommended action, both in the terms of NVSentinel.
-    """
+    """One health event: the result of one check on a node, about one component of the node."""
 
     node: str | None
     check: str
@@ -88,11 +85,7 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return a field of `Component` and its value, from an impacted entity of an event.
-
-    `kind` is the type of the entity, and `value` its value. For example, the type `PCI` and an address give (`pci`,
-    address). The result is None for other types, and for a value that does not fit the type.
-    """
+    """Return a field of `Component` and its value, from an impacted entity of an event."""
     kind = kind.upper()
     pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
     if pci is not None:
@@ -105,10 +98,7 @@ def entity(kind: str, value: str) -> tuple[str, str | int] | None:
 
 
 def component_of(names: Mapping[str, Any]) -> Component:
-    """Return the component that an event is about, from the identifiers of its entities.
-
-    With a `name`, the component is a NIC. With only other identifiers, it is a GPU. Without any, it is the node.
-    """
+    """Return the component that an event is about, from the identifiers of its entities."""
     if "name" in names:
         return Component(ComponentType.NIC, name=names["name"], pci=names.get("pci"))
     return Component(ComponentType.GPU, **names) if names else NODE_COMPONENT
@@ -168,14 +158,7 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 
 
 def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
-    """Return the fault code of an event that has no error code.
-
-    The code is the first of these that exists:
-
-    - the code that the mapping `mapped` has for the check of the event
-    - the code of an Xid in the message of the event
-    - `agent.condition`
-    """
+    """Return the fault code of an event that has no error code."""
     by_check = mapped["check_codes"].get(event.check)
     identifier = _XID_IN_TEXT.search(event.message)
     return str(by_check) if by_check else f"xid.{int(identifier[1])}" if identifier else "agent.condition"
@@ -213,10 +196,7 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
 
 
 def diagnostic_code(number: object) -> str:
-    """Return the fault code of the DCGM error number that a preflight diagnostic reports.
-
-    The result is `agent.condition` if `number` is not an integer.
-    """
+    """Return the fault code of the DCGM error number that a preflight diagnostic reports."""
     return code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"
 
 
@@ -233,10 +213,7 @@ _UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.
 
 
 def is_check(condition: Mapping[str, Any]) -> bool:
-    """Return whether a node condition is the result of a check by NVSentinel.
-
-    The reason of such a condition is its type followed by `IsNotHealthy` or `IsHealthy`.
-    """
+    """Return whether a node condition is the result of a check by NVSentinel."""
     kind, reason = condition.get("type"), condition.get("reason")
     return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
 
@@ -318,11 +295,7 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[Componen
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each error of the unhealthy events, and health snapshots for the healthy events.
-
-    An unhealthy event without an error code gives one fault, and so does each failed preflight diagnostic. An event
-    that occurs several times counts once.
-    """
+    """Return a fault for each error of the unhealthy events, and health snapshots for the healthy events."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     events: list[HealthEvent] = []
     of_nodes: list[HealthEvent] = []
@@ -410,11 +383,7 @@ def _severity(event: HealthEvent) -> Severity:
 
 
 def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for each check, node and time that has healthy events.
-
-    The snapshot clears faults of the components of these events. It clears the fault codes that the mapping `mapped`
-    lists for the check, and the code `agent.condition`.
-    """
+    """Yield one health snapshot for each check, node and time that has healthy events."""
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
         recovered[event.node, event.at, event.check][event.component] = None

@@ -1,1 +1,1 @@
-"""The decoder of Slurm nodes: `node_listing` parses Slurm's output, and `node_state` finds the faults."""
+"""The decoder of Slurm nodes: `node_state` parses Slurm's output and finds the faults."""

@@ -55,10 +55,7 @@ def decode(body: bytes, hints: Hints) -> Decoded:
 
 
 def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
-    """Return each fault once, with the number of its lines, and a counter sample of the last iteration.
-
-    The sample is left out if no line states an iteration. At most `_MAX_GROUPS` faults are returned.
-    """
+    """Return each fault once, with the number of its lines, and a counter sample of the last iteration."""
     mapped = mapping("training", hints.mappings)
     patterns, progress = patterns_of(mapped["patterns"]), patterns_of(mapped["progress"])
     groups: dict[tuple[str, ...], _LineGroup] = {}
@@ -80,10 +77,7 @@ def decode_lines(lines: Iterable[Item], hints: Hints) -> Decoded:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is probably the log of a training job.
-
-    A system log with a kernel line of an Xid is not recognized.
-    """
+    """Return whether a body is probably the log of a training job."""
     return any(word in body for word in _WORDS) and _XID_OF_KERNEL.search(body) is None
 
 

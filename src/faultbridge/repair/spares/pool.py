@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decode.frames.gpus import with_same_gpu_count
+from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model.cluster.state import Spare, SpareStatus
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause

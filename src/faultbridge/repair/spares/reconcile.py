@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from faultbridge.decode.frames.gpus import missing_gpus
+from faultbridge.decode.frames.instance_type import missing_gpus
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import Spare, SpareStatus, is_taken
 from faultbridge.model.enums import CaseStatus

@@ -14,7 +14,7 @@ from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import confirm_claims, is_unproven
 from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
-from faultbridge.decode.frames.gpus import missing_gpus
+from faultbridge.decode.frames.instance_type import missing_gpus
 from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Draft, Transition

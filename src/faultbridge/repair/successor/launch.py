@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide import entry_builder
-from faultbridge.decode.frames.gpus import with_same_gpu_count
+from faultbridge.decode.frames.instance_type import with_same_gpu_count
 from faultbridge.model import names
 from faultbridge.model.cases import Phase
 from faultbridge.model.cluster.config import CapacitySource

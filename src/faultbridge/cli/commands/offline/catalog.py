@@ -10,7 +10,7 @@ from faultbridge.cli.commands.options import formatted_command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show, show_one
 from faultbridge.decode.data import load_catalog
-from faultbridge.decode.frames.fault_codes import code_of_number
+from faultbridge.decode.dcgm.texts import code_of_number
 from faultbridge.model.catalog import Catalog, Mode, Row
 from faultbridge.model.names import did_you_mean
 
