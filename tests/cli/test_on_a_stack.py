@@ -198,6 +198,20 @@ def test_a_cluster_in_another_account_has_a_provider_role(desk: Desk) -> None:
     assert "agreed" not in desk("cluster", "show", CLUSTER, "--json").out
 
 
+def test_expected_rates_of_ports_become_rows_of_the_mapping(desk: Desk) -> None:
+    desk("mapping", "put", "-", given='{"link_rates": {"mlx5_*": 200}, "slurm": {}}')
+    desk("cluster", "set", CLUSTER, "--link-rate", "mlx5_*=400", "--link-rate", "ens*=100")
+    mappings = desk.json("mapping", "show")["mappings"]
+    assert list(mappings["link_rates"].items()) == [
+        (f"{CLUSTER}/mlx5_*", 400),
+        (f"{CLUSTER}/ens*", 100),
+        ("mlx5_*", 200),
+    ]
+    assert mappings["slurm"] == {}
+    shown = desk.json("cluster", "set", CLUSTER, "--link-rate", "ens*=0")
+    assert shown["link_rates"] == {f"{CLUSTER}/mlx5_*": 400, "mlx5_*": 200}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -478,6 +492,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "add", "x", "--provider", "magic"), 2, "unknown --provider: 'magic'; allowed: ec2-auto-scaling"),
     (("cluster", "set", CLUSTER), 2, "no setting given"),
     (("cluster", "set", CLUSTER, "--mode", "fast"), 2, "mode"),
+    (("cluster", "set", CLUSTER, "--link-rate", "400"), 2, "give PORT=GBPS"),
     (("cluster", "set", CLUSTER, "--slurm-rest", "http://x"), 2, "invalid value: 'http://x'"),
     (("cluster", "template", CLUSTER), 2, "no setting given"),
     (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "without known GPUs"),

@@ -205,6 +205,16 @@ def links(*lines: str) -> str:
     return "".join(f"{gpu}\n" + "".join(f"\t Link {line}\n" for line in lines) for gpu in GPUS)
 
 
+def test_links_beside_an_error_message_are_a_check_of_their_own() -> None:
+    text = links("0: 26.562 GB/s", "1: 26.562 GB/s").replace("26.562 GB/s", "<inactive>", 1)
+    text += "WARNING: infoROM is corrupted at gpu 0000:02:00.0\n"
+    found = [one for one in registry.decode("nvidia-smi-text", text.encode()) if isinstance(one, Snapshot)]
+    codes = [fault.code for one in found for fault in one.present]
+    assert codes == ["smi.inforom_corrupted", "smi.nvlink_inactive"]
+    # Ingest takes only one snapshot of a reporter at a time.
+    assert len({one.reporter_key for one in found}) == 2
+
+
 def test_the_errors_of_nvlinks_are_counters_and_no_inactive_links() -> None:
     errors = links("0: Replay Errors: 0", "0: CRC Errors: 2", "1: Replay Errors: 3", "1: CRC Errors: 5")
     for body in (errors, links("0: 26.562 GB/s", "1: 26.562 GB/s") + errors):

@@ -51,6 +51,23 @@ def test_records_are_decoded_with_the_stored_mappings() -> None:
     assert set(world.node(key).conditions) == {"host.storage_unhealthy@node"}
 
 
+PORT = b"/sys/class/infiniband/mlx5_0/ports/1/"
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ("infiniband-state", PORT + b"state: 4: ACTIVE\n" + PORT + b"rate: 200 Gb/sec (4X HDR)\n"),
+        ("link-state", b"Settings for mlx5_0:\n\tSpeed: 200000Mb/s\n\tLink detected: yes\n"),
+    ],
+)
+def test_rates_of_ports_are_compared_with_those_that_the_customer_expects(source: str, body: bytes) -> None:
+    world = World()
+    mappings(world).put("v-1", {"link_rates": {"c-1/mlx5_*": 400, f"{world.node().key.cluster}/mlx5_*": 400}})
+    world.outcomes(world.message(body, source=source))
+    assert [code for code in world.node().conditions if code.startswith("net.rate_below_expected")]
+
+
 def test_mappings_are_read_only_for_sources_that_use_them() -> None:
     world = World()
     wire_ingest(world.app).ingest([world.message()])

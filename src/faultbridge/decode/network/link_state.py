@@ -143,7 +143,7 @@ def compare_rates(source: str, rates: Iterable[PortRate], hints: Hints) -> Snaps
             covered += ports
             present += (_slower(source, port, rate, usual) for port, rate in ports.items() if rate < usual)
     covers = {code: tuple(ports) for code, ports in ((SLOWER, covered), (BELOW, judged)) if ports}
-    return Snapshot(source, covers, tuple(present)) if covers else None
+    return Snapshot(source, covers, tuple(present), part="rates") if covers else None
 
 
 def _slower(source: str, port: Component, rate: int, usual: int) -> Fault:

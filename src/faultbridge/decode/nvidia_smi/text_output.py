@@ -300,7 +300,7 @@ def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
                 numbers = ", ".join(map(str, wrong))
                 text = f"NVLink {numbers} inactive."
                 present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
-    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))
+    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present), part="links")
 
 
 SOURCE = "nvidia-smi-text"

@@ -18,6 +18,8 @@ from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future
 from faultbridge.cli.stack.command import stack_command, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import gpus_by_instance_type
+from faultbridge.decode.data.counters import LINK_RATES, check_rates
+from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cluster.config import (
     DECLARABLE,
     OWN_PARTS,
@@ -33,6 +35,18 @@ from faultbridge.model.names import expand_host_list, instance_id, node_name, re
 from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.services import wire_registration
 
+RateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--link-rate",
+        metavar="PORT=GBPS",
+        help="Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it.",
+    ),
+]
+RATES: Columns = {
+    "Mapping": lambda one: one["mapping"],
+    "Expected rates": lambda one: ", ".join(f"{name}={rate}" for name, rate in one["link_rates"].items()),
+}
 CHANGES: Columns = fields("SETTING", "BEFORE", "NOW")
 
 
@@ -409,6 +423,7 @@ def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, 
     epilog=examples(
         "faultbridge cluster set train-a --mode dry_run",
         "faultbridge cluster set train-a --mode act --repair-owner faultbridge",
+        "faultbridge cluster set train-a --link-rate 'mlx5_*=400'",
     ),
 )
 @stack_command
@@ -420,18 +435,41 @@ def set_cluster(
     expected: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")
     ] = None,
+    link_rate: RateOption = None,
 ) -> None:
     """Change settings of a cluster, and print what changed.
 
-    Settings that are not given stay unchanged, but --provider hyperpod also sets the verifier and the restarter.
+    Settings that are not given stay unchanged, but --provider hyperpod also sets the verifier and the restarter. A rate
+    of ports becomes a row of the mapping `link_rates`.
     """
     changes = settings if expected is None else {**settings, "expected": expected}
+    if link_rate:
+        _set_link_rates(session, session.directory.cluster(cluster).config.cluster, link_rate)
+        if not changes:
+            return
     if not changes:
         raise typer.BadParameter("no setting given; give at least one option")
     _check_parts(session, changes)
     before = session.directory.cluster(cluster).config
     after = wire_registration(session.application).set_cluster(cluster, changes)
     show_changed(session, before, _repair_text(after))
+
+
+def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
+    from faultbridge.serve.ingest.mappings import MappingStore
+
+    stated = {f"{cluster}/{port}": rate for port, _, rate in (text.rpartition("=") for text in texts)}
+    if not all(rate.isdecimal() and name != f"{cluster}/" for name, rate in stated.items()):
+        raise typer.BadParameter("give PORT=GBPS, as in mlx5_*=400", param_hint="'--link-rate'")
+    store = MappingStore(session.ports.table, session.ports.clock)
+    mappings = store.current()[1]
+    # The first pattern that matches a port decides.
+    rates = {name: int(rate) for name, rate in stated.items() if int(rate)}
+    rates |= {name: rate for name, rate in mappings.get(LINK_RATES, {}).items() if name not in stated}
+    check_rates(LINK_RATES, rates)
+    changed = {**mappings, LINK_RATES: rates}
+    store.put(version_of(changed), changed)
+    session.show_one({"cluster": cluster, "mapping": version_of(changed), "link_rates": rates}, RATES)
 
 
 @app.command(
