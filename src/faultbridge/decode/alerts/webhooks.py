@@ -22,14 +22,12 @@ from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
-    attributes_of,
-    evidence,
+    fault_of,
     members,
     objects_in,
     pci_of,
     text,
     to_clear,
-    truncate,
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
@@ -82,22 +80,17 @@ def _alert(source: str, alert: Mapping[str, Any], mapped: Mapping[str, Any]) -> 
     resolved = alert.get("status") == "resolved"
     started, ended = instant(alert.get("startsAt")), instant(alert.get("endsAt"))
     summary = text(notes.get("summary")) or text(notes.get("message")) or text(notes.get("description")) or name
-    fault = Fault(
-        source=source,
-        code=_code(rule, labels, (name, summary), mapped),
-        component=_component(rule, labels, mapped),
-        message=truncate(f"{name}: {summary}" if summary != name else name),
-        observed_at=ended if resolved else started,
-        evidence=evidence(", ".join(f"{key}={value}" for key, value in sorted(labels.items()))),
-        attributes=attributes_of(
-            alertname=name,
-            fingerprint=text(alert.get("fingerprint"), 64),
-            severity_label=text(labels.get("severity"), 64),
-            started_at=to_text(started) if started else None,
-            description=text(notes.get("description"), 512),
-        ),
-        node=_node(labels, mapped),
-    )
+    code, component = _code(rule, labels, (name, summary), mapped), _component(rule, labels, mapped)
+    details = {
+        "alertname": name,
+        "fingerprint": text(alert.get("fingerprint"), 64),
+        "severity_label": text(labels.get("severity"), 64),
+        "started_at": to_text(started) if started else None,
+        "description": text(notes.get("description"), 512),
+    }
+    message, at = f"{name}: {summary}" if summary != name else name, ended if resolved else started
+    raw = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    fault = fault_of(source, code, component, message, raw, at, _node(labels, mapped), **details)
     yield to_clear(fault) if resolved else fault
 
 

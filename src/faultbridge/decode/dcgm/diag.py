@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.dcgm.texts import CODES, SETTINGS, code_of_diagnostic, code_of_number, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, evidence, members, objects_in, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of, members, objects_in
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -310,12 +310,6 @@ def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
 
 def _fault(result: TestResult, error: TestError, component: Component) -> Fault:
     numbers = {name: getattr(error, name) for name in ("error_id", "error_severity", "error_category")}
-    details = {name: str(number) for name, number in numbers.items() if number is not None}
-    return Fault(
-        source=SOURCE,
-        code=error.code,
-        component=component,
-        message=truncate(error.text or error.code),
-        evidence=evidence(f"{result.test}: {result.outcome}: {error.text}"),
-        attributes={"test": result.test, "status": result.outcome.value, **details},
-    )
+    details: dict[str, Any] = {name: str(number) for name, number in numbers.items() if number is not None}
+    raw, message = f"{result.test}: {result.outcome}: {error.text}", error.text or error.code
+    return fault_of(SOURCE, error.code, component, message, raw, test=result.test, status=result.outcome, **details)

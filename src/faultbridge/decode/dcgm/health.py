@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, evidence, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -185,14 +185,8 @@ def _text(node: object) -> str:
 
 def _fault(component: Component, system: str, health: str, text: str) -> Fault:
     stated = xid_named_in(text) or code_of_text(text)
-    fault = Fault(
-        source=SOURCE,
-        code=stated or health_code(system),
-        component=component,
-        message=truncate(text or f"{system}: {health}"),
-        evidence=evidence(f"{system}: {health} {text}".strip()),
-        attributes={"system": system[:64], "health": health},
-    )
+    code, message, raw = stated or health_code(system), text or f"{system}: {health}", f"{system}: {health} {text}"
+    fault = fault_of(SOURCE, code, component, message, raw.strip(), system=system[:64], health=health)
     # The catalog rates a fault code that the text implies; any other warning needs no action.
     return fault.classified(Severity.WARNING, Action.NONE) if health == "Warning" and stated is None else fault
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import Hints, bounded, elements, evidence, members, number, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, elements, fault_of, members, number
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -59,15 +59,7 @@ def _links(states: Mapping[int, list[str]]) -> Snapshot:
         if not down:
             continue
         text = f"NVLink {down} down." if "U" in links else "All NVLinks down."
-        fault = Fault(
-            SOURCE,
-            DOWN,
-            _gpu(gpu),
-            truncate(text),
-            None,
-            evidence(f"gpuId {gpu}: {' '.join(links)}"),
-            {"links": down[:512]},
-        )
+        fault = fault_of(SOURCE, DOWN, _gpu(gpu), text, f"gpuId {gpu}: {' '.join(links)}", links=down)
         present.append(fault if has_links else fault.classified(Severity.WARNING, Action.NONE))
     return Snapshot(SOURCE, {DOWN: tuple(covered)} if covered else {}, tuple(present))
 

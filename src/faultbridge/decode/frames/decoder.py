@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, AnyStr, TypeVar
 
 from faultbridge.decode.frames.line import Item
 from faultbridge.model.errors import Rejected
-from faultbridge.model.faults import ELLIPSIS, Clear, Fault, Observation, normalize_pci
+from faultbridge.model.faults import ELLIPSIS, Clear, Component, Fault, Observation, normalize_pci
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,21 @@ def to_clear(fault: Fault) -> Clear:
         attributes=fault.attributes,
         node=fault.node,
     )
+
+
+def fault_of(
+    source: str,
+    code: str,
+    component: Component,
+    message: str,
+    raw: str | None = None,
+    at: datetime | None = None,
+    node: str | None = None,
+    **attributes: str | None,
+) -> Fault:
+    """Return a fault within the limits of an event; without `raw`, the message is the evidence too."""
+    shown = evidence(message if raw is None else raw)
+    return Fault(source, code, component, truncate(message), at, shown, attributes_of(**attributes), node=node)
 
 
 _Item = TypeVar("_Item")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from faultbridge.model.errors import Rejected
@@ -50,13 +51,7 @@ def documents(body: bytes) -> tuple[Any, ...]:
 
 def each_document(text: str) -> Iterator[Any]:
     """Yield the JSON documents of a text. Raises ValueError or RecursionError at text that is not JSON."""
-    text, position = _encodable(text).strip(), 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        document, position = _DECODER.raw_decode(text, position)
-        yield document
+    return (document for document, _ in _documents(_encodable(text).strip()))
 
 
 def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
@@ -64,15 +59,17 @@ def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
 
     Stops at the first text that is not a complete JSON document.
     """
-    text, position = _encodable(text), 0
+    with suppress(ValueError, RecursionError):
+        yield from _documents(_encodable(text))
+
+
+def _documents(text: str) -> Iterator[tuple[Any, int]]:
+    position = 0
     while position < len(text):
         if text[position].isspace():
             position += 1
             continue
-        try:
-            document, position = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return
+        document, position = _DECODER.raw_decode(text, position)
         yield document, position
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import iso_time
-from faultbridge.decode.frames.decoder import Hints, evidence, text, to_clear, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of, text, to_clear
 from faultbridge.decode.frames.documents import objects
 from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.xid import SxidReader, read_xid
@@ -102,7 +102,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
     details = _details(record)
-    fault = fault_of(details)
+    fault = reported_fault(details)
     attributes = {**fault.attributes, **(details.attributes or {})}
     attributes |= {"instance_id": instance_id} if instance_id else {}
     verdict = recommendation_of(details.reason, details.action, details.condition)
@@ -146,7 +146,7 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
     )
 
 
-def fault_of(details: HealthDetails) -> Fault:
+def reported_fault(details: HealthDetails) -> Fault:
     """Return the fault that a health event reports.
 
     The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `CODES_BY_CONDITION`.
@@ -180,9 +180,7 @@ def _quoted(text: str) -> Fault | Clear | None:
 
 
 def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
-    return Fault(
-        SOURCE, code, component, truncate(details.text or code), evidence=evidence(details.text), attributes={}
-    )
+    return fault_of(SOURCE, code, component, details.text or code, details.text)
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
@@ -219,15 +217,5 @@ def _line_fault(source: str, line: re.Match[str], instance_id: str | None) -> Fa
 def _check_fault(
     source: str, message: str, at: datetime | None, instance_id: str | None, action: Action | None
 ) -> Fault:
-    return Fault(
-        source=source,
-        code=_CHECK_CODE,
-        component=NODE_COMPONENT,
-        message=truncate(message),
-        observed_at=at,
-        evidence=evidence(message),
-        attributes={"instance_id": instance_id} if instance_id else {},
-        severity=Severity.ERROR if action else None,
-        action=action,
-        node=instance_id,
-    )
+    fault = fault_of(source, _CHECK_CODE, NODE_COMPONENT, message, None, at, instance_id, instance_id=instance_id)
+    return fault.classified(Severity.ERROR, action) if action else fault

@@ -24,11 +24,10 @@ from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
     attributes_of,
-    evidence,
+    fault_of,
     members,
     objects_in,
     text,
-    truncate,
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.hyperpod.agent_log import (
@@ -36,8 +35,8 @@ from faultbridge.decode.hyperpod.agent_log import (
     CODES_BY_CONDITION,
     COMPONENTS,
     HealthDetails,
-    fault_of,
     recommendation_of,
+    reported_fault,
 )
 from faultbridge.model.cluster.state import ProviderCondition
 from faultbridge.model.enums import ConditionKind
@@ -69,23 +68,17 @@ def repair_fault(source: str, record: Mapping[str, Any], at: datetime | None) ->
     instance = members(details.get("Instance"))
     failed = _FAILED.search(description) is not None or record.get("EventLevel") == "Error"
     phase = "fails" if failed else "succeeds" if _DONE.search(description) else "starts"
-    return Fault(
-        source=source,
-        code=table("hyperpod")["repairs"][f"{'replace' if match[1] else 'reboot'} {phase}"],
-        component=NODE_COMPONENT,
-        message=truncate(description),
-        observed_at=instant(record.get("EventTime")) or at,
-        evidence=evidence(description),
-        attributes=attributes_of(
-            instance_id=instance_id,
-            event_id=text(record.get("EventId"), 64),
-            event_level=text(record.get("EventLevel"), 16),
-            instance_group=text(record.get("InstanceGroupName"), 64),
-            node_logical_id=text(instance.get("NodeLogicalId"), 128),
-            failure_message=text(instance.get("FailureMessage")),
-        ),
-        node=instance_id,
-    )
+    code = table("hyperpod")["repairs"][f"{'replace' if match[1] else 'reboot'} {phase}"]
+    stated = {
+        "instance_id": instance_id,
+        "event_id": text(record.get("EventId"), 64),
+        "event_level": text(record.get("EventLevel"), 16),
+        "instance_group": text(record.get("InstanceGroupName"), 64),
+        "node_logical_id": text(instance.get("NodeLogicalId"), 128),
+        "failure_message": text(instance.get("FailureMessage")),
+    }
+    at = instant(record.get("EventTime")) or at
+    return fault_of(source, code, NODE_COMPONENT, description, None, at, instance_id, **stated)
 
 
 SOURCE = "hyperpod-event"
@@ -227,12 +220,10 @@ def _observation(health: NodeHealth) -> Fault | Snapshot:
 
 def _fault(health: NodeHealth, condition: str | None) -> Fault:
     if condition in CODES_BY_CONDITION or "Xid (" in (health.reason or ""):
-        return fault_of(HealthDetails(health.reason or "", condition))
+        return reported_fault(HealthDetails(health.reason or "", condition))
     code = CODES_BY_ACTION.get((health.repair_action or "").lower(), "agent.node_unhealthy")
     text = health.reason or f"HyperPod reports the node as {health.status.lower()} without a reason."
-    return Fault(
-        SOURCE, code, NODE_COMPONENT, truncate(text), evidence=evidence(health.reason or health.recommendation or "")
-    )
+    return fault_of(SOURCE, code, NODE_COMPONENT, text, health.reason or health.recommendation or "")
 
 
 # Determines why HyperPod could not start an instance, from events and status messages of nodes.

@@ -19,7 +19,7 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.dcgm.texts import code_in_family, expand_families
-from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of, members
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
 from faultbridge.decode.kubernetes.node_objects import (
@@ -67,7 +67,7 @@ class ConditionReader:
         if not nodes:
             raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
         listed = [node for node in nodes if isinstance(node, NodeConditions)]
-        of_nvsentinel = node_observations(document, listed, self.source, hints) if self.source == NODE_SOURCE else ()
+        of_nvsentinel = node_observations(listed, self.source, hints) if self.source == NODE_SOURCE else ()
         events = (self._events(node, mapped) for node in _without_app_failures(nodes))
         current = chain.from_iterable(self._snapshot(node, mapped) for node in listed)
         of_checks = tuple(of_nvsentinel)
@@ -196,22 +196,10 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
     text = ": ".join(part for part in (statement, condition.message) if part)
     component = _component(code)
     named = identifiers(gpu_named_in(condition.message)) if component is _GPU else {}
-    return Fault(
-        source=source,
-        code=code,
-        component=component,
-        message=truncate(text),
-        observed_at=condition.changed_at,
-        evidence=evidence(", ".join(part for part in (statement, condition.reason, condition.message) if part)),
-        attributes=attributes_of(
-            condition=condition.type,
-            status=condition.status,
-            reason=condition.reason,
-            since=to_text(condition.changed_at) if condition.changed_at else None,
-            **named,
-        ),
-        node=node.name,
-    )
+    raw = ", ".join(part for part in (statement, condition.reason, condition.message) if part)
+    since = to_text(condition.changed_at) if condition.changed_at else None
+    stated = {"condition": condition.type, "status": condition.status, "reason": condition.reason, "since": since}
+    return fault_of(source, code, component, text, raw, condition.changed_at, node.name, **stated, **named)
 
 
 def _component(code: str) -> Component:

@@ -42,6 +42,7 @@ class Condition:
     reason: str | None = None
     message: str | None = None
     changed_at: datetime | None = None
+    checked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _of_json(body: str) -> Iterator[NodeConditions | NodeEvent]:
                 yield event
             elif item.get("kind") in ("Pod", "ResourceSlice"):
                 yield from _of_pod(item) if item["kind"] == "Pod" else _of_slice(item)
-            elif (node := _node(item)) is not None:
+            elif (node := node_conditions(item)) is not None:
                 yield node
     if bare:
         yield NodeConditions(None, tuple(bare.values()))
@@ -177,7 +178,8 @@ def _uuid_in(message: str) -> str | None:
     return found[0] if found else None
 
 
-def _node(item: Mapping[str, Any]) -> NodeConditions | None:
+def node_conditions(item: Mapping[str, Any]) -> NodeConditions | None:
+    """Return the conditions and labels of a node, or None for an object without conditions."""
     status = members(item.get("status"))
     listed = status.get("conditions", item.get("conditions"))
     if not isinstance(listed, list):
@@ -192,8 +194,10 @@ def _condition(item: Mapping[str, Any]) -> Condition | None:
     kind, status = text(item.get("type"), 128), text(item.get("status"), 16)
     if kind is None or status not in _STATUSES:
         return None
-    changed_at = instant(item.get("lastTransitionTime"))
-    return Condition(kind, status, text(item.get("reason"), 512), text(item.get("message")), changed_at)
+    changed_at, reason = instant(item.get("lastTransitionTime")), text(item.get("reason"), 512)
+    # NVSentinel sets it to the time of the last event of a check; other agents only show that they run.
+    checked_at = instant(item.get("lastHeartbeatTime")) if reason and reason.endswith("Healthy") else None
+    return Condition(kind, status, reason, text(item.get("message")), changed_at, checked_at)
 
 
 def _event(item: Mapping[str, Any]) -> NodeEvent | None:

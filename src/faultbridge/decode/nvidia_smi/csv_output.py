@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from faultbridge.decode.data import table
+from faultbridge.decode.frames.clock import iso_instant
 from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
@@ -34,7 +35,7 @@ from faultbridge.model.faults import Observation
 
 SOURCE = "nvidia-smi-query-csv"
 _UNIT = re.compile(r" \[[^\]]{1,10}\]$")
-_TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _BRACKETED = re.compile(r"\[([^\[\]]{1,80})\]")
 _PAGE = "retired_pages.address"
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -182,12 +183,4 @@ def _is_complete(rows: list[dict[str, str]]) -> bool:
 
 
 def _time(text: str) -> datetime | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    *parts, fraction = found.groups()
-    year, month, day, hour, minute, second = map(int, parts)
-    try:
-        return datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")), tzinfo=UTC)
-    except ValueError:
-        return None
+    return iso_instant(text.replace("/", "-")) if _TIME.fullmatch(text) else None

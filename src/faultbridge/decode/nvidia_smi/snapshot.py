@@ -365,18 +365,9 @@ def _results(output: GpuOutput, compared: GpuCheckResult | None) -> list[GpuChec
 
 def _fault(source: str, result: GpuCheckResult, component: Component, at: datetime | None, node: str | None) -> Fault:
     details = ", ".join(f"{name}: {text}" for name, text in result.attributes.items())
-    return Fault(
-        source=source,
-        code=result.code,
-        component=component,
-        message=truncate(result.message),
-        observed_at=at,
-        evidence=evidence(details or result.message),
-        attributes=result.attributes,
-        severity=result.severity,
-        action=result.action,
-        node=node,
-    )
+    message, raw, code = truncate(result.message), evidence(details or result.message), result.code
+    verdict = result.severity, result.action
+    return Fault(source, code, component, message, at, raw, result.attributes, *verdict, node)
 
 
 def stated_fault(

@@ -12,10 +12,7 @@ v13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError, XMLParser
-
-from msgspec import Struct
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, bounded
@@ -45,13 +42,17 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         body, messages = _without_messages(body)
     if messages and b"<" not in body:
         return failures(SOURCE, messages)
-    log = read_log(body, _WORDS)
+    root = read_document(body)
+    gpus = bounded(root.iterfind("gpu"))
     stated_faults = find_failures(SOURCE, messages)
-    if not log.gpus and not stated_faults:
+    if not gpus and not stated_faults:
         raise Rejected("no_framing", "the document contains no GPU")
-    complete = log.attached in {None, str(len(log.gpus))} and not stated_faults
-    outputs = (_gpu_output(gpu, index if complete else None) for index, gpu in enumerate(log.gpus))
-    at = local_time(log.timestamp)
+    attached = root.findtext("attached_gpus")
+    complete = (not attached or attached.strip() == str(len(gpus))) and not stated_faults
+    # The texts of a GPU are collected only if they can matter, to save time.
+    searched = any(word in body for word in _WORDS)
+    outputs = (_gpu_output(gpu, index if complete else None, searched=searched) for index, gpu in enumerate(gpus))
+    at = local_time((root.findtext("timestamp") or "").strip())
     return (gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
 
 
@@ -68,13 +69,14 @@ def _without_messages(body: bytes) -> tuple[bytes, str]:
     return b"\n".join(document), text_of(b"\n".join(messages))
 
 
-def _gpu_output(gpu: GpuLog, index: int | None) -> GpuOutput:
-    fields = gpu.fields
+def _gpu_output(gpu: Element, index: int | None, *, searched: bool) -> GpuOutput:
+    fields = _fields(gpu)
     names = (fields.get("uuid", ""), fields.get("serial", ""), index)
-    component = gpu_component(gpu.address, *names)
+    component = gpu_component(gpu.get("id", ""), *names)
     if component.pci is None:
         component = gpu_component(fields.get("pci/pci_bus_id", ""), *names)
-    return GpuOutput(fields, component, gpu.texts)
+    texts = (text.strip() for element in gpu.iter() if (text := element.text)) if searched else ()
+    return GpuOutput(fields, component, frozenset(texts))
 
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -96,28 +98,11 @@ _IRRELEVANT = tuple(
 )
 
 
-class GpuLog(Struct, frozen=True):
-    """One GPU of the document: its address and its fields."""
-
-    address: str
-    fields: Mapping[str, str]
-    texts: frozenset[str] = frozenset()
-
-
-class SmiLog(Struct, frozen=True):
-    """One parsed document: its local time as printed, the number of attached GPUs, and its GPUs."""
-
-    timestamp: str
-    attached: str | None
-    gpus: tuple[GpuLog, ...]
-
-
-def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
-    """Parse an XML document of nvidia-smi.
+def read_document(body: bytes) -> Element:
+    """Return the root of an XML document of nvidia-smi. A DOCTYPE line is accepted but not followed.
 
     Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has entity
-    declarations. A DOCTYPE line is accepted but not followed. To save time, the texts of the GPUs are collected only if
-    the body contains at least one of the strings in `texts`.
+    declarations.
     """
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
@@ -132,13 +117,7 @@ def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
     if root.tag != ROOT:
         raise Rejected("wrong_shape", f"wrong root element: {root.tag[:64]!r}; expected {ROOT!r}")
     _reject_deep(root)
-    searched = any(part in body for part in texts)
-    gpus = tuple(
-        GpuLog(gpu.get("id", ""), _fields(gpu), _words(gpu) if searched else frozenset())
-        for gpu in bounded(root.iterfind("gpu"))
-    )
-    attached = root.findtext("attached_gpus")
-    return SmiLog((root.findtext("timestamp") or "").strip(), attached.strip() if attached else None, gpus)
+    return root
 
 
 def _fields(gpu: Element) -> dict[str, str]:
@@ -169,10 +148,6 @@ def _add_mig_count(fields: dict[str, str], text: str) -> None:
     total = "ecc_errors/volatile/mig_sram_uncorrectable"
     if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
         fields[total] = str(int(fields.get(total, "0")) + int(text))
-
-
-def _words(element: Element) -> frozenset[str]:
-    return frozenset(field.text.strip() for field in element.iter() if field.text)
 
 
 def _parsed(body: bytes) -> Element:

@@ -24,18 +24,16 @@ from faultbridge.decode.dcgm.texts import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
-    attributes_of,
     elements,
-    evidence,
+    fault_of,
     members,
     objects_in,
     pci_of,
     text,
-    truncate,
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.instance_type import identifiers
-from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_name
+from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_conditions
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
@@ -206,9 +204,6 @@ def diagnostic_code(number: object) -> str:
 # `IsNotHealthy` or `IsHealthy`. The message lists the errors. NVSentinel truncates the message, so an error can exist
 # even if the message does not contain it. The heartbeat time is the time of the last health event of the check.
 
-# The reason of a condition that NVSentinel wrote, in a document.
-IS_CHECKED = re.compile(r"\b\w{1,64}Is(?:Not)?Healthy\b")
-
 _UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.NIC)}
 
 
@@ -218,7 +213,7 @@ def is_check(condition: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
 
 
-def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
+def condition_events_of(node: NodeConditions) -> Iterator[HealthEvent]:
     """Yield events for the conditions of a node: one for each error, and several for a healthy condition.
 
     A healthy event ends a fault only if both have the same component. A healthy condition does not identify a device.
@@ -226,24 +221,10 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
     healthy event can end its fault. The field `named` has the device that the error identifies. A healthy condition
     gives one event for each of these three components.
     """
-    if node.get("kind") != "Node":
-        return
-    name = node_name(text(members(node.get("metadata")).get("name"), 253))
-    for condition in filter(is_check, objects_in(members(node.get("status")).get("conditions"))):
-        at = instant(condition.get("lastHeartbeatTime")) or instant(condition.get("lastTransitionTime"))
-        message = text(condition.get("message")) or ""
-        yield from _check_events(name, str(condition["type"])[:64], str(condition.get("status")), message, at)
-
-
-def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
-    """Yield the health events of a node that was read from text, such as `kubectl describe` or YAML.
-
-    Text lacks the heartbeat time of a condition, so the time of an event is the last transition time. Otherwise, the
-    events are those of `node_condition_events`.
-    """
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):
-            yield from _check_events(node.name, one.type[:64], one.status, one.message or "", one.changed_at)
+            at = one.checked_at or one.changed_at
+            yield from _check_events(node.name, one.type[:64], one.status, one.message or "", at)
 
 
 def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
@@ -303,7 +284,8 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     for item in (item for _, document in objects(body_text) for item in items_of(document)):
         has_documents = True
         events += health_events(item)
-        of_nodes += node_condition_events(item)
+        node = node_conditions(item) if item.get("kind") == "Node" else None
+        of_nodes += condition_events_of(node) if node else ()
         if item.get("module") == _PREFLIGHT or "error_code" in item:
             diagnostics.append(item)
     if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
@@ -316,21 +298,10 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     )
 
 
-def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
-    """Yield the observations in NVSentinel's conditions of a node, with `source` as their source.
-
-    `listed` are the nodes that the decoder of `source` read from `body`. If the body is JSON, it is parsed again,
-    because it has more fields than these nodes. For other text, `listed` is used.
-    """
-    if IS_CHECKED.search(body) is None:
-        return
-    mapped = mapping("nvsentinel", hints.mappings)
-    if body.lstrip()[:1] in {"{", "["}:
-        nodes = (item for _, document in objects(body) for item in items_of(document))
-        events = [event for node in nodes for event in node_condition_events(node)]
-    else:
-        events = [event for node in listed for event in listed_condition_events(node)]
-    for one in _observations(events, mapped):
+def node_observations(nodes: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
+    """Yield the observations in NVSentinel's conditions of nodes, with `source` as their source."""
+    events = [event for node in nodes for event in condition_events_of(node)]
+    for one in _observations(events, mapping("nvsentinel", hints.mappings)) if events else ():
         yield replace(one, source=source)
 
 
@@ -357,29 +328,20 @@ def _faults(events: Mapping[HealthEvent, None], mapped: Mapping[str, Any]) -> It
             code, unit = code_of(error, event, mapped) if error else (code_without_error(event, mapped), None)
             advised = mapped["actions"].get(event.action)
             is_unknown = code == "agent.condition"
-            yield Fault(
-                source=SOURCE,
-                code=code,
-                component=event.component,
-                message=truncate(event.message or f"{event.check} reports {error or 'an error'}."),
-                observed_at=event.at,
-                evidence=evidence(event.message or f"{event.check}: {error or ''}"),
-                attributes=attributes_of(
-                    check_name=event.check,
-                    error_code=error,
-                    error_unit=unit,
-                    recommended_action=event.action,
-                    is_fatal="true" if event.fatal else "false",
-                    **(identifiers(event.named) if event.named else {}),
-                ),
-                severity=_severity(event) if is_unknown else None,
-                action=Action(advised) if is_unknown and advised else None,
-                node=event.node,
-            )
-
-
-def _severity(event: HealthEvent) -> Severity:
-    return Severity.ERROR if event.fatal else Severity.WARNING
+            message = event.message or f"{event.check} reports {error or 'an error'}."
+            raw = event.message or f"{event.check}: {error or ''}"
+            details = {
+                "check_name": event.check,
+                "error_code": error,
+                "error_unit": unit,
+                "recommended_action": event.action,
+                "is_fatal": "true" if event.fatal else "false",
+                **(identifiers(event.named) if event.named else {}),
+            }
+            fault = fault_of(SOURCE, code, event.component, message, raw, event.at, event.node, **details)
+            severity = Severity.ERROR if event.fatal else Severity.WARNING
+            action = Action(advised) if advised else None
+            yield replace(fault, severity=severity, action=action) if is_unknown else fault
 
 
 def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
@@ -397,12 +359,7 @@ def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
     if "error_code" not in document:
         return
     uuid, detail = text(document.get("gpu"), 64), text(document.get("detail")) or ""
-    yield Fault(
-        source=SOURCE,
-        code=diagnostic_code(document["error_code"]),
-        component=Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None),
-        message=truncate(detail or "DCGM diagnostic failed"),
-        observed_at=instant(document.get("timestamp")),
-        evidence=evidence(detail),
-        attributes=attributes_of(test=text(document.get("test"), 64), status=text(document.get("event"), 64)),
-    )
+    gpu = Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None)
+    code, at = diagnostic_code(document["error_code"]), instant(document.get("timestamp"))
+    stated = {"test": text(document.get("test"), 64), "status": text(document.get("event"), 64)}
+    yield fault_of(SOURCE, code, gpu, detail or "DCGM diagnostic failed", detail, at, **stated)

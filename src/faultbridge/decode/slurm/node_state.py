@@ -23,13 +23,11 @@ from faultbridge.decode.frames.clock import iso_time, yearless_time
 from faultbridge.decode.frames.decoder import (
     Decoded,
     Hints,
-    attributes_of,
     bounded,
     elements,
-    evidence,
+    fault_of,
     objects_in,
     text,
-    truncate,
 )
 from faultbridge.decode.frames.documents import blocks, objects, text_of
 from faultbridge.model.errors import Rejected
@@ -325,15 +323,8 @@ def _row_of(node: SlurmNode, mapped: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 def _fault(node: SlurmNode, code: str, *, is_transient: bool = False) -> Fault:
     reason = f": {node.reason}" if node.reason else ""
-    return Fault(
-        source=SOURCE,
-        code=code,
-        component=NODE_COMPONENT,
-        message=truncate(f"Slurm reports the node as {node.state}{reason}."),
-        observed_at=node.at,
-        evidence=evidence(f"NodeName={node.name} State={node.state} Reason={node.reason}"),
-        attributes=attributes_of(state=node.state, reason=node.reason, set_by=node.set_by, since=node.since),
-        severity=Severity.WARNING if is_transient else None,
-        action=Action.NONE if is_transient else None,
-        node=node.name,
-    )
+    text = f"Slurm reports the node as {node.state}{reason}."
+    raw = f"NodeName={node.name} State={node.state} Reason={node.reason}"
+    details = {"state": node.state, "reason": node.reason, "set_by": node.set_by, "since": node.since}
+    fault = fault_of(SOURCE, code, NODE_COMPONENT, text, raw, node.at, node.name, **details)
+    return fault.classified(Severity.WARNING, Action.NONE) if is_transient else fault
