@@ -13,6 +13,7 @@ from faultbridge.repair.incidents.correlate import Correlate
 from tests.scenarios.incidents.builders import before_the_intent_of, before_the_next, begin_incident, commits
 from tests.scenarios.incidents.incidents import RACK, restore_links, world_of
 from tests.scenarios.repair.builders import CAREFUL, MILD, record_outcomes
+from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import CLUSTER, World
 from tests.sim.fakes import Call
 
@@ -118,9 +119,10 @@ def test_a_fault_that_joins_after_the_last_check_brings_the_approval_of_its_rule
     assert "intent committed" not in world.record_history()
 
 
-def test_a_step_whose_intent_is_withdrawn_waits_for_the_next_check() -> None:
-    world = World()
-    answers = record_outcomes(world, "release_instance")
+@pytest.mark.parametrize(("code", "step"), [("xid.79", "release_instance"), ("xid.48", "repair_in_place")])
+def test_a_step_whose_intent_is_withdrawn_waits_for_the_next_check(code: str, step: str) -> None:
+    world = World(rules=(RESET,))
+    answers = record_outcomes(world, step)
     before_the_intent_of(world, lambda: world.pause_repairs(paused=True))
-    world.fault_and_react()
+    world.fault_and_react(code=code)
     assert answers == ["waiting"]

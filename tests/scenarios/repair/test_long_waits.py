@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
+from faultbridge.model.errors import Transient
 from faultbridge.model.policy import Limits
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import GROUP, World, limits
+from tests.sim.fakes import Call
 
 FULL = Capacity(CapacityEvidence.RESERVATION, free=False, count=0, reason="reservation has 0 free")
 FREE = Capacity(CapacityEvidence.OWN_RESERVATION)
@@ -104,6 +106,22 @@ def test_a_node_that_waits_for_a_successor_pages_once_after_an_hour_and_resolves
     world.fleet.launch(GROUP)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert states(world) == ["triggered", "resolved"]
+
+
+def test_a_node_whose_launches_of_a_successor_get_no_answer_pages_after_an_hour() -> None:
+    world = World()
+    world.launch_from_template()
+    world.fleet.terminate("i-00000000000000001")
+
+    def no_answer(call: Call) -> None:
+        if call.name == "launcher.launch":
+            raise Transient("connection reset")
+
+    world.seam.before = no_answer
+    world.fault_and_react()
+    world.advance_minutes(2 * HOUR)
+    assert world.status() is NodeStatus.PROVISIONING
+    assert states(world) == ["triggered"]
 
 
 def test_the_page_about_a_wait_for_a_successor_is_replaced_by_the_page_of_the_escalated_case() -> None:
