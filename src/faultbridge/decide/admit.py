@@ -16,6 +16,7 @@ from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.policy import Policy, Rule, Window
 from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 
 # `cronsim` follows the rules of Debian's cron for changes to and from daylight saving time. It is imported only when a
 # window is evaluated, because most policies have no window.
@@ -52,13 +53,19 @@ HOUR = timedelta(hours=1)
 WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT, WaitingFor.UPDATE})
 """The kinds of wait whose reason can change while a case waits. Each new reason is recorded."""
 
+_LIMITS = frozenset({WaitingFor.BUDGET, WaitingFor.ISOLATION_BUDGET})
+
 
 class Refused(Struct, frozen=True):
-    """A case that must wait for its repair, the kind of wait, and the reason as a text for operators."""
+    """A case that must wait for its repair, the kind of wait, and the reason as a text for operators.
+
+    `has_capacity` is True if only a limit refuses the case, and its group did not lack capacity at the last try.
+    """
 
     queued: QueuedCase
     waiting_for: WaitingFor
     reason: str
+    has_capacity: bool = False
 
     @property
     def recorded(self) -> bool:
@@ -119,7 +126,8 @@ def admit(
         request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force, use)
         refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
         if refused is not None:
-            refusals.append(refused)
+            limited = refused.waiting_for in _LIMITS and queued.group not in control.no_capacity_until
+            refusals.append(replace(refused, has_capacity=limited))
         elif len(picks) < MAX_PICKS:
             picks.append(queued)
     return Admission(tuple(picks), tuple(refusals))

@@ -124,7 +124,8 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         case_id=case.id,
         facts={"waiting_for": refusal.waiting_for.value, "rule": refusal.queued.rule, "policy": case.policy},
     )
-    since = (case.capacity_since or now) if refusal.waiting_for is WaitingFor.CAPACITY else case.capacity_since
+    since = None if refusal.has_capacity and not case.wait_paged else case.capacity_since
+    since = (since or now) if refusal.waiting_for is WaitingFor.CAPACITY else since
     waiting = replace(case, waiting_for=refusal.waiting_for, because=Reason(refusal.reason), capacity_since=since)
     if must_ask:
         answer_by, asking = now + rule.approval_deadline, refusal.queued.rule

@@ -84,6 +84,21 @@ def test_each_of_several_nodes_that_wait_for_capacity_pages_once() -> None:
     assert len({page.key for page in waits(world)}) == len(waits(world)) == 3
 
 
+def test_a_wait_for_a_slot_while_the_group_has_capacity_is_no_wait_for_capacity() -> None:
+    world = world_without_capacity(2, limits(concurrent=1, page_waiting_after=timedelta(minutes=25)))
+    world.advance_minutes(5)
+    world.provider.known_capacity = FREE
+    world.until(lambda: bool(world.released_instances()), 15)
+    assert world.case(2).waiting_for is WaitingFor.BUDGET
+    world.provider.known_capacity = FULL
+    world.until(lambda: world.case(2).waiting_for is WaitingFor.CAPACITY)
+    assert world.clock.now() > world.case(2).opened_at + timedelta(minutes=25)
+    world.advance_minutes(5)
+    assert waits(world) == []
+    world.advance_minutes(30)
+    assert states(world) == ["triggered"]
+
+
 def test_a_wait_for_capacity_that_a_failed_launch_interrupts_again_and_again_still_pages_once() -> None:
     world = World()
     world.launch_from_template()
