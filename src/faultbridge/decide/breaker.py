@@ -202,7 +202,7 @@ def _change(
     openings = before.opened if before else ()
     breaker = Breaker(target, now, limit.trial, len(failing), tally.of, ignored_before, openings, incident=incident)
     if target is BreakerState.OPEN:
-        breaker, end = _count_opening(breaker, limit)
+        breaker, end = count_opening(breaker, limit)
         reason = f"{reason}; {end}"
     return BreakerChange(name, before.state if before else None, breaker, reason)
 
@@ -226,7 +226,7 @@ def _covering_incident(before: Breaker | None, failing: list[FailingNode], limit
     return None if uncovered else before.incident
 
 
-def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
+def count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
     """Record that a breaker opened; return the breaker, and a text that states what closes it.
 
     After `limit.openings` openings within a day, the breaker stays open until no node fails or an operator closes it.

@@ -25,7 +25,7 @@ from faultbridge.decide.backtest.record import (
     placed,
     with_request,
 )
-from faultbridge.decide.breaker import close_manually, evaluate_breakers, failing_node
+from faultbridge.decide.breaker import close_manually, count_opening, evaluate_breakers, failing_node
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.decide import decide, expire_approval
 from faultbridge.decide.fold.changes import Change
@@ -59,9 +59,6 @@ from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.times import earliest, from_text
 from faultbridge.model.values import replace
 
-STAYS_OPEN = "it stays open"
-"""The text in an entry about a breaker that only an operator can close."""
-
 
 @dataclass(slots=True)
 class ClusterReplay:
@@ -84,15 +81,18 @@ class ClusterReplay:
             if data["kind"] == "pause":
                 self.control = replace(self.control, paused=data["to"] == "paused")
             elif data["kind"] == "breaker" and self.follows_breakers:
-                self._set_breakers({_name(data): self._recorded(data, commit.at)})
+                self._set_breakers({_name(data): self._recorded(data, commit)})
             elif data["kind"] == "breaker" and commit.actor is Actor.CLI:
                 tripped = self.control.breakers.items()
                 self._set_breakers({name: close_manually(one, commit.at) for name, one in tripped if _is_tripped(one)})
 
-    def _recorded(self, data: Event, at: datetime) -> Breaker:
+    def _recorded(self, data: Event, commit: Commit) -> Breaker:
         scope = BreakerScope.DOMAIN if data["domain"] else BreakerScope.CLUSTER
-        trial = next((one.trial for one in self.rules.policy.breakers if one.scope is scope), 1)
-        return Breaker(BreakerState(data["to"]), at, trial, stays_open=STAYS_OPEN in data["reason"])
+        limit = next((one for one in self.rules.policy.breakers if one.scope is scope), None)
+        before = self.control.breakers.get(_name(data))
+        opened = before.opened if before and commit.actor is not Actor.CLI else ()
+        breaker = Breaker(BreakerState(data["to"]), commit.at, limit.trial if limit else 1, opened=opened)
+        return count_opening(breaker, limit)[0] if limit and breaker.state is BreakerState.OPEN else breaker
 
     def _set_breakers(self, changed: Mapping[str, Breaker]) -> None:
         self.control = replace(self.control, breakers={**self.control.breakers, **changed})

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from faultbridge.model.cluster.jobs import Job, Progress
 from faultbridge.model.storage import items
-from faultbridge.model.storage.codec import dump
+from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.keys import shard_partition
-from faultbridge.model.storage.writes import Absent, Delete, Equals, Key, Put, Update, Work, Write
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.storage.writes import Absent, Delete, Equals, Item, Key, Put, Update, Work, Write
+from faultbridge.model.times import to_text
 
 JOB = "JOB#"
 
@@ -21,7 +19,7 @@ FOLLOWED = "FOLLOWED#"
 """The prefix of the rows of followed jobs; `FollowedJob` states which jobs Faultbridge follows."""
 
 
-class FollowedJob(Struct, frozen=True):
+class FollowedJob(Struct, frozen=True, kw_only=True):
     """The row of a followed job.
 
     Faultbridge follows a job while it runs, may become resumable, has callbacks to deliver, or has nodes whose stored
@@ -30,11 +28,11 @@ class FollowedJob(Struct, frozen=True):
     From the row alone, it can be decided whether a node's fault concerns the job.
     """
 
-    id: str
+    id: str = field(name="job_id")
     nodes: frozenset[str]
     affected: frozenset[str]
     callbacks: tuple[str, ...]
-    is_marked: bool
+    is_marked: bool = True
     ended_at: datetime | None
     version: int
 
@@ -99,14 +97,9 @@ def without_timer(key: Key, version: int) -> Write:
     return Update(key, remove=(("gsi4pk",), ("gsi4sk",)), when=Equals("version", version))
 
 
-def read_progress(row: Mapping[str, Any]) -> Progress:
+def read_progress(row: Item) -> Progress:
     """Return the training progress that a table item stores."""
-    times = (from_text(row[name]) for name in ("run", "advanced_at", "seen_at"))
-    run, advanced_at, seen_at = times
-    losses = tuple(float(one) for one in row["losses"])
-    low, high = row.get("rollback") or (None, None)
-    rollback = (int(low), int(high)) if low is not None and high is not None else None
-    return Progress(run, int(row["step"]), advanced_at, seen_at, losses, int(row["version"]), rollback)
+    return load(Progress, row)
 
 
 def job_link(cluster: str, job_id: str, position: str) -> Key:
@@ -135,7 +128,7 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
         "affected": sorted(job.affected),
         "callbacks": list(job.callbacks),
         "is_marked": not job.to_mark,
-        "ended_at": _text(job.ended_at),
+        "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "version": job.version,
     }
     return stored, Put(items.item(followed, now, row))
@@ -149,18 +142,11 @@ def unfollow(cluster: str, followed: FollowedJob) -> Write:
     return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
 
 
-def read_job(row: Mapping[str, Any]) -> Job:
+def read_job(row: Item) -> Job:
     """Return the training job that a table item stores."""
     return items.stored_value(Job, row, "job")
 
 
-def read_followed(row: Mapping[str, Any]) -> FollowedJob:
+def read_followed(row: Item) -> FollowedJob:
     """Return a followed job from its row in the list of followed jobs."""
-    ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
-    nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
-    version = int(row["version"])
-    return FollowedJob(row["job_id"], nodes, affected, tuple(row["callbacks"]), is_marked, ended_at, version)
-
-
-def _text(at: datetime | None) -> str | None:
-    return to_text(at) if at else None
+    return load(FollowedJob, row)
