@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from faultbridge.cli.commands.records.timeline import compact
+from faultbridge.cli.commands.records.timeline import Registrations, compact
+from faultbridge.repair.registry.documents import Entry
 from faultbridge.serve.entrypoints.react import wire_react
 from tests.builders import KEY
 from tests.cli.desk import Desk
@@ -167,11 +167,11 @@ def test_a_fault_between_registrations_stays_in_its_place(desk: Desk) -> None:
 
 
 def test_a_condition_of_the_provider_between_registrations_stays_visible() -> None:
-    def entry(kind: str, **data: object) -> dict[str, Any]:
+    def entry(kind: str, **data: object) -> Entry:
         metadata = {"event_type": kind, "cluster": "lab", "node": data.pop("node", None), "recorded_at": "x"}
-        return {"metadata": metadata, "data": data}
+        return Entry(metadata=metadata, data=data, hash="", late=False)
 
-    def joined(node: str) -> dict[str, Any]:
+    def joined(node: str) -> Entry:
         return entry("Node Status Change", node=node, **{"from": None, "to": "healthy", "reason": ""})
 
     same = {"from": "recovering", "to": "recovering", "reason": ""}
@@ -179,7 +179,7 @@ def test_a_condition_of_the_provider_between_registrations_stays_visible() -> No
     count = entry("Cluster Status Change", **same)
     shown = list(compact([joined("a"), count, begun, count, joined("b"), joined("c")]))
     assert begun in shown
-    assert [one.get("nodes") for one in shown if one.get("nodes")] == [["b", "c"]]
+    assert [one.nodes for one in shown if isinstance(one, Registrations)] == [("b", "c")]
 
 
 def test_a_new_cluster_and_a_new_node_are_printed_without_empty_values(desk: Desk) -> None:

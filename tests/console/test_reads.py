@@ -102,7 +102,7 @@ def test_a_warm_function_shows_a_case_that_closed_and_a_new_entry_at_once() -> N
     assert [one["case_id"] for one in before.closed_cases] == []
     assert [one.case_id for one in after.closed_cases] == [world.case(2).id]
     assert len(after.entries) > len(before.entries)
-    assert [one["resolution"] for one in after.closed_cases] == ["replaced"]
+    assert [one.resolution for one in after.closed_cases] == ["replaced"]
 
 
 def test_the_placement_of_nodes_is_read_once_in_fifteen_minutes() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.enums import ConditionKind, EntryType
-from faultbridge.model.event_data import ProviderCondition
+from faultbridge.model.event_data import Component, EventData, ProviderCondition
+from faultbridge.model.recorded import RecordedEvent, as_structure, read_event
 from faultbridge.record.entry_text import (
     answer_text,
     component_text,
@@ -24,7 +25,7 @@ FAULT = {"code": "xid.79", "component": GPU, "severity": "fatal", "message": "fe
 
 
 def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
-    line = entry_text({"metadata": {"event_type": kind}, "data": data})
+    line = entry_text(kind, read_event({"metadata": {"event_type": kind}, "data": data}).data)
     return line.what, line.why
 
 
@@ -169,7 +170,8 @@ def test_every_type_of_entry_has_a_text() -> None:
     ],
 )
 def test_a_component_is_named_by_its_type_and_its_most_exact_name(component: Any, text: str) -> None:
-    assert component_text(component) == text
+    known = None if component is None else as_structure(Component, component)
+    assert component_text(known) == text
 
 
 @pytest.mark.parametrize(
@@ -204,11 +206,12 @@ def test_the_number_of_nodes_names_the_target_only_while_some_are_missing(target
 
 
 def test_the_answers_of_capacity_sources_are_those_of_the_latest_entry_that_has_some() -> None:
-    def entry(minute: int, *sources: str) -> dict[str, Any]:
+    def entry(minute: int, *sources: str) -> RecordedEvent[EventData | None]:
         facts = {"capacity_sources": [{"source": one} for one in sources]}
-        return {"metadata": {"occurred_at": f"2026-02-03T12:0{minute}:00.000Z"}, "data": {"facts": facts}}
+        metadata = {"event_type": EntryType.REPLACEMENT_STEP, "occurred_at": f"2026-02-03T12:0{minute}:00.000Z"}
+        return read_event({"metadata": metadata, "data": {"facts": facts}})
 
-    others = [entry(5), {"metadata": {}, "data": {"facts": None}}, {"metadata": {}, "data": None}]
+    others = [entry(5), read_event({"metadata": {"event_type": "New"}, "data": {}})]
     found = source_answers([entry(1, "old"), entry(3, "spare_pool", "on_demand"), entry(2, "older"), *others])
     assert [one["source"] for one in found] == ["spare_pool", "on_demand"]
     assert source_answers(others) == []

@@ -84,7 +84,9 @@ def test_the_phases_cover_the_time_of_the_case_without_gap_or_overlap(build) -> 
 
 def test_a_case_whose_first_entries_are_missing_shows_the_phases_that_it_keeps_itself() -> None:
     found = case_of(replaced())
-    later = [one for one in found.facts.entries if one["data"].get("to") not in {"open", "queued", "in_progress"}]
+    later = [
+        one for one in found.facts.entries if getattr(one.data, "to", None) not in {"open", "queued", "in_progress"}
+    ]
     page = case_page(replace(found.facts, entries=later), found.pages, found.facts.now + timedelta(days=1), older=True)
     assert [lane.name for lane in page.phases.lanes][-1] == "verifying"
 

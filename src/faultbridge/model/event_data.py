@@ -94,9 +94,11 @@ def plain(data: Struct) -> dict[str, Any]:
     return converted
 
 
-def json_text(document: object, indent: int | None = None) -> str:
+def json_text(document: object, indent: int | None = None, *, ascii_only: bool = True) -> str:
     """Return the JSON of documents, such as structures in lists and mappings; `times.to_text` gives texts of times."""
-    return json.dumps(to_builtins(document, builtin_types=(datetime,)), default=to_text, indent=indent)
+    return json.dumps(
+        to_builtins(document, builtin_types=(datetime,)), default=to_text, indent=indent, ensure_ascii=ascii_only
+    )
 
 
 class Component(EventData, frozen=True, kw_only=True):

@@ -10,9 +10,24 @@ from msgspec import Struct
 from faultbridge.model.cases import Phase
 from faultbridge.model.cluster import state
 from faultbridge.model.enums import EntryType
-from faultbridge.model.event_data import Component, ProviderCondition, plain
+from faultbridge.model.event_data import (
+    CaseStatusData,
+    ClusterIncidentData,
+    ClusterSafetyData,
+    ClusterStatusData,
+    Component,
+    EventData,
+    FaultData,
+    JobData,
+    JobExplainedData,
+    NodeStatusData,
+    NoteData,
+    ProviderCondition,
+    ReplacementStepData,
+)
+from faultbridge.model.recorded import RecordedEvent
 
-Data = Mapping[str, Any]
+Change = NodeStatusData | CaseStatusData | ClusterStatusData | ClusterIncidentData | ClusterSafetyData
 
 
 class EntryText(Struct, frozen=True):
@@ -22,31 +37,20 @@ class EntryText(Struct, frozen=True):
     why: str
 
 
-def entry_text(event: Mapping[str, Any]) -> EntryText:
-    """Return the text of an event. If its type is unknown or its data is missing, `what` is only the type."""
-    metadata, data = event["metadata"], event.get("data") or {}
-    build = _TEXTS.get(str(metadata["event_type"]))
-    if build is None or not data:
-        return EntryText(str(metadata["event_type"]), "")
-    return build(data)
+def entry_text(event_type: str, data: EventData | None) -> EntryText:
+    """Return the text of an event. Without data, as for an unknown type, `what` is only the type."""
+    build = _TEXTS.get(event_type)
+    return EntryText(event_type, "") if build is None or data is None else build(data)
 
 
-def component_text(component: Component | Data | None) -> str:
+def component_text(component: Component | None) -> str:
     """Return a component's type, best known name and link, such as `gpu 0000:c1:00`; empty for None."""
-    if not component:
+    if component is None:
         return ""
-    if isinstance(component, Component):
-        component = plain(component)
-    component_type = str(component.get("type") or "")
-    names = (
-        component.get("pci"),
-        component.get("uuid"),
-        None if component.get("index") is None else f"#{component['index']}",
-        component.get("name"),
-    )
-    name = next((str(one) for one in names if one), "")
-    link = "" if component.get("link") is None else f"link {component['link']}"
-    return " ".join(part for part in (component_type, name, link) if part)
+    index = None if component.index is None else f"#{component.index}"
+    name = next(filter(None, (component.pci, component.uuid, index, component.name)), "")
+    link = "" if component.link is None else f"link {component.link}"
+    return " ".join(filter(None, (component.type, name, link)))
 
 
 def condition_text(condition: ProviderCondition | state.ProviderCondition) -> str:
@@ -60,11 +64,15 @@ def nodes_text(registered: int, target: int) -> str:
     return f"{registered} registered" if target <= registered else f"{registered} of {target} registered"
 
 
-def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of the capacity sources from the latest entry with answers, in order of the queries."""
-    found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
-    latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
-    return list(latest["data"]["facts"]["capacity_sources"]) if latest else []
+WITH_FACTS = (NoteData, ReplacementStepData)
+"""The classes of event data that have facts."""
+
+
+def source_answers(events: Iterable[RecordedEvent[Any]]) -> list[dict[str, Any]]:
+    """Return the answers of the capacity sources from the latest event with answers, in order of the queries."""
+    found = ((one.metadata.occurred_at, one.data) for one in events if isinstance(one.data, WITH_FACTS))
+    answers = [(at, data.facts["capacity_sources"]) for at, data in found if data.facts.get("capacity_sources")]
+    return list(max(answers, key=lambda one: one[0])[1]) if answers else []
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:
@@ -107,76 +115,65 @@ _MINUTE = 60
 _UNITS = (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1))
 
 
-def _move(data: Data) -> str:
-    return f"{data.get('from') or 'new'} -> {data.get('to')}"
+def _move(data: Change) -> str:
+    return f"{data.from_ or 'new'} -> {data.to}"
 
 
-def _fault(verb: str) -> Callable[[Data], EntryText]:
-    def build(data: Data) -> EntryText:
-        component = component_text(data.get("component"))
-        fault = " ".join(part for part in (str(data.get("code")), component) if part)
-        reported = data.get("reported_code")
-        verb_text = f"{verb}, reported as {reported}" if reported else verb
-        why = data.get("reason") or data.get("message") or ""
-        count = f" (seen {data['count']} times)" if verb == "changed" and data.get("count") else ""
-        return EntryText(f"{data.get('severity')} {fault} {verb_text}{count}", str(why))
+def _fault(verb: str) -> Callable[[FaultData], EntryText]:
+    def build(data: FaultData) -> EntryText:
+        fault = " ".join(filter(None, (data.code, component_text(data.component))))
+        verb_text = f"{verb}, reported as {data.reported_code}" if data.reported_code else verb
+        count = f" (seen {data.count} times)" if verb == "changed" and data.count else ""
+        return EntryText(f"{data.severity} {fault} {verb_text}{count}", data.reason or data.message or "")
 
     return build
 
 
-def _node(data: Data) -> EntryText:
-    unverified = " (never verified)" if data.get("unverified") else ""
-    return EntryText(f"node {_move(data)}{unverified}", str(data.get("reason") or ""))
+def _node(data: NodeStatusData) -> EntryText:
+    return EntryText(f"node {_move(data)}{' (never verified)' if data.unverified else ''}", data.reason)
 
 
-def _case(data: Data) -> EntryText:
-    waiting, resolution = data.get("waiting_for"), data.get("resolution")
-    wait = "waiting period" if waiting == "wait" else f"waiting for {waiting}"
-    extra = f" ({resolution})" if resolution else f" ({wait})" if waiting else ""
-    return EntryText(f"case {_move(data)}{extra}", str(data.get("reason") or ""))
+def _case(data: CaseStatusData) -> EntryText:
+    wait = "waiting period" if data.waiting_for == "wait" else f"waiting for {data.waiting_for}"
+    extra = f" ({data.resolution})" if data.resolution else f" ({wait})" if data.waiting_for else ""
+    return EntryText(f"case {_move(data)}{extra}", data.reason)
 
 
-def _cluster(data: Data) -> EntryText:
-    same = data.get("from") == data.get("to")
-    return EntryText(f"cluster {'still ' + str(data['to']) if same else _move(data)}", str(data.get("reason") or ""))
+def _cluster(data: ClusterStatusData) -> EntryText:
+    return EntryText(f"cluster {f'still {data.to}' if data.from_ == data.to else _move(data)}", data.reason)
 
 
-def _step(data: Data) -> EntryText:
-    instances = [one for one in (data.get("old_instance"), data.get("new_instance")) if one]
+def _step(data: ReplacementStepData) -> EntryText:
+    instances = [one for one in (data.old_instance, data.new_instance) if one]
     swap = f", {' -> '.join(instances)}" if instances else ""
-    what = f"{data.get('step')} {data.get('outcome')} (attempt {data.get('attempt')}{swap})"
-    return EntryText(what, str(data.get("reason") or ""))
+    return EntryText(f"{data.step} {data.outcome} (attempt {data.attempt}{swap})", data.reason or "")
 
 
-def _incident(data: Data) -> EntryText:
-    cause = data.get("cause") or {}
-    return EntryText(
-        f"incident {data.get('change')}: {_move(data)}", str(cause.get("text") or data.get("reason") or "")
-    )
+def _incident(data: ClusterIncidentData) -> EntryText:
+    return EntryText(f"incident {data.change}: {_move(data)}", data.cause.text or data.reason)
 
 
-def _safety(data: Data) -> EntryText:
-    return EntryText(f"{data.get('kind')} {_move(data)}", str(data.get("reason") or ""))
+def _safety(data: ClusterSafetyData) -> EntryText:
+    return EntryText(f"{data.kind} {_move(data)}", data.reason)
 
 
-def _job(data: Data) -> EntryText:
-    return EntryText(f"job {data.get('job_id')} {data.get('change')}", str(data.get("reason") or ""))
+def _job(data: JobData) -> EntryText:
+    return EntryText(f"job {data.job_id} {data.change}", data.reason)
 
 
-def _job_explained(data: Data) -> EntryText:
-    nodes = ", ".join((data.get("nodes") or {}).get("listed", ()))
-    what = f"job {data.get('job_id')} explained: {data.get('verdict')} {nodes}".rstrip()
-    return EntryText(what, f"{data.get('mechanism') or 'unknown'}: {data.get('summary')}")
+def _job_explained(data: JobExplainedData) -> EntryText:
+    nodes = ", ".join(data.nodes.listed)
+    what = f"job {data.job_id} explained: {data.verdict} {nodes}".rstrip()
+    return EntryText(what, f"{data.mechanism or 'unknown'}: {data.summary}")
 
 
-def _note(data: Data) -> EntryText:
-    about = data.get("about") or {}
-    kind = str(data.get("kind") or "note").replace("_", " ")
-    fault = " ".join(part for part in (str(about.get("code") or ""), component_text(about.get("component"))) if part)
-    return EntryText(f"{kind}{': ' + fault if fault else ''}", str(data.get("text") or ""))
+def _note(data: NoteData) -> EntryText:
+    about = data.about
+    fault = " ".join(filter(None, (about.code, component_text(about.component)))) if about else ""
+    return EntryText(f"{(data.kind or 'note').replace('_', ' ')}{': ' if fault else ''}{fault}", data.text)
 
 
-_TEXTS: Mapping[str, Callable[[Data], EntryText]] = {
+_TEXTS: Mapping[str, Callable[[Any], EntryText]] = {
     EntryType.FAULT_DETECTED: _fault("detected"),
     EntryType.FAULT_UPDATED: _fault("changed"),
     EntryType.FAULT_CLEARED: _fault("cleared"),

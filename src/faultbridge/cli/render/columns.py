@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
-from faultbridge.cli.render.output import Columns, Document, LiveTable, OutputFormat, fields, print_line
+from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time
-from faultbridge.model.event_data import json_text, plain
+from faultbridge.model.event_data import json_text
 from faultbridge.record.entry_text import (
+    EntryText,
     answer_text,
     component_text,
     condition_text,
@@ -19,15 +20,16 @@ from faultbridge.record.entry_text import (
     nodes_text,
 )
 from faultbridge.record.timeline import Line
-from faultbridge.repair.registry import documents
 from faultbridge.repair.registry.documents import (
     Approval,
     Case,
     Condition,
+    Entry,
     Ignored,
     Probation,
     case_document,
     cluster_document,
+    entry_document,
     incident_document,
     node_document,
 )
@@ -137,12 +139,12 @@ INCIDENT: Columns = {
     "Closed by": lambda one: one.operator,
 }
 ENTRIES: Columns = {
-    "TIME (UTC)": lambda one: short_time(one["metadata"]["occurred_at"])[5:] + (" late" if one["late"] else ""),
-    "NODE": lambda one: one["metadata"]["node"] or f"({one['metadata']['cluster']})",
-    "WHAT": lambda one: entry_text(one).what,
-    "WHY": lambda one: entry_text(one).why,
+    "TIME (UTC)": lambda one: short_time(one.event.metadata.occurred_at)[5:] + (" late" if one.late else ""),
+    "NODE": lambda one: one.event.metadata.node or f"({one.event.metadata.cluster})",
+    "WHAT": lambda one: text_of(one).what,
+    "WHY": lambda one: text_of(one).why,
 }
-CHAIN: Columns = {"LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""), **ENTRIES}
+CHAIN: Columns = {"LINK": lambda one: one.relation + (f" {one.distance}" if one.distance else ""), **ENTRIES}
 
 
 def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
@@ -201,9 +203,9 @@ def _probation_text(probation: Probation) -> str:
     return f"{fault} until {short_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
 
 
-def entry_document(line: Line) -> Document:
-    """Return a timeline entry as a JSON object: its event without evidence, its hash, and whether it is late."""
-    return plain(documents.entry_document(line))
+def text_of(entry: Entry) -> EntryText:
+    """Return the text of an entry: what happened, and why."""
+    return entry_text(entry.event.metadata.event_type, entry.event.data)
 
 
 WIDTHS = (14, 13, 46)

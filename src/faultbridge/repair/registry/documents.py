@@ -18,8 +18,9 @@ from faultbridge.decide.required_order import NoRepair, no_repair
 from faultbridge.model import conditions
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import RepairAction
-from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, ProviderCondition, doc
+from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
 from faultbridge.model.nodes import Incarnation, NodeState
+from faultbridge.model.recorded import RecordedEvent, read_event
 from faultbridge.model.storage import rejects
 from faultbridge.model.times import EPOCH
 from faultbridge.record.hash_chain import Break
@@ -404,6 +405,11 @@ class Entry(Document, frozen=True, kw_only=True):
     data: Annotated[dict[str, Any], doc("As in `schemas/<event>/v1.json` of the entry's type.")]
     hash: str
     late: Annotated[bool, doc("Recorded more than two minutes after it happened.")]
+
+    @property
+    def event(self) -> RecordedEvent[EventData | None]:
+        """The event of the entry as a structure, without what this version ignores."""
+        return read_event({"metadata": self.metadata, "data": self.data})
 
 
 class Entries(Document, frozen=True, kw_only=True):

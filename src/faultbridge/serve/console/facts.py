@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from faultbridge.decide.entry_builder import gpu_time_lost
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
@@ -39,11 +39,12 @@ from faultbridge.repair.registry.job_views import Job, JobViews, job_document
 from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts, FleetFacts
-from faultbridge.serve.presentation.entry_rows import Document
+from faultbridge.serve.presentation.entry_rows import ReadEntry, read_entry
 from faultbridge.serve.presentation.grid import GridNode
 
 T = TypeVar("T")
 D = TypeVar("D")
+Read = tuple[ReadEntry[Any], ...]
 
 
 class _Value(Struct, frozen=True):
@@ -86,7 +87,7 @@ class StreamDocuments(Struct, Generic[D], frozen=True):
     """The documents of a node, job or incident page; the last three fields are those of a node."""
 
     document: D
-    entries: tuple[Document, ...]
+    entries: Read
     older: bool
     jobs: tuple[Job, ...] = ()
     followed: int = 0
@@ -184,8 +185,8 @@ class Facts:
         except Misconfigured:
             return None
 
-    def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
-        def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
+    def _entries(self, view: ClusterView, window: Window) -> tuple[Read, bool]:
+        def read(config: ClusterConfig) -> tuple[Read, bool]:
             lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
             return _documents(lines), older
 
@@ -222,16 +223,14 @@ class Facts:
         facts = self._of_case(view, self.views.cluster(cluster), self.views.node(view.key), _documents(lines))
         return CaseDocuments(facts, self.views.pages(case_id), older)
 
-    def _of_case(
-        self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
-    ) -> CaseFacts:
+    def _of_case(self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Read) -> CaseFacts:
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
             case_document(view, self.clock.now()),
             node_document(state),
             cluster_document(cluster),
-            [one for one in entries if one["metadata"]["case_id"] == case.id],
+            [one for one in entries if one.metadata.case_id == case.id],
             meaning(case.code),
             self._limits(cluster.config) if is_limited else None,
             self._failing(cluster, state.key.node) if waits is WaitingFor.BREAKER else (),
@@ -246,7 +245,7 @@ class Facts:
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
-        ids = [str(one["metadata"]["case_id"]) for one in reversed(entries) if one["metadata"]["case_id"]]
+        ids = [one.metadata.case_id for one in reversed(entries) if one.metadata.case_id]
         cases = tuple(self.case(cluster, one) for one in list(dict.fromkeys(ids))[:MAX_CASES])
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
@@ -258,7 +257,7 @@ class Facts:
         incident, config = view.incident, of.config
         until = incident.closed_at + timedelta(minutes=1) if incident.closed_at else None
         lines, older = self.timeline.window(cluster, None, of.state.head, (incident.opened_at, until), MAX_ENTRIES)
-        entries = tuple(one for one in _documents(lines) if one["data"].get("incident_id") == incident_id)
+        entries = tuple(one for one in _documents(lines) if getattr(one.data, "incident_id", None) == incident_id)
         members = {
             one.node
             for one in self._roster(config)
@@ -295,5 +294,5 @@ class Facts:
         return tuple(one for one in self.views.roster(config) if not one.retired)
 
 
-def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:
-    return tuple(to_builtins(entry_document(line)) for line in lines)
+def _documents(lines: Iterable[Line]) -> Read:
+    return tuple(read_entry(entry_document(line)) for line in lines)

@@ -16,7 +16,7 @@ from faultbridge.model import names
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName
 from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.times import to_text
 from faultbridge.serve.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.serve.api.problems import problem_of
 from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
@@ -24,7 +24,7 @@ from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
 from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
 from faultbridge.serve.presentation.case_page import case_page
 from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, documents_of, entry_rows
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.incident_page import incident_page
 from faultbridge.serve.presentation.job_page import job_page
@@ -95,7 +95,7 @@ class PageData(Struct, frozen=True):
     template: str
     values: dict[str, object]
     documents: Mapping[str, object]
-    entries: Iterable[Document]
+    entries: Entries
     name: str
     live: bool
 
@@ -184,7 +184,7 @@ class Pages(Struct, frozen=True):
             "incidents": facts.incidents,
             "jobs": facts.jobs,
             "limits": facts.limits,
-            "entries": facts.entries,
+            "entries": documents_of(facts.entries),
         }
         return PageData("cluster.html", {"page": page}, documents, facts.entries, request.cluster, page.live)
 
@@ -197,7 +197,7 @@ class Pages(Struct, frozen=True):
         page = node_page(
             found.document, found.entries, span, older=found.older, jobs=jobs, followed=followed, case=case
         )
-        documents = {"node": found.document, "jobs": found.jobs, "entries": found.entries}
+        documents = {"node": found.document, "jobs": found.jobs, "entries": documents_of(found.entries)}
         return PageData("node.html", {"page": page}, documents, found.entries, f"{request.cluster}-node", page.live)
 
     def case(self, request: Request) -> PageData:
@@ -208,14 +208,15 @@ class Pages(Struct, frozen=True):
         found = self.facts.case(request.cluster, case_id)
         facts = found.facts
         page = case_page(facts, found.pages, self._now(facts.entries), older=found.older)
-        documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": facts.entries}
+        listed = documents_of(facts.entries)
+        documents = {"case": facts.case, "node": facts.node, "pages": found.pages, "entries": listed}
         return PageData("case.html", {"page": page}, documents, facts.entries, case_id, page.live)
 
     def job(self, request: Request) -> PageData:
         """Return the page of a job."""
         found = self.facts.job(request.cluster, request.text("id") or "")
         page = job_page(found.document, found.entries, self._now(found.entries), older=found.older)
-        documents = {"job": found.document, "entries": found.entries}
+        documents = {"job": found.document, "entries": documents_of(found.entries)}
         return PageData("job.html", {"page": page}, documents, found.entries, f"{request.cluster}-job", page.live)
 
     def incident(self, request: Request) -> PageData:
@@ -232,19 +233,19 @@ class Pages(Struct, frozen=True):
             older=found.older,
             meaning=meaning(found.document.code),
         )
-        documents = {"incident": found.document, "entries": found.entries}
+        documents = {"incident": found.document, "entries": documents_of(found.entries)}
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 
-    def _now(self, entries: Iterable[Document]) -> datetime:
+    def _now(self, entries: Entries) -> datetime:
         """Return the current minute, in which a page's text stays equal, or a later recording time."""
         minute = self.facts.clock.now().replace(second=0, microsecond=0)
-        return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
+        return max([minute, *(one.metadata.recorded_at for one in entries)])
 
-    def _span(self, window: Window, entries: Iterable[Document]) -> Span:
+    def _span(self, window: Window, entries: Entries) -> Span:
         """Return the span of a window: it ends now at the latest, and starts at the first of `entries`."""
         since, until = window
         now = self._now(entries)
-        first = min((occurred_at(one) for one in entries), default=now - MINUTE)
+        first = min((one.at for one in entries), default=now - MINUTE)
         return Span(since or first, min(until, now) if until else now, running=until is None or until >= now)
 
 

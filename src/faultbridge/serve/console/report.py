@@ -7,7 +7,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from faultbridge.model.errors import UnknownName
-from faultbridge.model.times import from_text
 from faultbridge.serve.api.handlers import CASE_ID
 from faultbridge.serve.console.facts import CaseDocuments, Facts, Window
 from faultbridge.serve.console.html import Links, render
@@ -33,7 +32,7 @@ class Reports(Struct, frozen=True):
         """Return the report of a cluster: its page, at most `limit` entries, and at most 20 of their cases."""
         facts, cases = self.facts.report(cluster, window, limit)
         now = self.facts.clock.now()
-        times = [from_text(str(one["metadata"]["occurred_at"])) for one in facts.entries]
+        times = [one.at for one in facts.entries]
         start, end = window[0] or min(times, default=now), min(window[1] or now, now)
         page = cluster_page(facts, Span(start, end, running=window[1] is None))
         return _file("report.html", now, page=page, cases=[self._case(one) for one in cases], since=start, until=end)

@@ -17,11 +17,13 @@ from msgspec import Struct, field
 from faultbridge.decide.entry_builder import component_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import ALL_DATA, ProviderFailure
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
-from faultbridge.model.event_data import plain
+from faultbridge.model.event_data import Component
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.recorded import RecordedEvent, as_structure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
@@ -30,7 +32,7 @@ from faultbridge.record.ports import Clock, Pager, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
-from faultbridge.serve.pager.rules import PageRule, rules_for
+from faultbridge.serve.pager.rules import PagedEvent, PageRule, rules_for
 from faultbridge.serve.pager.service_formats import message_of, shorten
 
 UNKNOWN_STATUS = "unknown"
@@ -50,43 +52,39 @@ class StoredDetails(Struct, frozen=True):
     config: ClusterConfig | None = None
 
 
-def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, links: Links) -> Page:
+def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: Links) -> Page:
     """Return the page for an event: the texts of its rule, filled with the values of the event.
 
     Stored details fill the values that the event does not contain.
     """
-    metadata, data = event["metadata"], event["data"]
+    metadata, data = event.metadata, event.data
     values = _TextValues(
         _scalars(data.get("facts") or {})
         | _scalars(data)
-        | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
+        | {"case": metadata.case_id, "cluster": metadata.cluster, "node": metadata.node}
         | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
         | _isolation_texts(stored.config)
         | {"nodes": _nodes_text(data.get("nodes")), "no_repairs": _no_repairs_text(stored.config)}
     )
-    cause = data.get("cause") or _cause_of(stored.case)
+    cause, component = _cause_of(data, stored.case)
     return Page(
         key=rule.key(event),
         state=rule.state,
         urgency=rule.urgency,
         headline=rule.headline.format_map(values),
-        fault=_fault_text(cause, data),
-        location=_location(metadata, data, cause.get("component"), stored.node),
+        fault=_fault_text(cause, component, data),
+        location=_location(event, component, stored.node),
         system_action=rule.system_action.format_map(values),
         action_required=rule.action_required.format_map(values),
-        commands=tuple(
-            one.format_map(values) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
-        ),
+        commands=tuple(one.format_map(values) for one in rule.commands if "{case}" not in one or metadata.case_id),
         runbook=links.runbook(runbook_of(rule, data)),
-        timeline=links.timeline(metadata["cluster"], metadata.get("case_id")),
-        event_type=metadata["event_type"],
-        event_id=metadata["event_id"],
-        occurred_at=from_text(metadata["occurred_at"]),
+        timeline=links.timeline(metadata.cluster, metadata.case_id),
+        event_type=metadata.event_type,
+        event_id=metadata.event_id,
+        occurred_at=metadata.occurred_at,
         code=cause.get("code"),
-        severity=data.get("severity")
-        or metadata.get("severity")
-        or (stored.case.severity.value if stored.case else None),
-        case_id=metadata.get("case_id"),
+        severity=data.get("severity") or metadata.severity or (stored.case.severity.value if stored.case else None),
+        case_id=metadata.case_id,
         since=_since(data, stored.case),
         phases=data.get("phases") or {},
     )
@@ -140,33 +138,35 @@ def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _cause_of(case: Case | None) -> dict[str, Any]:
-    return {} if case is None else {"code": case.code, "component": plain(component_data(case.component))}
+def _cause_of(data: Mapping[str, Any], case: Case | None) -> tuple[dict[str, Any], Component | None]:
+    """Return the cause of an event, or of its case, with the component of the cause as a structure."""
+    cause = data.get("cause")
+    if cause:
+        component = cause.get("component")
+        return cause, as_structure(Component, component) if component else None
+    return ({"code": case.code}, component_data(case.component)) if case else ({}, None)
 
 
-def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _fault_text(cause: Mapping[str, Any], component: Component | None, data: Mapping[str, Any]) -> str:
     if not cause:
         return str(data.get("reason") or "")
-    fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
+    fault = " ".join(part for part in (cause.get("code"), component_text(component)) if part)
     message = str(cause.get("message") or cause.get("text") or "")
     if message == fault or message.startswith((f"{fault}:", f"{fault} ")):
         return message
     return f"{fault}: {message}" if message else fault
 
 
-def _location(
-    metadata: Mapping[str, Any], data: Mapping[str, Any], component: Mapping[str, Any] | None, node: NodeState | None
-) -> Location:
-    incarnation = data.get("incarnation")
+def _location(event: PagedEvent, component: Component | None, node: NodeState | None) -> Location:
+    incarnation = event.data.get("incarnation")
     current = node.incarnation.instance_id if node and node.incarnation else None
-    fields = component or {}
     return Location(
-        cluster=metadata["cluster"],
-        node=metadata.get("node") or (data.get("cause") or {}).get("node"),
+        cluster=event.metadata.cluster,
+        node=event.metadata.node or (event.data.get("cause") or {}).get("node"),
         instance_id=incarnation.get("instance_id") if incarnation else current,
         component=component_text(component),
-        serial=fields.get("serial") or _serial(fields.get("pci"), node),
-        pci=fields.get("pci"),
+        serial=(component.serial or _serial(component.pci, node)) if component else None,
+        pci=component.pci if component else None,
     )
 
 
@@ -190,22 +190,17 @@ MAX_TEXT = 1_000
 """Longest text in the data of a stored event, so that its page is not too large for SNS."""
 
 
-def is_stub(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the metadata is that of a stub: all data was removed from the event."""
-    return ALL_DATA in (metadata.get("truncated") or ())
-
-
-def stored_data(table: Table, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def stored_data(table: Table, metadata: EntryMetadata) -> dict[str, Any]:
     """Return the data of a stub's event, from the entry in the table that `metadata` identifies.
 
     The data does not contain the evidence, and its texts have at most 1,000 characters. Raises Misconfigured if the
     table has no such entry.
     """
-    cluster, node = metadata["cluster"], metadata.get("node")
+    cluster, node = metadata.cluster, metadata.node
     partition = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
-    stored = table.get(keys.entry(partition, int(metadata["epoch"]), int(metadata["sequence"])))
-    if stored is None or stored["event_id"] != metadata["event_id"]:
-        place = f"{metadata['stream']} {metadata['epoch']}/{metadata['sequence']}"
+    stored = table.get(keys.entry(partition, metadata.epoch, metadata.sequence))
+    if stored is None or stored["event_id"] != metadata.event_id:
+        place = f"{metadata.stream} {metadata.epoch}/{metadata.sequence}"
         raise Misconfigured(f"no entry in the table for a stub: {place}; read it from the archive")
     data: dict[str, Any] = _shortened(json.loads(str(stored["body"]))["data"])
     return data
@@ -258,7 +253,7 @@ class Paging(Struct, frozen=True):
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
 
-    def deliver(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
+    def deliver(self, published: Mapping[str, Any]) -> tuple[Delivery, ...]:
         """Send the pages that the rules require for an event, and return the result of each page.
 
         An event that is too large for the bus arrives without its data, which is then read from the table. An event
@@ -266,15 +261,14 @@ class Paging(Struct, frozen=True):
         still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered again. The
         repetition skips the pages that were already sent and recorded.
         """
-        event = self._complete(event)
-        recorded_at = from_text(event["metadata"]["recorded_at"])
-        if self.clock.now() - recorded_at > MAX_EVENT_AGE:
+        event, is_stub = self._complete(published)
+        if self.clock.now() - event.metadata.recorded_at > MAX_EVENT_AGE:
             return tuple(_not_sent(event, rule, PageOutcome.TOO_OLD) for rule in rules_for(event))
         delivered: list[Delivery] = []
         failures: list[Transient | Misconfigured] = []
         for rule in rules_for(event):
             try:
-                delivered.append(self._deliver(event, rule))
+                delivered.append(self._deliver(event, rule, is_stub=is_stub))
             except (Transient, Misconfigured) as error:
                 _log("page failed; the event is retried", event, rule, str(error), level=logging.WARNING)
                 failures.append(error)
@@ -290,27 +284,26 @@ class Paging(Struct, frozen=True):
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _complete(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the event with its data; the data of a stub is read from the table.
+    def _complete(self, published: Mapping[str, Any]) -> tuple[PagedEvent, bool]:
+        """Return an event with its data, and whether it is a stub, whose data was read from the table.
 
         Long texts in this data are shortened. The rules cannot match a stub, so without its data a page would be
         missing. A stub without an entry raises Misconfigured, so that the event reaches the dead-letter queue, which
         has an alarm.
         """
-        metadata = event["metadata"]
-        if not is_stub(metadata):
-            return event
-        ids = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
-        log_cause("stub completed from the table", reason="the event is too large for the bus", **ids)
-        return {**event, "data": stored_data(self.table, metadata)}
+        metadata = as_structure(EntryMetadata, published["metadata"])
+        if ALL_DATA not in (published["metadata"].get("truncated") or ()):
+            return RecordedEvent(metadata=metadata, data=published.get("data") or {}), False
+        log_cause("stub completed from the table", reason="the event is too large for the bus", **_ids(metadata))
+        return RecordedEvent(metadata=metadata, data=stored_data(self.table, metadata)), True
 
-    def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivery:
+    def _deliver(self, event: PagedEvent, rule: PageRule, *, is_stub: bool) -> Delivery:
         start = self._notifications.start(event, rule)
         if start.outcome is not None:
             return _not_sent(event, rule, start.outcome)
         stored = self._stored_details(event)
         page = write_page(event, rule, stored, self.settings.links)
-        if is_stub(event["metadata"]):
+        if is_stub:
             page = replace(page, note=_TOO_LARGE)
         outcome = self._decide(event, page, rule, stored.config)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
@@ -319,9 +312,7 @@ class Paging(Struct, frozen=True):
             return _not_sent(event, rule, outcome)
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
-    def _decide(
-        self, event: Mapping[str, Any], page: Page, rule: PageRule, config: ClusterConfig | None
-    ) -> PageOutcome:
+    def _decide(self, event: PagedEvent, page: Page, rule: PageRule, config: ClusterConfig | None) -> PageOutcome:
         """Return SENT if a page must be sent now, or the reason not to send it.
 
         - POSTPONED: the page triggers, and waits for the end of a maintenance of the cluster.
@@ -336,7 +327,7 @@ class Paging(Struct, frozen=True):
         was_sent = opened is None or opened.individual or opened.possibly_sent
         return PageOutcome.SENT if was_sent else PageOutcome.QUIET
 
-    def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
+    def _is_postponed(self, event: PagedEvent, rule: PageRule, config: ClusterConfig | None) -> bool:
         if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
             return False
         replaced = rule.replaced_key(event)
@@ -348,7 +339,7 @@ class Paging(Struct, frozen=True):
         postponed = outcome is PageOutcome.POSTPONED
         return OpenPage(page, sent, start.possibly_sent, postponed, last_sent_at=sent_at, sent_count=int(sent))
 
-    def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
+    def _record(self, event: PagedEvent, rule: PageRule, opened: OpenPage, message_id: str) -> bool:
         """Record the outcome of a page. Returns False if the page was sent but could not be recorded.
 
         Raises Transient or Misconfigured if the page was not sent and cannot be recorded, so that the event is
@@ -372,14 +363,14 @@ class Paging(Struct, frozen=True):
             return False
         return True
 
-    def _stored_details(self, event: Mapping[str, Any]) -> StoredDetails:
-        metadata = event["metadata"]
-        if metadata.get("node") is None:
-            stored = self.table.get(keys.cluster_config(metadata["cluster"]))
+    def _stored_details(self, event: PagedEvent) -> StoredDetails:
+        metadata = event.metadata
+        if metadata.node is None:
+            stored = self.table.get(keys.cluster_config(metadata.cluster))
             return StoredDetails(config=items.read_config(stored) if stored else None)
-        node = NodeKey(metadata["cluster"], metadata["node"])
+        node = NodeKey(metadata.cluster, metadata.node)
         state_key = keys.node_state(node)
-        case_key = keys.case(metadata["case_id"]) if metadata.get("case_id") else None
+        case_key = keys.case(metadata.case_id) if metadata.case_id else None
         config_key = keys.cluster_config(node.cluster)
         found = self.table.get_many([state_key, config_key, *([case_key] if case_key else ())])
         case, config = found.get(case_key) if case_key else None, found.get(config_key)
@@ -390,16 +381,17 @@ class Paging(Struct, frozen=True):
         )
 
 
-def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
+def _not_sent(event: PagedEvent, rule: PageRule, outcome: PageOutcome) -> Delivery:
     _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
     return Delivery(rule.key(event), rule.state, outcome)
 
 
 def _log(
-    decision: str, event: Mapping[str, Any], rule: PageRule, reason: str, *, level: int = logging.INFO, **ids: object
+    decision: str, event: PagedEvent, rule: PageRule, reason: str, *, level: int = logging.INFO, **ids: object
 ) -> None:
-    metadata = event["metadata"]
-    place = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
-    log_cause(
-        decision, reason=reason, level=level, page_key=rule.key(event), page_state=rule.state.value, **place, **ids
-    )
+    ids |= _ids(event.metadata)
+    log_cause(decision, reason=reason, level=level, page_key=rule.key(event), page_state=rule.state.value, **ids)
+
+
+def _ids(metadata: EntryMetadata) -> dict[str, Any]:
+    return {name: getattr(metadata, name) for name in ("cluster", "node", "case_id", "event_id")}

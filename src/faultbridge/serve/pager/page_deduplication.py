@@ -7,10 +7,9 @@ the same page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from faultbridge.model.storage.writes import Absent, Condition, Equals, Item, Ke
 from faultbridge.model.times import to_milliseconds, to_text
 from faultbridge.record.ports import Clock, Table
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import PageRule
+from faultbridge.serve.pager.rules import PagedEvent, PageRule
 
 RECORD_TTL = timedelta(days=30)
 MAX_TRIES = 5
@@ -68,16 +67,16 @@ class NotificationLog(Struct, frozen=True):
     table: Table
     clock: Clock
 
-    def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
+    def start(self, event: PagedEvent, rule: PageRule) -> SendStart:
         """Record that a page is being sent, and return whether it must be sent.
 
         If the page must not be sent, `outcome` in the result is the reason, else None. After five conflicts with other
         writers, the page is sent without a record.
         """
-        key, position = _record_key(rule.record_key(event)), _position(event["metadata"])
+        key, position = _record_key(rule.record_key(event)), (event.metadata.epoch, event.metadata.sequence)
         for _ in range(MAX_TRIES):
             record = self.table.get(key)
-            recorded = _position(record) if record else (0, 0)
+            recorded = (int(str(record["epoch"])), int(str(record["sequence"]))) if record else (0, 0)
             if recorded > position:
                 return SendStart(PageOutcome.OVERTAKEN)
             if record is not None and recorded == position and record["state"] == SENT:
@@ -93,7 +92,7 @@ class NotificationLog(Struct, frozen=True):
         # One page too many is better than a missing page.
         return SendStart(possibly_sent=True)
 
-    def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
+    def finish(self, event: PagedEvent, rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
         """Record that a page was sent or that it needs no message now, in one transaction with `other_writes`.
 
         `message_id` is the message id of the sent page, or empty if the page was not sent. Raises Conflict if another
@@ -105,7 +104,7 @@ class NotificationLog(Struct, frozen=True):
             ("sent_at",): to_text(self.clock.now()),
         }
         # After a restore, the event of another epoch can have the same sequence.
-        unchanged = Equals("event_id", event["metadata"]["event_id"])
+        unchanged = Equals("event_id", event.metadata.event_id)
         update = Update(_record_key(rule.record_key(event)), set=sent, when=unchanged)
         self.table.transact([update, *other_writes])
 
@@ -123,15 +122,14 @@ class NotificationLog(Struct, frozen=True):
         record = self.table.get(_record_key(page_key))
         return record is not None and record["page_state"] == PageState.RESOLVED
 
-    def _new_record(self, key: Key, event: Mapping[str, Any], rule: PageRule, state: str) -> Item:
+    def _new_record(self, key: Key, event: PagedEvent, rule: PageRule, state: str) -> Item:
         now = self.clock.now()
-        epoch, sequence = _position(event["metadata"])
         attributes = {
             "state": state,
             "page_state": rule.state.value,
-            "epoch": epoch,
-            "sequence": sequence,
-            "event_id": event["metadata"]["event_id"],
+            "epoch": event.metadata.epoch,
+            "sequence": event.metadata.sequence,
+            "event_id": event.metadata.event_id,
             "expires_at": to_milliseconds(now + RECORD_TTL) // 1000,
         }
         return items.item(key, now, attributes)
@@ -154,10 +152,6 @@ def _is_new(record: Item | None, rule: PageRule) -> bool:
         return triggers
     # An interrupted send is repeated.
     return record["state"] == SENDING or record["page_state"] != rule.state.value
-
-
-def _position(source: Mapping[str, Any]) -> tuple[int, int]:
-    return int(source["epoch"]), int(source["sequence"])
 
 
 def _unchanged(record: Item | None) -> Condition:

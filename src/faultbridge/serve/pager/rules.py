@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.model.enums import Actor, EntryType
+from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
@@ -31,6 +32,10 @@ NO_ACTION = "None."
 
 Condition = Mapping[str, frozenset[str | bool | None]]
 """Fields of `data` and their allowed values; None is the JSON null."""
+
+
+PagedEvent = RecordedEvent[dict[str, Any]]
+"""An event whose data the rules select by the names of its fields; no data is an empty object."""
 
 
 class PageRule(Struct, frozen=True):
@@ -64,23 +69,23 @@ class PageRule(Struct, frozen=True):
     replaces: str | None = None
     repeated: bool = False
 
-    def applies_to(self, event: Mapping[str, Any]) -> bool:
+    def applies_to(self, event: PagedEvent) -> bool:
         """Return whether the rule applies to an event; False for an event without data."""
-        metadata, data = event["metadata"], event.get("data") or {}
-        if self.by_operator is not None and self.by_operator is not (metadata.get("recorded_by") == Actor.CLI):
+        metadata, data = event.metadata, event.data
+        if self.by_operator is not None and self.by_operator is not (metadata.recorded_by == Actor.CLI):
             return False
-        same_type = bool(data) and metadata["event_type"] == self.event_type
+        same_type = bool(data) and metadata.event_type == self.event_type
         return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
 
-    def replaced_key(self, event: Mapping[str, Any]) -> str | None:
+    def replaced_key(self, event: PagedEvent) -> str | None:
         """Return the key of the earlier page that this page replaces, or None if it replaces none."""
         return replace(self, kind=self.replaces).key(event) if self.replaces else None
 
-    def record_key(self, event: Mapping[str, Any]) -> str:
+    def record_key(self, event: PagedEvent) -> str:
         """Return the page key under which the last state of the page is stored."""
         return f"{self.key(event)}:repeated" if self.repeated else self.key(event)
 
-    def key(self, event: Mapping[str, Any]) -> str:
+    def key(self, event: PagedEvent) -> str:
         """Return the page key. A trigger, its repetitions and its resolve have the same key.
 
         The parts of the key depend on the event:
@@ -90,15 +95,15 @@ class PageRule(Struct, frozen=True):
         - Incident: cluster, kind of page, incident id.
         - Any other page: case id (the stream if there is no case), kind of page.
         """
-        metadata, data = event["metadata"], event["data"]
+        metadata, data = event.metadata, event.data
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:
                 about = data.get("domain") or data.get("source") or data.get("code")
-                parts = (metadata["cluster"], str(data.get("kind")), about)
+                parts = (metadata.cluster, str(data.get("kind")), about)
             case EntryType.CLUSTER_INCIDENT:
-                parts = (metadata["cluster"], self.kind, data.get("incident_id"))
+                parts = (metadata.cluster, self.kind, data.get("incident_id"))
             case _:
-                parts = (metadata.get("case_id") or metadata["stream"], self.kind, None)
+                parts = (metadata.case_id or metadata.stream, self.kind, None)
         return ":".join(part for part in parts if part)
 
 
@@ -399,7 +404,7 @@ RULES: tuple[PageRule, ...] = (*CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
 EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 
 
-def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
+def rules_for(event: PagedEvent) -> Iterator[PageRule]:
     """Return the rules that apply to an event; those that resolve a page precede those that trigger one.
 
     An event can resolve one page of a case and trigger another. In this order, the first page is resolved before the

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.serve.presentation.entry_rows import Document, occurred_at
-from faultbridge.serve.presentation.history import MIN_SPAN, Tick, of_type, ticks
+from faultbridge.model.event_data import ClusterIncidentData, ClusterStatusData
+from faultbridge.serve.presentation.entry_rows import Entries, entries_with
+from faultbridge.serve.presentation.history import MIN_SPAN, Tick, ticks
 from faultbridge.serve.presentation.tones import NODE, Mark, Tone
 
 LAYERS = (
@@ -50,16 +51,16 @@ class Area(Struct, frozen=True):
         return ticks(self.start, self.end)
 
 
-def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+def cluster_area(entries: Entries, start: datetime, end: datetime) -> Area | None:
     """Return the chart of a cluster's nodes by status up to `end`, or None without a change of status."""
-    changes = of_type(entries, "Cluster Status Change")
-    return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
+    changes = entries_with(entries, ClusterStatusData)
+    return _area([Sample(one.at, one.data.counts) for one in changes], start, end)
 
 
-def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
+def incident_area(entries: Entries, start: datetime, end: datetime) -> Area | None:
     """Return the chart of an incident's affected nodes up to `end`, or None without a change of it."""
-    changes = of_type(entries, "Cluster Incident Change")
-    samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
+    changes = entries_with(entries, ClusterIncidentData)
+    samples = [Sample(one.at, {"failed": one.data.nodes.count}) for one in changes]
     return _area(samples, start, end)
 
 

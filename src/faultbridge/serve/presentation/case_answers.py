@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import FaultData, NoteData, ReplacementStepData
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.repair.registry.documents import Case
 from faultbridge.serve.presentation.case_values import CaseFacts, Values, case_values, case_waits, short_name
-from faultbridge.serve.presentation.entry_rows import Document, step_mark
+from faultbridge.serve.presentation.entry_rows import ReadEntry, entries_with, step_mark
 from faultbridge.serve.presentation.grid import IN_SERVICE, natural_order
-from faultbridge.serve.presentation.history import DETECTED, NOTE, STEP, UPDATED, of_type
 from faultbridge.serve.presentation.tones import Tone, action_text, reason_text, words
 
 # Texts by the situation of a case: its status and, for some, a detail. `queued`: what it waits for, `retry` or `again`
@@ -238,42 +238,29 @@ _STEP_TEXTS = {
 """Text by step and outcome. An empty text is not shown. For other steps, the recorded names are shown."""
 
 
-def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
+def attempt_sentences(steps: Sequence[ReadEntry[ReplacementStepData]]) -> Iterator[str]:
     """Yield one sentence for each attempt, or for successive attempts with equal actions and results."""
-    courses = [
-        _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
-    ]
+    courses = [_course(number, of) for number, of in groupby(steps, key=lambda one: one.data.attempt)]
     for (action, course), same in groupby(courses, key=lambda one: (one[1], one[2])):
         numbers = [number for number, _, _ in same]
         several = f"Attempts {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Attempt {numbers[0]}"
         yield f"{several} ({action}): {course}."
 
 
-def failures(steps: Iterable[Document]) -> Iterator[tuple[int, str]]:
-    """Yield the attempt number and the text of each failed step."""
-    for step in (one["data"] for one in steps):
-        if _failed(step):
-            yield int(step.get("attempt") or 0), _step_text(step)
+def _course(number: int, steps: Iterable[ReadEntry[ReplacementStepData]]) -> tuple[int, str, str]:
+    listed = [one.data for one in steps][:MAX_STEPS]
+    texts = [_step_text(one) for one in listed if one is listed[-1] or one.outcome != "begun"]
+    return number, action_text(listed[-1].repair_action), "; ".join(filter(None, texts)) or "started"
 
 
-def _course(number: int, steps: Iterable[Document]) -> tuple[int, str, str]:
-    listed = [one["data"] for one in steps][:MAX_STEPS]
-    texts = [_step_text(one) for one in listed if one is listed[-1] or one.get("outcome") != "begun"]
-    return number, action_text(listed[-1].get("repair_action")), "; ".join(filter(None, texts)) or "started"
+def _step_text(step: ReplacementStepData) -> str:
+    template = _STEP_TEXTS.get(f"{step.step} {step.outcome}")
+    instances = {"old_instance": step.old_instance or "-", "new_instance": step.new_instance or "-"}
+    text = f"{words(step.step)}: {words(step.outcome)}" if template is None else template.format_map(instances)
+    return f"{text} ({reason_text(step.reason)})" if _failed(step) and step.reason else text
 
 
-def _step_text(step: Document) -> str:
-    name = f"{step.get('step')} {step.get('outcome')}"
-    known: dict[str, Any] = {"old_instance": "-", "new_instance": "-"} | {key: step[key] for key in step if step[key]}
-    text = (
-        _STEP_TEXTS[name].format_map(known)
-        if name in _STEP_TEXTS
-        else f"{words(step.get('step'))}: {words(known['outcome'])}"
-    )
-    return f"{text} ({reason_text(step['reason'])})" if _failed(step) and step.get("reason") else text
-
-
-def _failed(step: Mapping[str, Any]) -> bool:
+def _failed(step: ReplacementStepData) -> bool:
     return step_mark(step).tone is Tone.BAD
 
 
@@ -284,6 +271,7 @@ _WAITING = frozenset({"open", "queued", "absorbed"})
 DONE = frozenset({"replaced", "repaired"})
 """The resolutions of cases that a repair closed."""
 
+_REPORTS = (EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED)
 _BEFORE_ACTION = frozenset({"drain", "collect", "capacity"})
 """Steps that change no instance."""
 
@@ -333,7 +321,7 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 def _asked_about_action(facts: CaseFacts) -> str:
     """Return the question about the repair action: why it was chosen, or which one is planned."""
     case = facts.case
-    acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
+    acted = any(one.data.step not in _BEFORE_ACTION for one in _steps(facts))
     if acted or case.status == "in_progress" or case.resolution in DONE or case.code == "operator.quarantine":
         return TAKEN
     return PLANNED if case.status in _WAITING else WAS_PLANNED
@@ -347,7 +335,9 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
         yield Answer(question, sentences, nodes=tuple(sorted(facts.failing, key=natural_order)))
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
-    failed = (f"attempt {number} failed: {text}" for number, text in failures(of_type(facts.entries, STEP)))
+    failed = (
+        f"attempt {one.data.attempt} failed: {_step_text(one.data)}" for one in _steps(facts) if _failed(one.data)
+    )
     delays = tuple(sentence(one) for one in dict.fromkeys((*waited, *failed)))
     if delays:
         yield Answer(DELAYED, delays)
@@ -357,22 +347,24 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
     case, node = facts.case, facts.case.node
     component = component_text(case.component)
     where = node if component in {"", "node"} else f"{component} of {node}"
-    notes = (one["data"] for one in of_type(facts.entries, NOTE) if one["data"].get("kind") == "operator")
-    order = next((one for one in notes if "order" in one["facts"]), None)
+    notes = (one.data for one in entries_with(facts.entries, NoteData) if one.data.kind == "operator")
+    order = next((one for one in notes if "order" in one.facts), None)
     if case.code.startswith("operator.") and order:
-        name, reason = order["facts"]["order"], order["facts"]["reason"] or "no reason"
-        yield sentence(f'operator {short_name(order.get("operator"))} ordered "{name}" for {node}: {reason}')
+        name, reason = order.facts["order"], order.facts["reason"] or "no reason"
+        yield sentence(f'operator {short_name(order.operator)} ordered "{name}" for {node}: {reason}')
         return
     yield sentence(f"{facts.meaning or case.code} ({case.code}, {case.severity}) on {where}")
     if case.relapse_of:
         yield f"The fault came back: case {case.relapse_of} repaired it before."
-    faults = [one["data"] for one in of_type(facts.entries, DETECTED, UPDATED) if one["data"].get("code") == case.code]
+    known = [one.data for one in entries_with(facts.entries, FaultData, *_REPORTS)]
+    faults = [one for one in known if one.code == case.code]
     if faults:
-        reporters = sorted({str(name) for fault in faults for name in fault.get("reporters") or ()})
-        count = int(faults[-1].get("count") or 1)
+        reporters = sorted({name for fault in faults for name in fault.reporters})
+        count = faults[-1].count or 1
         times = "once" if count == 1 else f"at least {count} times"
-        yield f"Reported {times} by {', '.join(reporters)}: {faults[0].get('message') or 'no message'}"
-    others = {str(one["data"].get("code")) for one in of_type(facts.entries, DETECTED)} - {case.code}
+        yield f"Reported {times} by {', '.join(reporters)}: {faults[0].message or 'no message'}"
+    detected = entries_with(facts.entries, FaultData, EntryType.FAULT_DETECTED)
+    others = {str(one.data.code) for one in detected} - {case.code}
     if others:
         yield f"The same node also reported {', '.join(sorted(others))}."
 
@@ -395,7 +387,7 @@ def _why(facts: CaseFacts) -> Iterator[str]:
 
 
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
-    case, steps = facts.case, of_type(facts.entries, STEP)
+    case, steps = facts.case, _steps(facts)
     status, isolation = facts.node.status, facts.node.isolation
     node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service"
     if not steps and not case.resolution and not case.attempt:
@@ -411,7 +403,7 @@ def _what_was_done(facts: CaseFacts) -> Iterator[str]:
         yield f"New work is kept off the node (isolation {isolation})."
 
 
-def _result(case: Case, steps: Sequence[Document]) -> str:
+def _result(case: Case, steps: Sequence[ReadEntry[ReplacementStepData]]) -> str:
     resolution, after = case.resolution, duration_text(case.age_ms)
     if resolution in DONE:
         done = _REPAIRED.get(case.repair_action, "The node was repaired")
@@ -424,10 +416,14 @@ def _result(case: Case, steps: Sequence[Document]) -> str:
     return f"A repair was tried and not completed; number of attempts: {case.attempt}."
 
 
-def _swap(steps: Sequence[Document]) -> str:
-    old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
-    new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
+def _swap(steps: Sequence[ReadEntry[ReplacementStepData]]) -> str:
+    old = [one.data.old_instance for one in steps if one.data.old_instance]
+    new = [one.data.new_instance for one in steps if one.data.new_instance]
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""
+
+
+def _steps(facts: CaseFacts) -> tuple[ReadEntry[ReplacementStepData], ...]:
+    return entries_with(facts.entries, ReplacementStepData)
 
 
 def _sentences(template: str, values: Values) -> tuple[str, ...]:

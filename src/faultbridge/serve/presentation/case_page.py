@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.model.event_data import CaseStatusData, NodeStatusData, NoteData, ReplacementStepData
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.documents import Case
 from faultbridge.repair.registry.views import CasePageSent
 from faultbridge.serve.presentation.case_answers import Answer, case_answers
 from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at, step_mark
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows, step_mark
 from faultbridge.serve.presentation.history import (
-    CASE_STATUS,
-    NODE_STATUS,
-    NOTE,
-    STEP,
     Bar,
     Chart,
     Lane,
@@ -26,7 +24,6 @@ from faultbridge.serve.presentation.history import (
     attempt_lanes,
     condition_lanes,
     make_chart,
-    of_type,
     status_lane,
 )
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, action_text, mark, words
@@ -64,11 +61,11 @@ class Period(Struct, frozen=True):
     running: bool = False
 
 
-def phase_lanes(case: Case, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
+def phase_lanes(case: Case, entries: Entries, end: datetime) -> tuple[Lane, ...]:
     """Return a lane for each kind of wait and repair step, or for each phase if first entries are missing."""
-    changes = of_type(entries, CASE_STATUS, NOTE, STEP)
-    first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
-    is_complete = first is not None and not first["data"].get("from")
+    first = next((one.data for one in entries_with(entries, CaseStatusData)), None)
+    is_complete = first is not None and not first.from_
+    changes = sorted(entries, key=lambda one: one.at)
     periods = tuple(_periods(case, changes, end) if is_complete else _recorded(case, end))
     lanes: dict[str, list[Period]] = {}
     for one in periods:
@@ -88,27 +85,28 @@ def _bar(period: Period) -> Bar:
     return Bar(period.start, period.end, "", period.tone, f"{period.name}: {length}", running=period.running)
 
 
-def _periods(case: Case, changes: Iterable[Document], end: datetime) -> Iterator[Period]:
+def _periods(case: Case, changes: Entries, end: datetime) -> Iterator[Period]:
     """Yield the periods of a case: a wait is named after its first change, a step after its last."""
     name, tone, start, attempt = "", Tone.WAIT, end, 0
     for change in changes:
-        at, data, kind = occurred_at(change), change["data"], change["metadata"]["event_type"]
-        if kind == STEP:
-            attempt = int(data.get("attempt") or attempt)
-            done = f"attempt {attempt}: {STEP_TEXTS.get(str(data.get('step')), words(data.get('step')))}"
+        at, data = change.at, change.data
+        if isinstance(data, ReplacementStepData):
+            attempt = data.attempt or attempt
+            done = f"attempt {attempt}: {STEP_TEXTS.get(data.step, words(data.step))}"
             yield Period(done, step_mark(data).tone, start, at)
             name, tone, start = f"attempt {attempt}: {_current(case)}", Tone.WORK, at
             continue
-        if kind == NOTE and not (begins_wait(change) and tone is Tone.WAIT):
+        is_case = isinstance(data, CaseStatusData)
+        if not is_case and not (isinstance(data, NoteData) and begins_wait(change) and tone is Tone.WAIT):
             continue
         yield Period(name, tone, start, at)
-        attempt, start = int(data.get("attempt") or attempt), at
-        name, tone = _state(data.get("to"), change, attempt, case)
+        attempt, start = (data.attempt if is_case else None) or attempt, at
+        name, tone = _state(data.to if is_case else None, change, attempt, case)
     if case.closed_at is None:
         yield Period(name, tone, start, end, running=True)
 
 
-def _state(status: object, change: Document, attempt: int, case: Case) -> tuple[str, Tone]:
+def _state(status: object, change: ReadEntry[Any], attempt: int, case: Case) -> tuple[str, Tone]:
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":
@@ -242,9 +240,9 @@ def _lanes(facts: CaseFacts, span: Span, pages: Iterable[SentPage]) -> tuple[Lan
         Bar(page.sent_at, page.sent_at, page.kind, Tone.WATCH, f"page {page.kind}, now {page.state}") for page in pages
     )
     return (
-        status_lane("node", facts.entries, NODE_STATUS, NODE, span),
+        status_lane("node", facts.entries, NodeStatusData, NODE, span),
         *condition_lanes(facts.entries, conditions, span),
-        status_lane("case", facts.entries, CASE_STATUS, CASE, span),
+        status_lane("case", facts.entries, CaseStatusData, CASE, span),
         _wait_lane(facts, span),
         *attempt_lanes(facts.entries),
         Lane("pages", sent),

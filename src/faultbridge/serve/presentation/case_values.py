@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.state import BreakerLimit, breaker_name, domain_of
 from faultbridge.model.enums import BreakerScope
+from faultbridge.model.event_data import CaseStatusData, NoteData
 from faultbridge.model.policy import Policy
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import duration_text
 from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Node
-from faultbridge.serve.presentation.entry_rows import Document, occurred_at, why_of
-from faultbridge.serve.presentation.history import CASE_STATUS, NOTE, of_type
+from faultbridge.serve.presentation.entry_rows import Entries, ReadEntry
 from faultbridge.serve.presentation.tones import action_text, detail_text, reason_text, why_text, words
 
 
@@ -26,7 +26,7 @@ class CaseFacts(Struct, frozen=True):
     case: Case
     node: Node
     cluster: Cluster
-    entries: Sequence[Document]
+    entries: Sequence[ReadEntry[Any]]
     meaning: str = ""
     policy: Policy | None = None
     failing: Sequence[str] = ()
@@ -166,53 +166,58 @@ class Wait(Struct, frozen=True):
         return None if self.end is None else int((self.end - self.start).total_seconds() * 1000)
 
 
-def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
+def case_waits(entries: Entries) -> tuple[Wait, ...]:
     """Return the waits of a case, oldest first, without waits that ended after less than `SHORTEST`.
 
     A wait ends with the next change of status, refusal or approval. Successive waits for the same reason are combined.
     """
-    changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
-    ends = [*(occurred_at(one) for one in changes[1:]), None]
+    changes = sorted(filter(_is_boundary, entries), key=lambda one: one.at)
+    ends = [*(one.at for one in changes[1:]), None]
     waits = (_wait(change, end) for change, end in zip(changes, ends, strict=False) if begins_wait(change))
     long = [one for one in waits if one.end is None or one.end - one.start >= SHORTEST]
     same = (list(found) for _, found in groupby(long, key=lambda one: (one.waiting_for, one.reason, one.rule)))
     return tuple(replace(found[0], end=found[-1].end, times=len(found)) for found in same)
 
 
-def _is_boundary(entry: Document) -> bool:
-    return entry["metadata"]["event_type"] == CASE_STATUS or entry["data"].get("kind") in {"refused", "approval"}
+def _is_boundary(entry: ReadEntry[Any]) -> bool:
+    return isinstance(entry.data, CaseStatusData) or _is_refusal(entry)
 
 
-def begins_wait(entry: Document) -> bool:
+def _is_refusal(entry: ReadEntry[Any]) -> bool:
+    """Return whether an entry is a note that a repair was refused, or about a request for approval."""
+    return isinstance(entry.data, NoteData) and entry.data.kind in {"refused", "approval"}
+
+
+def begins_wait(entry: ReadEntry[Any]) -> bool:
     """Return whether an entry begins a wait: a waiting status, a refusal, or an approval request."""
-    data = entry["data"]
-    return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
+    return _is_refusal(entry) or getattr(entry.data, "to", None) in {"open", "queued", "absorbed"}
 
 
-def _wait(entry: Document, end: datetime | None) -> Wait:
-    data, facts = entry["data"], entry["data"].get("facts") or {}
+def _wait(entry: ReadEntry[Any], end: datetime | None) -> Wait:
+    data = entry.data
+    is_note = isinstance(data, NoteData)
     return Wait(
-        start=occurred_at(entry),
+        start=entry.at,
         end=end,
         waiting_for=waited_for(entry),
-        reason=reason_text(data["text"]) if data.get("text") else detail_text(*why_of(data)),
-        rule=str(data.get("rule") or facts.get("rule") or ""),
-        target=f"#e-{entry['metadata']['event_id']}",
+        reason=reason_text(data.text) if is_note else detail_text(data.reason, data.failure, data.detail),
+        rule=str(data.facts.get("rule") or "") if is_note else data.rule,
+        target=entry.target,
     )
 
 
-def waited_for(entry: Document) -> str:
+def waited_for(entry: ReadEntry[Any]) -> str:
     """Return a text about what a case waits for, from the entry that begins the wait."""
-    data, facts = entry["data"], entry["data"].get("facts") or {}
-    waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
+    data = entry.data
+    if isinstance(data, NoteData):
+        found, state = data.facts.get("waiting_for"), data.stage
+    else:
+        found, state = getattr(data, "waiting_for", None), getattr(data, "to", "")
+    waiting = str(found or _DEFAULTS.get(str(state), "admission"))
     return WAITING_TEXTS.get(waiting, waiting)
 
 
 _DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}
-
-
-def _state(data: Document) -> str:
-    return str(data.get("to") or data.get("stage"))
 
 
 def breaker_limit(breaker: Breaker, policy: Policy | None) -> BreakerLimit | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ from faultbridge.serve.presentation.areas import Area, cluster_area
 from faultbridge.serve.presentation.case_answers import DONE
 from faultbridge.serve.presentation.case_page import current_phase
 from faultbridge.serve.presentation.case_values import breaker_end, breaker_limit
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.entry_rows import EntryRow, ReadEntry, entry_rows
 from faultbridge.serve.presentation.grid import GpuShare, GridNode, NodeGroup, gpu_share, node_groups
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.job_rows import JobRow, job_rows
@@ -104,7 +105,7 @@ class ClusterFacts(Struct, frozen=True):
     closed_cases: Sequence[Case]
     incidents: Sequence[Incident]
     nodes: Sequence[GridNode]
-    entries: Sequence[Document]
+    entries: Sequence[ReadEntry[Any]]
     older: bool = False
     jobs: Sequence[Job] = ()
     live: int | None = None

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text
+from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import (
+    CaseStatusData,
+    EventData,
+    FaultData,
+    NodeStatusData,
+    NoteData,
+    ReplacementStepData,
+    json_text,
+)
+from faultbridge.model.recorded import RecordedEvent
 from faultbridge.record.entry_text import entry_text
+from faultbridge.repair.registry.documents import Entry
 from faultbridge.serve.presentation.tones import (
     CASE,
     CLUSTER,
@@ -25,7 +35,44 @@ from faultbridge.serve.presentation.tones import (
     words,
 )
 
-Document = Mapping[str, Any]
+D = TypeVar("D")
+E = TypeVar("E", bound=EventData)
+
+
+class ReadEntry(RecordedEvent[D], Generic[D], frozen=True, kw_only=True):
+    """A timeline entry with its data as a structure, and its document, which contains what this version ignores."""
+
+    document: Entry
+
+    @property
+    def at(self) -> datetime:
+        """The time at which the event of the entry happened."""
+        return self.metadata.occurred_at
+
+    @property
+    def target(self) -> str:
+        """The link to the row of the entry in its page."""
+        return f"#e-{self.metadata.event_id}"
+
+
+Entries = Iterable[ReadEntry[Any]]
+
+
+def read_entry(document: Entry) -> ReadEntry[EventData | None]:
+    """Return the entry of a document."""
+    event = document.event
+    return ReadEntry(metadata=event.metadata, data=event.data, document=document)
+
+
+def documents_of(entries: Entries) -> list[Entry]:
+    """Return the documents of entries, as a page offers them as JSON."""
+    return [one.document for one in entries]
+
+
+def entries_with(entries: Entries, kind: type[E], *types: EntryType) -> tuple[ReadEntry[E], ...]:
+    """Return the entries with this class of data, or only those of the types, in the order in which they happened."""
+    found = (one for one in entries if isinstance(one.data, kind) and (not types or one.metadata.event_type in types))
+    return tuple(sorted(found, key=lambda one: one.at))
 
 
 class EntryRow(Struct, frozen=True):
@@ -54,76 +101,69 @@ class EntryRow(Struct, frozen=True):
         return f"e-{self.event_id}"
 
 
-def entry_rows(entries: Iterable[Document]) -> tuple[EntryRow, ...]:
+def entry_rows(entries: Entries) -> tuple[EntryRow, ...]:
     """Return a row for each entry by the time of its event; entries of one time keep their order."""
     return tuple(sorted(map(_row, entries), key=lambda row: row.at))
 
 
-def occurred_at(entry: Document) -> datetime:
-    """Return the time at which the event of an entry happened."""
-    return from_text(str(entry["metadata"]["occurred_at"]))
-
-
-def _row(entry: Document) -> EntryRow:
-    metadata, text = entry["metadata"], entry_text(entry)
+def _row(entry: ReadEntry[Any]) -> EntryRow:
+    metadata, document = entry.metadata, entry.document
+    text = entry_text(metadata.event_type, entry.data)
     return EntryRow(
-        at=occurred_at(entry),
-        node=metadata["node"],
-        event_type=str(metadata["event_type"]),
-        what=words(text.what) if metadata["event_type"] in _NAMED else text.what,
+        at=entry.at,
+        node=metadata.node,
+        event_type=metadata.event_type,
+        what=words(text.what) if metadata.event_type in _NAMED else text.what,
         why=_why(entry, text.why),
         tone=tone_of(entry),
-        late=bool(entry.get("late")),
-        event_id=str(metadata["event_id"]),
-        stream=str(metadata["stream"]),
-        epoch=int(metadata["epoch"]),
-        sequence=int(metadata["sequence"]),
-        hash=str(entry.get("hash") or ""),
-        previous_event_id=metadata["previous_event_id"],
-        causation_id=metadata["causation_id"],
-        recorded_by=str(metadata["recorded_by"]),
-        text=json.dumps({"metadata": metadata, "data": entry["data"]}, indent=2, ensure_ascii=False),
+        late=document.late,
+        event_id=metadata.event_id,
+        stream=metadata.stream,
+        epoch=metadata.epoch,
+        sequence=metadata.sequence,
+        hash=document.hash,
+        previous_event_id=metadata.previous_event_id,
+        causation_id=metadata.causation_id,
+        recorded_by=metadata.recorded_by,
+        text=json_text({"metadata": document.metadata, "data": document.data}, indent=2, ascii_only=False),
     )
 
 
-def why_of(data: Document) -> tuple[object, object, object]:
-    """Return the reason in the data of an event, its failure code, and its end that a step or an operator gave."""
-    return data.get("reason"), data.get("failure"), data.get("detail")
-
-
-def tone_of(entry: Document) -> Tone:
+def tone_of(entry: ReadEntry[Any]) -> Tone:
     """Return the tone of an entry, from its new status, its severity or the outcome of its step, else OFF."""
-    kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
-    if kind == "Node Fault Cleared":
+    kind, data = entry.metadata.event_type, entry.data
+    if kind == EntryType.FAULT_CLEARED:
         return Tone.GOOD
-    if kind.startswith("Node Fault"):
-        return mark(data.get("severity"), SEVERITY).tone
-    if kind == "Node Replacement Step":
+    if isinstance(data, FaultData):
+        return mark(data.severity, SEVERITY).tone
+    if isinstance(data, ReplacementStepData):
         return step_mark(data).tone
     tones = _TONES.get(kind)
-    return mark(data.get("to"), tones).tone if tones else Tone.OFF
+    return mark(data and data.to, tones).tone if tones else Tone.OFF
 
 
-def step_mark(step: Document) -> Mark:
+def step_mark(step: ReplacementStepData) -> Mark:
     """Return the outcome of a repair step as a mark (text with a tone)."""
-    failed = step.get("failure") or step.get("outcome") in _FAILED
-    return Mark(str(step.get("outcome") or ""), Tone.BAD if failed else Tone.WORK)
+    failed = step.failure or step.outcome in _FAILED
+    return Mark(step.outcome, Tone.BAD if failed else Tone.WORK)
 
 
 _FAILED = frozenset({"failed", "error", "escalated", "aborted", "refused", "timed_out", "deadline"})
 _TONES = {
-    "Node Status Change": NODE,
-    "Case Status Change": CASE,
-    "Cluster Status Change": CLUSTER,
-    "Cluster Incident Change": INCIDENT,
+    EntryType.NODE_STATUS.value: NODE,
+    EntryType.CASE_STATUS.value: CASE,
+    EntryType.CLUSTER_STATUS.value: CLUSTER,
+    EntryType.CLUSTER_INCIDENT.value: INCIDENT,
 }
-_NAMED = frozenset({*_TONES, "Node Replacement Step"})
+_NAMED = frozenset({*_TONES, EntryType.REPLACEMENT_STEP.value})
 """Entry types whose text contains only names of Faultbridge. The text of other types may come from a source."""
 
 
-def _why(entry: Document, why: str) -> str:
+def _why(entry: ReadEntry[Any], why: str) -> str:
     """Return the reason of an entry in words; unchanged if a source or an operator has written it."""
-    kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
-    if kind in {"Node Fault Detected", "Node Fault Updated"} or data.get("kind") == "operator":
+    data = entry.data
+    by_source = isinstance(data, FaultData) and entry.metadata.event_type != EntryType.FAULT_CLEARED
+    if by_source or (isinstance(data, NoteData) and data.kind == "operator"):
         return why
-    return why_text(*why_of(data)) if data.get("detail") is not None else reason_text(why)
+    has_detail = isinstance(data, CaseStatusData | NodeStatusData) and data.detail
+    return why_text(data.reason, data.failure, data.detail) if has_detail else reason_text(why)

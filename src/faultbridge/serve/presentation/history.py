@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct
 
-from faultbridge.model.event_data import plain
-from faultbridge.model.times import from_text
+from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import CaseStatusData, FaultData, Incarnation, NodeStatusData, ReplacementStepData
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Condition
-from faultbridge.serve.presentation.entry_rows import Document, occurred_at, step_mark
+from faultbridge.serve.presentation.entry_rows import Entries, ReadEntry, entries_with, step_mark
 from faultbridge.serve.presentation.tones import SEVERITY, Tone, mark
 
+Moved = TypeVar("Moved", NodeStatusData, CaseStatusData)
 MAX_TICKS = 6
 _SECOND, _MINUTE, _HOUR, _DAY = 1, 60, 3600, 86400
 _STEPS = (
@@ -117,11 +118,6 @@ def _tick_text(at: datetime, step: int) -> str:
     return f"{at:%H:%M:%S}"
 
 
-NODE_STATUS, CASE_STATUS, STEP = "Node Status Change", "Case Status Change", "Node Replacement Step"
-NOTE = "Node Note Recorded"
-DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node Fault Cleared"
-
-
 class Span(Struct, frozen=True):
     """The span of time that a page shows; `running` if it reaches the present."""
 
@@ -130,128 +126,100 @@ class Span(Struct, frozen=True):
     running: bool = True
 
 
-def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
-    """Return the entries of the given types, in the order in which they happened."""
-    return tuple(sorted((one for one in entries if one["metadata"]["event_type"] in kinds), key=occurred_at))
-
-
-def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
+def status_lane(name: str, entries: Entries, kind: type[Moved], tones: Mapping[str, Tone], span: Span) -> Lane:
     """Return a lane with one bar for each period in a status; a resolved case's last bar has no length."""
-    changes = of_type(entries, kind)
+    changes = entries_with(entries, kind)
     bars = list(_first_bar(changes, tones, span))
     for number, change in enumerate(changes):
-        status = change["data"].get("to")
         last = number + 1 == len(changes)
-        end = span.end if last else occurred_at(changes[number + 1])
-        shown = mark(status, tones)
-        final = kind == CASE_STATUS and status in {"resolved", "expired"}
-        start = occurred_at(change)
-        bars.append(
-            Bar(
-                start,
-                start if final else max(end, start),
-                shown.text,
-                shown.tone,
-                _why(change),
-                _target(change),
-                running=last and span.running and not final,
-            )
-        )
+        end = span.end if last else changes[number + 1].at
+        shown = mark(change.data.to, tones)
+        final = change.metadata.event_type == EntryType.CASE_STATUS and change.data.to in {"resolved", "expired"}
+        end = change.at if final else max(end, change.at)
+        running = last and span.running and not final
+        why = change.data.reason
+        bars.append(Bar(change.at, end, shown.text, shown.tone, why, change.target, running=running))
     return Lane(name, tuple(bars))
 
 
-def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Span) -> Iterator[Bar]:
-    if changes and changes[0]["data"].get("from"):
-        before = mark(changes[0]["data"]["from"], tones)
-        yield Bar(span.start, max(occurred_at(changes[0]), span.start), before.text, before.tone)
+def _first_bar(changes: Sequence[ReadEntry[Moved]], tones: Mapping[str, Tone], span: Span) -> Iterator[Bar]:
+    if changes and changes[0].data.from_:
+        before = mark(changes[0].data.from_, tones)
+        yield Bar(span.start, max(changes[0].at, span.start), before.text, before.tone)
 
 
-def condition_lanes(entries: Iterable[Document], active: Iterable[Condition], span: Span) -> tuple[Lane, ...]:
+def condition_lanes(entries: Entries, active: Iterable[Condition], span: Span) -> tuple[Lane, ...]:
     """Return one lane a condition, with a bar from each detection to its end; `active` adds earlier ones."""
-    open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
-    for condition in active:
-        recorded = plain(condition)
-        open_bars[_condition_name(recorded)] = (condition.since, recorded, "")
+    open_bars = {_condition_name(one): _Start(one.since, one) for one in active}
     closed: dict[str, list[Bar]] = {name: [] for name in open_bars}
-    started: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
-    for entry in of_type(entries, DETECTED, UPDATED, CLEARED):
-        data, name = entry["data"], _condition_name(entry["data"])
+    started: dict[str, _Start] = {}
+    for entry in entries_with(entries, FaultData):
+        data, name = entry.data, _condition_name(entry.data)
         closed.setdefault(name, [])
-        if entry["metadata"]["event_type"] == CLEARED:
-            since, known, target = started.pop(name, (_since(data, entry), data, _target(entry)))
-            closed[name].append(_condition_bar(since, occurred_at(entry), known, target))
+        start = _Start(data.since, data, entry.target)
+        if entry.metadata.event_type == EntryType.FAULT_CLEARED:
+            closed[name].append(_condition_bar(started.pop(name, start), entry.at))
         else:
-            since = started[name][0] if name in started else _since(data, entry)
-            started[name] = (since, data, _target(entry))
-    for name, (since, known, target) in (open_bars | started).items():
-        still = name in open_bars or not span.running
-        if still:
-            closed[name].append(_condition_bar(since, span.end, known, target, running=span.running))
+            started[name] = replace(start, since=started[name].since) if name in started else start
+    for name, found in (open_bars | started).items():
+        if name in open_bars or not span.running:
+            closed[name].append(_condition_bar(found, span.end, running=span.running))
     return tuple(Lane(name, tuple(bars)) for name, bars in closed.items() if bars)
 
 
-def _condition_bar(
-    since: datetime, until: datetime, condition: Mapping[str, Any], target: str, *, running: bool = False
-) -> Bar:
-    reporters = ", ".join(map(str, condition.get("reporters") or ()))
-    detail = f"{condition.get('message') or ''} (reported by {reporters or 'an unknown source'})".strip()
-    shown = mark(condition.get("severity"), SEVERITY)
-    return Bar(since, max(since, until), f"{shown.text}: {reporters}", shown.tone, detail, target, running=running)
+class _Start(Struct, frozen=True):
+    since: datetime
+    condition: Condition | FaultData
+    target: str = ""
 
 
-def _condition_name(condition: Mapping[str, Any]) -> str:
-    return f"{condition.get('code')} {component_text(condition.get('component'))}".strip()
+def _condition_bar(start: _Start, until: datetime, *, running: bool = False) -> Bar:
+    condition = start.condition
+    reporters = ", ".join(condition.reporters)
+    detail = f"{condition.message} (reported by {reporters or 'an unknown source'})".strip()
+    shown = mark(condition.severity, SEVERITY)
+    text, end = f"{shown.text}: {reporters}", max(start.since, until)
+    return Bar(start.since, end, text, shown.tone, detail, start.target, running=running)
 
 
-def _since(data: Mapping[str, Any], entry: Document) -> datetime:
-    since = data.get("since")
-    return from_text(str(since)) if since else occurred_at(entry)
+def _condition_name(condition: Condition | FaultData) -> str:
+    return f"{condition.code} {component_text(condition.component)}".strip()
 
 
-def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
+def attempt_lanes(entries: Entries) -> tuple[Lane, ...]:
     """Return one lane for each attempt number, with one bar for each repair step."""
     admitted = {
-        (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)
-        for change in of_type(entries, CASE_STATUS)
-        if change["data"].get("to") == "in_progress"
+        (change.metadata.case_id, change.data.attempt): change.at
+        for change in entries_with(entries, CaseStatusData)
+        if change.data.to == "in_progress"
     }
     steps: dict[int, list[Bar]] = {}
     ends: dict[tuple[object, object], datetime] = {}
-    for entry in of_type(entries, STEP):
-        data, at = entry["data"], occurred_at(entry)
-        bars = steps.setdefault(int(data.get("attempt") or 0), [])
-        of = (entry["metadata"]["case_id"], data.get("attempt"))
+    for entry in entries_with(entries, ReplacementStepData):
+        data, at = entry.data, entry.at
+        bars = steps.setdefault(data.attempt, [])
+        of = (entry.metadata.case_id, data.attempt)
         start = ends.get(of) or min(admitted.get(of, at), at)
         ends[of] = at
         shown = step_mark(data)
-        text = f"{str(data.get('step')).replace('_', ' ')}: {shown.text}"
-        bars.append(Bar(start, at, text, shown.tone, _why(entry), _target(entry)))
+        text = f"{str(data.step).replace('_', ' ')}: {shown.text}"
+        bars.append(Bar(start, at, text, shown.tone, data.reason or data.operation or "", entry.target))
     return tuple(Lane(f"attempt {number}", tuple(bars)) for number, bars in steps.items())
 
 
-def instance_lane(entries: Iterable[Document], span: Span) -> Lane:
+def instance_lane(entries: Entries, span: Span) -> Lane:
     """Return a lane with one bar for each instance and boot of a node, as the entries record them."""
-    ordered = sorted(entries, key=occurred_at)
-    known = [(occurred_at(one), one["data"].get("incarnation"), _target(one)) for one in ordered]
-    changes: list[tuple[datetime, Mapping[str, Any], str]] = []
-    for at, incarnation, target in known:
+    changes: list[tuple[datetime, Incarnation, str]] = []
+    for entry in sorted(entries, key=lambda one: one.at):
+        incarnation = getattr(entry.data, "incarnation", None)
         if incarnation and (not changes or changes[-1][1] != incarnation):
-            changes.append((at if changes else span.start, incarnation, target))
+            changes.append((entry.at if changes else span.start, incarnation, entry.target))
     bars = []
     for number, (at, incarnation, target) in enumerate(changes):
         last = number + 1 == len(changes)
         end = span.end if last else changes[number + 1][0]
-        text = f"{incarnation.get('instance_id') or 'no instance'}"
-        detail = f"instance {incarnation.get('instance')}, boot {incarnation.get('boot')}"
+        detail = f"instance {incarnation.instance}, boot {incarnation.boot}"
         tone = Tone.OFF if number % 2 else Tone.WAIT
+        text = incarnation.instance_id or "no instance"
         bars.append(Bar(at, max(end, at), text, tone, detail, target, running=last and span.running))
     return Lane("instance", tuple(bars))
-
-
-def _why(entry: Document) -> str:
-    data = entry["data"]
-    return str(data.get("reason") or data.get("operation") or "")
-
-
-def _target(entry: Document) -> str:
-    return f"#e-{entry['metadata']['event_id']}"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.presentation.areas import Area, incident_area
 from faultbridge.serve.presentation.case_answers import sentence
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
 from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark
 
@@ -80,7 +80,7 @@ class IncidentPage(Struct, frozen=True):
 def incident_page(
     incident: Incident,
     nodes: Sequence[GridNode],
-    entries: Sequence[Document],
+    entries: Entries,
     now: datetime,
     *,
     older: bool,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.event_data import JobData, JobEvidence, JobExplainedData, JobImpact
+from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import Answer
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows, occurred_at
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import natural_order
 from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
 from faultbridge.serve.presentation.job_rows import job_state
@@ -51,20 +52,20 @@ _OUTCOMES = {
 _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
-def job_answers(job: Job, verdict: Mapping[str, Any] | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
+def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
     """Return the questions about a job with their answers, from its verdict and its faults."""
     explain = (_EXPLAIN.format(job=shlex.quote(job.job_id), cluster=job.cluster),)
     answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
     if job.ended_at is None:
         return (*answers, Answer("What should you do?", tuple(_while_it_runs(job))))
     if verdict:
-        why = (f"{verdict.get('summary')}.", HARDWARE.get(str(verdict.get("hardware")), ""))
+        why = (f"{verdict.summary}.", HARDWARE.get(verdict.hardware, ""))
         answers.append(Answer("Why did it end?", tuple(filter(None, why))))
     elif job.outcome != "succeeded":
         answers.append(Answer("Why did it end?", ("No explanation is recorded. This command records one:",), explain))
     if job.outcome != "succeeded":
         answers.append(Answer("May it restart?", tuple(_may_restart(job))))
-    todo = str(verdict["settles"]) if verdict and verdict.get("settles") else _TODO.get(job.state, "Nothing.")
+    todo = (verdict.settles if verdict else "") or _TODO.get(job.state, "Nothing.")
     if not verdict and todo == "Nothing." and job.outcome in {"failed", "unreported"}:
         return (*answers, Answer("What should you do?", ("Record an explanation.",), explain))
     return (*answers, Answer("What should you do?", (todo,)))
@@ -116,7 +117,6 @@ def _may_restart(job: Job) -> Iterator[str]:
         yield "Not known: no fault of its nodes and no explanation is recorded."
 
 
-JOB, EXPLAINED = "Job Change", "Job Explained"
 MAX_NODES = 400
 
 
@@ -174,16 +174,15 @@ class JobPage(Struct, frozen=True):
     live: bool
 
 
-def job_page(job: Job, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
+def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPage:
     """Return the page of a job; `older` states that the job has entries before those in `entries`."""
-    started = job.started_at
-    ended = job.ended_at
-    run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]
-    hits = tuple(map(_hit, _changes(run, "hit")))
-    verdict = next((one["data"] for one in reversed(run) if one["metadata"]["event_type"] == EXPLAINED), None)
-    if verdict and (job.verdict is None or verdict.get("started_at") not in {None, to_text(job.started_at)}):
+    started, ended = job.started_at, job.ended_at
+    run = [one for one in entries if one.at >= started or isinstance(one.data, JobExplainedData)]
+    hits = tuple(_hit(one, one.data.hit) for one in entries_with(run, JobData) if one.data.change == "hit")
+    verdict = next((one.data for one in reversed(run) if isinstance(one.data, JobExplainedData)), None)
+    if verdict and (job.verdict is None or verdict.started_at not in {None, started}):
         verdict = None
-    points = tuple(map(_evidence, (verdict or {}).get("evidence") or ()))
+    points = tuple(map(_evidence, verdict.evidence)) if verdict else ()
     affected = set(job.affected_nodes)
     names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
     return JobPage(
@@ -198,7 +197,7 @@ def job_page(job: Job, entries: Sequence[Document], now: datetime, *, older: boo
         answers=job_answers(job, verdict, hits),
         hits=hits,
         explanation=tuple(_explanation(verdict)) if verdict else (),
-        cases=tuple(map(str, (verdict or {}).get("cases") or ())),
+        cases=verdict.cases if verdict else (),
         evidence_for=tuple(one for one in points if one.points > 0),
         evidence_against=tuple(one for one in points if one.points <= 0),
         nodes=tuple(JobNode(name, name in affected, job.ranks.get(name, "")) for name in names[:MAX_NODES]),
@@ -214,52 +213,45 @@ def _is_open(job: Job) -> bool:
     return job.ended_at is None or job.state == "waiting"
 
 
-def _changes(entries: Iterable[Document], kind: str) -> Iterator[Document]:
-    return (one for one in entries if one["metadata"]["event_type"] == JOB and one["data"].get("change") == kind)
+def _hit(entry: ReadEntry[JobData], hit: JobImpact | None) -> Hit:
+    about = hit.about if hit else None
+    code = about.code if about else None
+    fault = f"{code or 'unknown fault'} {component_text(about.component if about else None)}".strip()
+    reason = f"{code}, {hit.message}" if hit and hit.message else ""
+    return Hit(entry.at, hit.node if hit else "", fault, reason, entry.metadata.case_id, entry.target)
 
 
-def _hit(entry: Document) -> Hit:
-    data, metadata = entry["data"]["hit"] or {}, entry["metadata"]
-    about = data.get("about") or {}
-    fault = f"{about.get('code') or 'unknown fault'} {component_text(about.get('component'))}".strip()
-    node = str(data.get("node"))
-    reason = f"{about.get('code')}, {data['message']}" if data.get("message") else ""
-    target = f"#e-{metadata['event_id']}"
-    return Hit(occurred_at(entry), node, fault, reason, metadata["case_id"], target)
-
-
-def _evidence(point: Mapping[str, Any]) -> EvidenceRow:
-    rank = f"rank {point['rank']}" if point.get("rank") is not None else ""
-    file = f"{point['file']}:{point.get('line') or '-'}" if point.get("file") else ""
+def _evidence(point: JobEvidence) -> EvidenceRow:
+    rank = f"rank {point.rank}" if point.rank is not None else ""
+    file = f"{point.file}:{point.line or '-'}" if point.file else ""
     return EvidenceRow(
-        points=int(point["points"]),
-        weight=str(point["weight"]).replace("_", " "),
-        found=f"{point['name']}, from a {point['trust']}" if point.get("name") else "",
-        where=", ".join(one for one in (str(point.get("node") or ""), rank, file) if one),
-        at=from_text(str(point["at"])) if point.get("at") else None,
+        points=point.points,
+        weight=point.weight.replace("_", " "),
+        found=f"{point.name}, from a {point.trust}" if point.name else "",
+        where=", ".join(filter(None, (point.node, rank, file))),
+        at=point.at,
     )
 
 
-def _explanation(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "Cause", f"{verdict.get('mechanism') or 'unknown'} ({verdict.get('domain') or 'unknown domain'})"
-    yield "Verdict on the nodes", str(verdict.get("hardware") or "-").replace("_", " ")
-    for name, key in (
-        ("Leave out", "nodes"),
-        ("Test first", "check"),
-        ("Checked", "checked"),
-        ("Not checked", "not_checked"),
+def _explanation(verdict: JobExplainedData) -> Iterator[tuple[str, str]]:
+    yield "Cause", f"{verdict.mechanism or 'unknown'} ({verdict.domain or 'unknown domain'})"
+    yield "Verdict on the nodes", (verdict.hardware or "-").replace("_", " ")
+    for name, listed in (
+        ("Leave out", verdict.nodes),
+        ("Test first", verdict.check),
+        ("Checked", verdict.checked),
+        ("Not checked", verdict.not_checked),
     ):
-        listed = verdict.get(key) or {}
-        if listed.get("count"):
-            more = listed["count"] - len(listed["listed"])
-            yield name, ", ".join(listed["listed"]) + (f" and {more} more" if more > 0 else "")
-    if verdict.get("ranks"):
-        yield "Ranks that others waited for", ", ".join(map(str, verdict["ranks"]))
-    yield "First failure in the logs", str(verdict.get("failed_at") or "unknown")
+        if listed.count:
+            more = listed.count - len(listed.listed)
+            yield name, ", ".join(listed.listed) + (f" and {more} more" if more > 0 else "")
+    if verdict.ranks:
+        yield "Ranks that others waited for", ", ".join(map(str, verdict.ranks))
+    yield "First failure in the logs", to_text(verdict.failed_at) if verdict.failed_at else "unknown"
 
 
-def _chart(job: Job, entries: Sequence[Document], hits: Sequence[Hit], ended: datetime | None, now: datetime) -> Chart:
-    start, end = job.started_at, max([now, *map(occurred_at, entries)])
+def _chart(job: Job, entries: Entries, hits: Sequence[Hit], ended: datetime | None, now: datetime) -> Chart:
+    start, end = job.started_at, max([now, *(one.at for one in entries)])
     resumable = job.resumable_at
     end = end if _is_open(job) else max(resumable or ended or end, *(one.at for one in hits), start)
     bars = [Bar(start, ended or end, "running", Tone.WORK, running=ended is None)]

@@ -7,16 +7,15 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Condition, Node, ShownNode
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
 from faultbridge.serve.presentation.case_values import CaseFacts
-from faultbridge.serve.presentation.entry_rows import Document, EntryRow, entry_rows
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import IN_SERVICE
 from faultbridge.serve.presentation.history import (
-    CASE_STATUS,
-    NODE_STATUS,
     Chart,
     Lane,
     Span,
@@ -112,7 +111,7 @@ class NodePage(Struct, frozen=True):
 
 def node_page(
     node: Node,
-    entries: Sequence[Document],
+    entries: Entries,
     span: Span,
     *,
     older: bool,
@@ -143,11 +142,11 @@ def node_page(
     )
 
 
-def _lanes(node: Node, entries: Sequence[Document], span: Span, jobs: Sequence[Job]) -> tuple[Lane, ...]:
+def _lanes(node: Node, entries: Entries, span: Span, jobs: Sequence[Job]) -> tuple[Lane, ...]:
     return (
-        status_lane("status", entries, NODE_STATUS, NODE, span),
+        status_lane("status", entries, NodeStatusData, NODE, span),
         *condition_lanes(entries, node.conditions if span.running else (), span),
-        status_lane("case", entries, CASE_STATUS, CASE, span),
+        status_lane("case", entries, CaseStatusData, CASE, span),
         *attempt_lanes(entries),
         instance_lane(entries, span),
         *job_lanes(jobs, node.node, span),

@@ -199,5 +199,6 @@ class ShownCase(documents.Case, frozen=True, kw_only=True):
 
 def _show(session: Session, case: str) -> None:
     found = case_document(session.directory.case(case), session.now())
-    entries = [entry_document(line) for line in session.timeline.newest(TimelineQuery(case=case), MAX_ENTRIES)[0]]
-    session.show_one(shared(ShownCase, found, capacity=source_answers(entries)), CASE)
+    lines, _ = session.timeline.newest(TimelineQuery(case=case), MAX_ENTRIES)
+    events = (entry_document(line).event for line in lines)
+    session.show_one(shared(ShownCase, found, capacity=source_answers(events)), CASE)

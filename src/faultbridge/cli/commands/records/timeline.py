@@ -12,16 +12,25 @@ import typer
 
 from faultbridge.cli.commands.options import default_cluster, with_options
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
-from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice
+from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import WaitOption, stack_command, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import ClusterStatusData, NodeStatusData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.record.causes import MAX_LINKS, read_chain
 from faultbridge.record.timeline import Line, TimelineQuery, follow, sort_by_occurrence
+from faultbridge.repair.registry.documents import Entry, shared
+
+
+class ChainLink(Entry, frozen=True, kw_only=True):
+    """An entry of a chain of causes, and how far it is from the requested event."""
+
+    relation: str
+    distance: int
 
 
 def show_chain(session: Session, event_id: str) -> None:
@@ -29,7 +38,7 @@ def show_chain(session: Session, event_id: str) -> None:
     chain = read_chain(session.ports.table, event_id)
     session.show(
         (
-            {**entry_document(link.line), "relation": link.relation.value, "distance": link.distance}
+            shared(ChainLink, entry_document(link.line), relation=link.relation.value, distance=link.distance)
             for link in chain.links
         ),
         CHAIN,
@@ -42,18 +51,25 @@ def show_chain(session: Session, event_id: str) -> None:
 
 MIN_REGISTRATIONS = 2
 
-_MORE_THAN_COUNTS = ("incidents", "provider_stage", "provider_conditions")
-"""Fields of an entry about a cluster's status. If one of them has a value, not only node counts changed."""
-
 COMPACT_ENTRIES: Columns = {
     **ENTRIES,
-    "NODE": lambda one: _first_and_count(one["nodes"]) if "nodes" in one else ENTRIES["NODE"](one),
-    "WHAT": lambda one: f"{len(one['nodes'])} {_registered(one)}" if "nodes" in one else ENTRIES["WHAT"](one),
+    "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if _is_combined(one) else ENTRIES["NODE"](one),
+    "WHAT": lambda one: f"{len(one.nodes)} {_registered(one)}" if _is_combined(one) else ENTRIES["WHAT"](one),
 }
 """Columns for entries, and for the documents of `compact` that combine entries and list their nodes in `nodes`."""
 
 
-def compact(entries: Iterable[Document]) -> Iterator[Document]:
+class Registrations(Entry, frozen=True, kw_only=True):
+    """Several registrations of nodes with the same text, as the entry of the first one."""
+
+    nodes: tuple[str, ...]
+
+
+def _is_combined(entry: Entry) -> bool:
+    return isinstance(entry, Registrations)
+
+
+def compact(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Replace successive registrations of nodes with one document per kind of registration.
 
     Registrations with the same text, reason and cluster become one document with their `nodes`. Of the updates of node
@@ -64,42 +80,37 @@ def compact(entries: Iterable[Document]) -> Iterator[Document]:
         yield from _compact_run(documents) if is_setup else documents
 
 
-def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
+def _compact_run(run: Sequence[Entry]) -> Iterator[Entry]:
     registered = [one for one in run if _is_registration(one)]
     if len(registered) < MIN_REGISTRATIONS:
         yield from run
         return
     for _, alike in groupby(sorted(registered, key=_kind), _kind):
         entries = list(alike)
-        nodes = [one["metadata"]["node"] for one in entries]
-        yield {**entries[0], "nodes": nodes} if len(nodes) > 1 else entries[0]
+        nodes = tuple(str(one.metadata["node"]) for one in entries)
+        yield shared(Registrations, entries[0], nodes=nodes) if len(nodes) > 1 else entries[0]
     yield from [one for one in run if not _is_registration(one)][-1:]
 
 
-def _is_setup(entry: Document) -> bool:
-    data = entry["data"] or {}
-    is_status = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS
-    is_count = (
-        is_status and data.get("from") == data.get("to") and not any(data.get(name) for name in _MORE_THAN_COUNTS)
-    )
-    return is_count or _is_registration(entry)
+def _is_setup(entry: Entry) -> bool:
+    data = entry.event.data
+    if isinstance(data, ClusterStatusData):
+        return data.from_ == data.to and not (data.incidents or data.provider_stage or data.provider_conditions)
+    return _is_registration(entry)
 
 
-def _is_registration(entry: Document) -> bool:
-    data = entry["data"] or {}
-    return entry["metadata"]["event_type"] == EntryType.NODE_STATUS and bool(data) and data.get("from") is None
+def _is_registration(entry: Entry) -> bool:
+    data = entry.event.data
+    return isinstance(data, NodeStatusData) and data.from_ is None
 
 
-def _kind(entry: Document) -> tuple[str, str, str]:
-    return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
+def _kind(entry: Entry) -> tuple[str, str, str]:
+    text = text_of(entry)
+    return text.what, text.why, entry.event.metadata.cluster
 
 
-def _first_and_count(nodes: Sequence[str]) -> str:
-    return f"{nodes[0]} +{len(nodes) - 1}"
-
-
-def _registered(entry: Document) -> str:
-    return str(ENTRIES["WHAT"](entry)).replace("node ", "nodes ", 1)
+def _registered(entry: Entry) -> str:
+    return text_of(entry).what.replace("node ", "nodes ", 1)
 
 
 app = typer.Typer(rich_markup_mode=None)
