@@ -20,7 +20,7 @@ from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Ve
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.dispatch import record_refusals
-from faultbridge.serve.pager.rules import rules_for
+from faultbridge.serve.pager.rules import paged_event, rules_for
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
@@ -29,12 +29,12 @@ BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_de
 
 
 def pages(world: World, node: int = 1) -> list[str]:
-    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
+    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(paged_event(body))]
 
 
 def urgent(world: World) -> list[str]:
     """The urgent pages that are triggered or resolved by the entries of the node."""
-    rules = [rule for body in world.bodies() for rule in rules_for(body)]
+    rules = [rule for body in world.bodies() for rule in rules_for(paged_event(body))]
     return [f"{rule.kind} {rule.state}" for rule in rules if rule.urgency is PageUrgency.URGENT]
 
 

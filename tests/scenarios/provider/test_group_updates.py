@@ -20,7 +20,7 @@ from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import rules_for
+from faultbridge.serve.pager.rules import paged_event, rules_for
 from tests.hyperpod import GROUP as INSTANCE_GROUP
 from tests.scenarios.provider.growth import BAD, RELEASE, Growth
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
@@ -63,7 +63,7 @@ class Update(Growth):
 
     def pages(self, *numbers: int | None) -> list[str]:
         """The kinds of all pages that the events of nodes, or of the cluster (None), trigger."""
-        found = [rule for number in numbers for one in self.events(number) for rule in rules_for(one)]
+        found = [rule for number in numbers for one in self.events(number) for rule in rules_for(paged_event(one))]
         return [rule.kind for rule in found if rule.state is PageState.TRIGGERED]
 
     def cases(self, number: int) -> list[str]:

@@ -18,7 +18,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.groups import Group
 from faultbridge.repair.registry.retirement import owes_no_successor
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import rules_for
+from faultbridge.serve.pager.rules import paged_event, rules_for
 from tests.builders import NOON
 from tests.scenarios.provider.builders import last
 from tests.scenarios.provider.growth import Growth
@@ -48,7 +48,7 @@ def run_for(growth: Growth, span: timedelta) -> None:
 
 def pages(growth: Growth) -> list[tuple[str, PageUrgency]]:
     """Return the pages that were triggered for the first node, oldest first."""
-    rules = [rule for body in growth.world.bodies(1) for rule in rules_for(body)]
+    rules = [rule for body in growth.world.bodies(1) for rule in rules_for(paged_event(body))]
     return [(rule.kind, rule.urgency) for rule in rules if rule.state is PageState.TRIGGERED]
 
 

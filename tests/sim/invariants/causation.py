@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.model.causation import STARTS_CHAINS
 from faultbridge.model.enums import Actor, EntryType
-from faultbridge.serve.pager.rules import rules_for
+from faultbridge.serve.pager.rules import paged_event, rules_for
 from tests.sim.invariants.view import Invariant, SystemView
 
 Body = Mapping[str, Any]
@@ -66,7 +66,7 @@ def _broken_case_chains(view: SystemView) -> Iterator[str]:
                 if not _opens_with_its_fault(body, known):
                     yield f"{_text(body)} is not caused by the fault of the case"
             elif openings[case] not in _ancestors(body, bodies, known):
-                pages = [rule.key(body) for rule in rules_for(body)]
+                pages = [rule.key(paged_event(body)) for rule in rules_for(paged_event(body))]
                 yield f"{_text(body)} does not lead back to the start of the case {case} {pages}"
 
 

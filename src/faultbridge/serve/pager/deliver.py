@@ -23,7 +23,7 @@ from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.event_data import Component
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.recorded import RecordedEvent, as_structure
+from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
@@ -32,7 +32,7 @@ from faultbridge.record.ports import Clock, Pager, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
-from faultbridge.serve.pager.rules import PagedEvent, PageRule, rules_for
+from faultbridge.serve.pager.rules import PagedEvent, PageRule, paged_event, rules_for
 from faultbridge.serve.pager.service_formats import message_of, shorten
 
 UNKNOWN_STATUS = "unknown"
@@ -291,11 +291,11 @@ class Paging(Struct, frozen=True):
         missing. A stub without an entry raises Misconfigured, so that the event reaches the dead-letter queue, which
         has an alarm.
         """
-        metadata = as_structure(EntryMetadata, published["metadata"])
+        event = paged_event(published)
         if ALL_DATA not in (published["metadata"].get("truncated") or ()):
-            return RecordedEvent(metadata=metadata, data=published.get("data") or {}), False
-        log_cause("stub completed from the table", reason="the event is too large for the bus", **_ids(metadata))
-        return RecordedEvent(metadata=metadata, data=stored_data(self.table, metadata)), True
+            return event, False
+        log_cause("stub completed from the table", reason="the event is too large for the bus", **_ids(event.metadata))
+        return replace(event, data=stored_data(self.table, event.metadata)), True
 
     def _deliver(self, event: PagedEvent, rule: PageRule, *, is_stub: bool) -> Delivery:
         start = self._notifications.start(event, rule)

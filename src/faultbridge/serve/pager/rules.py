@@ -16,8 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import Actor, EntryType
-from faultbridge.model.recorded import RecordedEvent
+from faultbridge.model.recorded import RecordedEvent, as_structure
 from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
@@ -36,6 +37,12 @@ Condition = Mapping[str, frozenset[str | bool | None]]
 
 PagedEvent = RecordedEvent[dict[str, Any]]
 """An event whose data the rules select by the names of its fields; no data is an empty object."""
+
+
+def paged_event(published: Mapping[str, Any]) -> PagedEvent:
+    """Return an event as the rules read it, from its JSON object."""
+    metadata = as_structure(EntryMetadata, published["metadata"])
+    return RecordedEvent(metadata=metadata, data=published.get("data") or {})
 
 
 class PageRule(Struct, frozen=True):
