@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,19 +44,27 @@ class Seam:
 
     def around(self, port: str, operation: str, argument: Any = None) -> AbstractContextManager[None]:
         """Return a context manager that runs the hooks before and after one call."""
-        return self._around(port, operation, argument)
-
-    @contextmanager
-    def _around(self, port: str, operation: str, argument: Any) -> Iterator[None]:
-        call = Call(port, operation, argument)
-        self.calls.append(call)
-        self.before(call)
-        yield
-        self.after(call)
+        return _Around(self, Call(port, operation, argument))
 
     def named(self, name: str) -> list[Call]:
         """Return the recorded calls with this name, such as `table.transact`, in the order of the calls."""
         return [call for call in self.calls if call.name == name]
+
+
+@dataclass(slots=True)
+class _Around:
+    """One call of a fake; as a generator, it took a twentieth of a scenario's time."""
+
+    seam: Seam
+    call: Call
+
+    def __enter__(self) -> None:
+        self.seam.calls.append(self.call)
+        self.seam.before(self.call)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.seam.after(self.call)
 
 
 def raise_once(*faults: tuple[str, Exception]) -> Hook:
