@@ -49,15 +49,23 @@ def busy_world(*rules: Rule, hours: float = 40, claim_ttl: timedelta = timedelta
     return world
 
 
+def cordoned_and_cleared() -> World:
+    """A world whose node was cordoned for a claim that its sender has ended since: its cordon is not needed."""
+    world = busy_world()
+    world.claim_and_react(minutes=1)
+    assert world.node().isolation is Isolation.CONFIRMED
+    world.clock.advance(60)
+    world.clear()
+    return world
+
+
 def drains(world: World) -> int:
     return len(world.seam.named("orchestrator.drain"))
 
 
 def test_a_claim_neither_drains_nor_verifies_nor_releases_a_node_while_its_job_runs() -> None:
     world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(180)
+    world.claim_and_react(minutes=180)
 
     assert (drains(world), world.released_instances()) == (0, [])
     assert not {"drain forced", "verify begun"} & set(world.record_history())
@@ -66,13 +74,7 @@ def test_a_claim_neither_drains_nor_verifies_nor_releases_a_node_while_its_job_r
 
 
 def test_an_uncordon_without_an_answer_is_recorded_as_unconfirmed_and_repeated() -> None:
-    world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
-    assert world.node().isolation is Isolation.CONFIRMED
-    world.clock.advance(60)
-    world.clear()
+    world = cordoned_and_cleared()
     world.seam.after = raise_once(("orchestrator.uncordon", Transient("no answer")))
     with pytest.raises(Transient, match="no answer"):
         world.isolate.isolate(world.key())
@@ -82,24 +84,14 @@ def test_an_uncordon_without_an_answer_is_recorded_as_unconfirmed_and_repeated()
 
 
 def test_an_operator_is_paged_if_the_cordon_of_a_claimed_node_cannot_be_removed() -> None:
-    world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
-    world.clock.advance(60)
-    world.clear()
+    world = cordoned_and_cleared()
     world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 20)
     world.advance_minutes(10)
     assert world.record_history().count("note isolation overdue") == 1
 
 
 def test_a_cordon_that_two_calls_remove_at_once_is_recorded_as_withdrawn_once() -> None:
-    world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
-    world.clock.advance(60)
-    world.clear()
+    world = cordoned_and_cleared()
 
     def other_call() -> None:
         world.clock.advance(1)
@@ -112,12 +104,7 @@ def test_a_cordon_that_two_calls_remove_at_once_is_recorded_as_withdrawn_once() 
 
 
 def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
-    world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
-    world.clock.advance(60)
-    world.clear()
+    world = cordoned_and_cleared()
     run_before_write(world.seam, lambda _: True, lambda: (world.clock.advance(1), world.fault(code="xid.79")))
     world.isolate.isolate(world.key())
     assert world.seam.named("orchestrator.uncordon") == []
@@ -125,12 +112,7 @@ def test_a_node_that_fails_just_before_its_uncordon_stays_cordoned() -> None:
 
 
 def test_a_node_that_fails_during_its_uncordon_is_still_recorded_as_to_be_cordoned() -> None:
-    world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes()
-    world.clock.advance(60)
-    world.clear()
+    world = cordoned_and_cleared()
 
     def fails(call: Call) -> None:
         if call.name == "orchestrator.uncordon":
@@ -147,9 +129,7 @@ def test_a_node_that_fails_during_its_uncordon_is_still_recorded_as_to_be_cordon
 
 def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_while_the_job_runs() -> None:
     world = busy_world(claim_ttl=default_policy().limits.claim_ttl)
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(59)
+    world.claim_and_react(minutes=59)
     assert world.node().isolation is Isolation.CONFIRMED
     world.advance_minutes(3)
 
@@ -162,8 +142,7 @@ def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_whil
 def test_a_claimed_node_is_verified_once_its_job_has_ended() -> None:
     world = busy_world(hours=1)
     del world.verifier.results[INSTANCE]
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(world.case_is(CaseStatus.RESOLVED))
 
     assert drains(world) == 0
@@ -179,9 +158,7 @@ def test_a_claim_waits_while_the_orchestrator_does_not_answer_whether_work_runs(
             raise Transient("no answer")
 
     world.seam.before = give_no_answer
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(100)
+    world.claim_and_react(minutes=100)
 
     assert "verify begun" not in world.record_history()
     assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.IDLE, 0)
@@ -197,20 +174,16 @@ def test_a_claim_is_escalated_if_the_orchestrator_refuses_to_say_whether_work_ru
             world.orchestrator.fail_next(ProviderFailure.PERMISSION_DENIED)
 
     world.seam.before = refuse_in_the_step
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.case().reason.startswith("PERMISSION_DENIED")
 
 
 def test_the_work_of_a_claimed_node_is_drained_once_its_fault_is_proven() -> None:
     world = busy_world()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(30)
+    world.claim_and_react(minutes=30)
     assert drains(world) == 0
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     world.until(lambda: bool(world.released_instances()))
     assert "drain forced" in world.record_history()
 
@@ -218,8 +191,7 @@ def test_the_work_of_a_claimed_node_is_drained_once_its_fault_is_proven() -> Non
 def test_the_work_of_a_node_is_drained_once_an_operator_approves_the_repair_of_a_claim() -> None:
     asked = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
     world = busy_world(asked)
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(lambda: world.case().pending_approval is not None)
     world.orders.approve(world.case().id, OperatorOrder("arn:operator", "seen on the rack"))
     world.process_entries()
@@ -228,8 +200,7 @@ def test_the_work_of_a_node_is_drained_once_an_operator_approves_the_repair_of_a
 
 def test_a_verification_is_never_forced_at_the_deadline_of_its_drain_although_a_proven_fault_is_fatal() -> None:
     world = busy_world(hours=1)
-    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
-    world.process_entries()
+    world.fault_and_react(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
     world.until(lambda: world.case().attempts == 1 and world.case().status is CaseStatus.QUEUED)
     assert "drain forced" not in world.record_history()
     assert "verify begun" not in world.record_history()
@@ -261,9 +232,7 @@ def test_no_diagnostics_for_a_claim_run_beside_a_process_or_where_the_processes_
     occupied: bool | None,
 ) -> None:
     world = without_orchestrator(occupied=occupied)
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(180)
+    world.claim_and_react(minutes=180)
 
     assert (world.released_instances(), world.restarter.restarted) == ([], [])
     assert not {"verify failed", "verify passed"} & set(world.record_history())
@@ -274,9 +243,7 @@ def test_no_diagnostics_for_a_claim_run_beside_a_process_or_where_the_processes_
 
 def test_a_claimed_node_is_verified_once_no_process_uses_its_gpus() -> None:
     world = without_orchestrator()
-    world.claim()
-    world.process_entries()
-    world.advance_minutes(60)
+    world.claim_and_react(minutes=60)
     world.verifier.occupied = lambda _: False
     del world.verifier.results[INSTANCE]
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -285,8 +252,7 @@ def test_a_claimed_node_is_verified_once_no_process_uses_its_gpus() -> None:
 
 def test_the_diagnostics_of_a_proven_fault_wait_for_processes_until_the_deadline() -> None:
     world = without_orchestrator()
-    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
-    world.process_entries()
+    world.fault_and_react(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
     world.until(world.case_is(CaseStatus.ESCALATED), minutes=60)
 
     assert "verify failed" not in world.record_history()
@@ -297,17 +263,14 @@ def test_the_diagnostics_of_a_proven_fault_wait_for_processes_until_the_deadline
 
 def test_the_diagnostics_of_a_proven_fault_start_again_once_the_processes_have_ended() -> None:
     world = without_orchestrator()
-    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
-    world.process_entries()
-    world.advance_minutes(5)
+    world.fault_and_react(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS, minutes=5)
     world.verifier.occupied = lambda _: False
     world.until(lambda: "verify failed" in world.record_history(), minutes=60)
 
 
 def test_the_diagnostics_of_a_proven_fault_run_where_the_processes_are_not_known() -> None:
     world = without_orchestrator(occupied=None)
-    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
-    world.process_entries()
+    world.fault_and_react(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
     world.until(lambda: "verify failed" in world.record_history(), minutes=60)
 
 
