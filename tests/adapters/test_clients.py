@@ -1,4 +1,4 @@
-"""Creation of AWS clients."""
+"""Clients of AWS: their settings, the observer of calls, roles in other accounts, and errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from botocore.exceptions import UnknownServiceError
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    ReadTimeoutError,
+    UnknownServiceError,
+)
+from botocore.parsers import ResponseParserError
 from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients, new_session
+from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.ec2.inventory import InstanceRoles
 from faultbridge.model.cluster.config import ProviderRole
-from tests.adapters.stubs import ENVIRONMENT
+from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from tests.adapters.stubs import ENVIRONMENT, client_error, stubbed
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +157,110 @@ def test_a_session_knows_the_models_in_the_folders_of_the_data_path(
     assert session.get_service_model("custom").service_id == "custom"
     with pytest.raises(UnknownServiceError, match="'no-such-service'"):
         session.create_client("no-such-service")
+
+
+URL = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("ConditionalCheckFailedException", 400, Conflict),
+        ("TransactionConflictException", 400, Conflict),
+        ("ProvisionedThroughputExceededException", 400, Transient),
+        ("ThrottlingException", 400, Transient),
+        ("RequestLimitExceeded", 503, Transient),
+        ("SlowDown", 503, Transient),
+        ("TransactionInProgressException", 400, Transient),
+        ("SomethingNew", 500, Transient),
+        ("SomethingNew", 429, Transient),
+        ("SomethingNew", 400, Misconfigured),
+        ("AccessDeniedException", 400, Misconfigured),
+        ("ResourceNotFoundException", 400, Misconfigured),
+        ("ValidationException", 400, Misconfigured),
+        ("ExpiredTokenException", 400, Misconfigured),
+    ],
+)
+def test_an_error_response_becomes_the_matching_error(code: str, status: int, kind: type[FaultbridgeError]) -> None:
+    error = translate(client_error(code, "why", status), "reading")
+    assert type(error) is kind
+    assert str(error) == f"reading: {code}: why"
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (EndpointConnectionError(endpoint_url=URL), Transient),
+        (ConnectTimeoutError(endpoint_url=URL), Transient),
+        (ReadTimeoutError(endpoint_url=URL), Transient),
+        (ResponseParserError("<html>"), Transient),
+        (NoCredentialsError(), Misconfigured),
+        (NoRegionError(), Misconfigured),
+        (ParamValidationError(report="x"), Misconfigured),
+        (BotoCoreError(), Misconfigured),
+    ],
+)
+def test_a_lost_response_is_transient_and_a_bad_setting_is_misconfigured(
+    cause: Exception, kind: type[FaultbridgeError]
+) -> None:
+    with pytest.raises(kind) as raised, translated("reading"):
+        raise cause
+    assert raised.value.__cause__ is cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "settings"),
+    [(NoRegionError(), ("AWS_REGION", "--region")), (NoCredentialsError(), ("AWS_PROFILE", "--profile"))],
+)
+def test_a_missing_setting_is_named_without_the_words_of_boto(cause: Exception, settings: tuple[str, ...]) -> None:
+    text = str(translate(cause, "reading"))
+    assert str(cause) not in text
+    assert all(one in text for one in settings)
+
+
+def test_other_errors_are_not_converted() -> None:
+    with pytest.raises(KeyError), translated("reading"):
+        raise KeyError
+
+
+PROFILE = {"IamInstanceProfile": {"Arn": "arn:aws:iam::111122223333:instance-profile/path/gpu-nodes", "Id": "AIPA"}}
+
+
+def profile(*roles: str) -> dict[str, Any]:
+    described = {"Path": "/", "CreateDate": 0, "Arn": "arn:aws:iam::111122223333:role/gpu-nodes"}
+    return {
+        "InstanceProfile": {
+            **described,
+            "InstanceProfileName": "gpu-nodes",
+            "InstanceProfileId": "AIPAEXAMPLEEXAMPLE",
+            "Roles": [{**described, "RoleName": "gpu-nodes", "RoleId": role} for role in roles],
+        }
+    }
+
+
+def backed(*instances: str) -> list[dict[str, Any]]:
+    return [{"InstanceId": one, **PROFILE} for one in instances]
+
+
+def test_the_role_of_a_profile_is_read_once() -> None:
+    roles = InstanceRoles()
+    with stubbed("iam") as (clients, stub):
+        stub.add_response("get_instance_profile", profile("AROAEXAMPLEEXAMPLE"), {"InstanceProfileName": "gpu-nodes"})
+        assert roles.role_ids(clients, backed("i-1", "i-2")) == dict.fromkeys(["i-1", "i-2"], "AROAEXAMPLEEXAMPLE")
+        assert roles.role_ids(clients, backed("i-3")) == {"i-3": "AROAEXAMPLEEXAMPLE"}
+
+
+def test_an_instance_without_a_profile_and_a_profile_without_a_role_have_no_role_id() -> None:
+    with stubbed("iam") as (clients, stub):
+        stub.add_response("get_instance_profile", profile())
+        assert InstanceRoles().role_ids(clients, [{"InstanceId": "i-0"}, *backed("i-1")]) == {}
+
+
+def test_a_missing_permission_is_logged_once_and_tried_again_at_the_next_sync(caplog: pytest.LogCaptureFixture) -> None:
+    roles = InstanceRoles()
+    with stubbed("iam") as (clients, stub):
+        stub.add_client_error("get_instance_profile", "AccessDenied", http_status_code=403)
+        stub.add_response("get_instance_profile", profile("AROAEXAMPLEEXAMPLE"))
+        assert roles.role_ids(clients, backed("i-1", "i-2", "i-3")) == {}
+        assert caplog.text.count("node_role_unknown") == 1
+        assert roles.role_ids(clients, backed("i-1")) == {"i-1": "AROAEXAMPLEEXAMPLE"}

@@ -1,4 +1,4 @@
-"""The table on DynamoDB: responses that no emulator gives."""
+"""The table on DynamoDB: responses that no emulator gives, and the expressions of writes and conditions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,38 @@ from faultbridge.adapters.aws.dynamodb import (
     READ_AT_ONCE,
     THROTTLE_RETRY,
     DynamoTable,
+    Placeholders,
     ThrottledTransaction,
+    condition_expression,
     from_token,
     from_typed,
     from_typed_item,
+    range_expression,
     request_token,
+    sort_key_bounds,
     to_token,
     to_typed,
+    transaction_part,
+    write_arguments,
 )
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.retry import Retry
-from faultbridge.model.storage.writes import TIMELINE, Key, Packed, Put, Value
+from faultbridge.model.storage.writes import (
+    TIMELINE,
+    Absent,
+    AnyOf,
+    Below,
+    Check,
+    Delete,
+    Equals,
+    Key,
+    Packed,
+    Present,
+    Put,
+    Update,
+    Value,
+    Write,
+)
 from faultbridge.model.values import replace
 from faultbridge.record.ports import UnprocessedKeys
 from tests.adapters.stubs import answering, stubbed
@@ -235,3 +256,64 @@ def test_packed_bytes_are_read_from_an_answer_and_from_a_record_of_the_stream(co
 def test_an_unexpected_dynamodb_type_is_an_error(typed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"type|literal"):
         from_typed_item({"a": typed})
+
+
+KEY = Key("P", "S")
+TYPED_KEY = {"pk": {"S": "P"}, "sk": {"S": "S"}}
+
+
+def test_conditions_use_placeholders_for_all_names_and_values() -> None:
+    placeholders = Placeholders()
+    expression = condition_expression(
+        AnyOf((Absent(), Equals("name", "x"), AnyOf((Below("n", 1), Present())))), placeholders
+    )
+    assert expression == "attribute_not_exists(#0) OR #1 = :0 OR #2 < :1 OR attribute_exists(#0)"
+    assert placeholders.arguments() == {
+        "ExpressionAttributeNames": {"#0": "pk", "#1": "name", "#2": "n"},
+        "ExpressionAttributeValues": {":0": {"S": "x"}, ":1": {"N": "1"}},
+    }
+
+
+def test_an_update_has_each_clause_once() -> None:
+    update = Update(KEY, set={("a",): 1, ("h", "c.d"): "x"}, remove=(("b",), ("h", "e")), add={"v": 1}, when=Present())
+    assert write_arguments(update) == {
+        "Key": TYPED_KEY,
+        "UpdateExpression": "SET #0 = :0, #1.#2 = :1 REMOVE #3, #1.#4 ADD #5 :2",
+        "ConditionExpression": "attribute_exists(#6)",
+        "ExpressionAttributeNames": {
+            "#0": "a", "#1": "h", "#2": "c.d", "#3": "b", "#4": "e", "#5": "v", "#6": "pk",
+        },
+        "ExpressionAttributeValues": {":0": {"N": "1"}, ":1": {"S": "x"}, ":2": {"N": "1"}},
+    }  # fmt: skip
+
+
+def test_a_write_without_a_condition_has_no_expression() -> None:
+    assert write_arguments(Put({"pk": "P", "sk": "S"})) == {"Item": TYPED_KEY}
+    assert write_arguments(Delete(KEY)) == {"Key": TYPED_KEY}
+
+
+def test_each_kind_of_write_has_a_name_in_a_transaction() -> None:
+    writes: list[Write] = [Put({"pk": "P", "sk": "S"}), Delete(KEY), Update(KEY, add={"n": 1}), Check(KEY, Present())]
+    assert [transaction_part(write) for write in writes] == ["Put", "Delete", "Update", "ConditionCheck"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "after", "up_to", "bounds"),
+    [
+        ("", None, None, None),
+        ("E#", None, None, ("E#", "E#\U0010ffff")),
+        ("", "a", None, ("a\0", "\U0010ffff")),
+        ("", None, "b", ("", "b")),
+        ("E#", "E#5", "E#7", ("E#5\0", "E#7")),
+        ("E#", "A", "Z", ("E#", "E#\U0010ffff")),
+    ],
+)
+def test_all_bounds_limit_the_sort_key_together(
+    prefix: str, after: str | None, up_to: str | None, bounds: tuple[str, str] | None
+) -> None:
+    assert sort_key_bounds(prefix, after, up_to) == bounds
+
+
+def test_a_range_never_contains_an_empty_key() -> None:
+    placeholders = Placeholders()
+    assert range_expression(("pk", "P"), "sk", ("", "b"), placeholders) == "#0 = :0 AND #1 <= :1"

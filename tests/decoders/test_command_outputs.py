@@ -1,4 +1,4 @@
-"""A capture of several commands: each output is read by its own decoder, and one that none reads is stated."""
+"""Outputs of commands: tables and lists of sinfo, dcgmi, ipmitool, FreeIPMI and others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from faultbridge.decide.fold.fold import fold
 from faultbridge.decode import registry
 from faultbridge.decode.captures import may_be_capture, outputs_of, parts_of, read_parts
 from faultbridge.decode.data import load_catalog
-from faultbridge.model.faults import CounterSample, Fault, faults_of
+from faultbridge.model.errors import Rejected
+from faultbridge.model.fault_enums import ComponentType
+from faultbridge.model.faults import Clear, CounterSample, Fault, Observation, faults_of
 from faultbridge.model.policy import Limits
 from tests.builders import arrival, node
-from tests.decoders.captures import SAMPLES, expected
+from tests.decoders.captures import SAMPLES, expected, faults_and_clears
 
 DMESG = "[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
 LSPCI = "0000:c2:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)\n"
@@ -218,3 +220,149 @@ def test_several_outputs_of_one_tool_are_all_read(capture: str) -> None:
 def test_outputs_that_are_combined_are_read_together() -> None:
     smart = "$ smartctl -H /dev/nvme{0}\n" + SMART.format(verdict="PASSED", spare=99)
     assert parts_of((smart.format(0) + smart.format(1)).encode()) == ()
+
+
+PARTITIONS = (
+    "gpu*         up   infinite      1 {state} node002\ngpu*         up 1-00:00:00      7   idle node[001,003-008]\n"
+)
+NODES = "node001      1      gpu* idle \nnode002      1      gpu* {state} \n"
+CELLS = "192 2:48:2 2000000 0 1 (null) none"
+LONG = f"node001 1 gpu* idle {CELLS}\nnode002 1 gpu* {{state}} {CELLS}\n"
+OWN_FORMAT = "node001 idle none\nnode002 {state} none\n"
+FORMS = [PARTITIONS, NODES, LONG, OWN_FORMAT]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_node_that_is_down_is_found_without_a_heading(form: str) -> None:
+    found = list(faults_and_clears(registry.decode("slurm-node", form.format(state="down*").encode())))
+    assert {one.node for one in found} == {"node002"}
+    assert list(faults_and_clears(registry.decode("slurm-node", form.format(state="idle").encode()))) == []
+
+
+def test_the_reason_of_the_long_form_is_read() -> None:
+    body = LONG.replace("(null) none\n", "(null) Not responding\n").format(state="down*")
+    found = list(faults_and_clears(registry.decode("slurm-node", body.encode())))
+    assert any("Not responding" in (one.evidence or "") for one in found if one.node == "node002")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_another_form_among_them_are_rejected(form: str) -> None:
+    with pytest.raises(Rejected):
+        registry.decode("slurm-node", (form.format(state="down*") + "the end of it\n").encode())
+
+
+DIAG_TABLE = """+---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+|-----  Deployment  --------+------------------------------------------------|
+{}
++---------------------------+------------------------------------------------+
+"""
+
+
+def table(*rows: tuple[str, str]) -> tuple[Fault, ...]:
+    """Return the faults in a table whose cells are cut after 45 characters, as dcgmi does it."""
+    lines = []
+    for name, text in rows:
+        chunks = [text[at : at + 45] for at in range(0, len(text), 45)]
+        lines += [f"| {name if not n else '':<26}| {chunk:<47}|" for n, chunk in enumerate(chunks)]
+    body = DIAG_TABLE.format("\n".join(lines)).encode()
+    assert registry.recognize(body) == "dcgm-diag"
+    return tuple(one for one in registry.decode("dcgm-diag", body) if isinstance(one, Fault))
+
+
+def test_a_table_without_a_failure_has_no_fault() -> None:
+    assert (
+        table(("Denylist", "Pass"), ("GPU Memory", "Pass - All"), ("EUD Test", "Skip - All"), ("Info", "GPU 0 x")) == ()
+    )
+    assert table(("software", "Pass"), ("", "GPU0: Pass"), ("", "GPU1: Skip")) == ()
+
+
+def test_a_failure_in_a_table_names_its_gpu_and_its_text_decides() -> None:
+    text = "GPU 3 had uncorrectable memory errors and row remapping failed. Run a field diagnostic on the GPU."
+    (fault,) = table(
+        ("GPU Memory", "Pass - GPUs: 1, 2"), ("", "Fail - GPU: 3"), ("Warning", text), ("PCIe", "Pass - All")
+    )
+    assert (fault.code, fault.component.index, fault.message) == ("dcgm.row_remap_failure", 3, text)
+
+
+def test_each_gpu_that_failed_without_a_text_is_a_fault() -> None:
+    found = table(("memory", "Fail"), ("", "GPU0: Fail"), ("", "GPU1: Pass"), ("", "GPU2: Fail"))
+    assert [(one.code, one.component.index) for one in found] == [("dcgm.diag_failed", 0), ("dcgm.diag_failed", 2)]
+    assert [one.component.type for one in table(("PCIe", "Fail - All"))] == [ComponentType.NODE]
+
+
+def test_a_setting_in_a_table_is_no_hardware_fault() -> None:
+    text = 'Persistence mode for GPU 0 is disabled. Enable persistence mode by running "nvidia-smi -i 0 -pm 1".'
+    for test in ("Persistence Mode", "software"):
+        assert [one.code for one in table((test, "Fail"), ("Warning: GPU0", text))] == ["dcgm.persistence_mode"]
+
+
+HEADING = "ID   | Date        | Time     | Name             | Type                     | Event\n"
+WITH_STATE = "ID   | Date        | Time     | Name   | Type              | State    | Event\n"
+WITH_BOTH = "ID | Date | Time | Name | Type | State | Event Direction | Event\n"
+QUIET = (
+    "1    | PostInit    | PostInit | Sensor #0        | OS Boot                  | C: boot completed\n"
+    "2    | Jul-20-2025 | 10:29:49 | SEL              | Event Logging Disabled   | Log Area Reset/Cleared\n"
+    "3    | Jul-20-2025 | 10:30:02 | PS2 Status       | Power Supply             | Presence detected\n"
+    "4    | Jul-20-2025 | 10:31:02 | Chassis          | Physical Security        | General Chassis Intrusion\n"
+)
+ROW = "17   | Feb-03-2026 | 04:05:06 | {}  | {}   | {}\n"
+
+
+def read(text: str) -> tuple[Observation, ...]:
+    return registry.decode("bmc-events", text.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "event", "code"),
+    [
+        ("DIMM_A1", "Memory", "Uncorrectable memory error", "host.memory_uncorrected"),
+        ("DIMM_A1", "Memory", "Correctable memory error", "host.memory_corrected"),
+        ("PS2 Status", "Power Supply", "Power Supply Failure detected", "host.power_failed"),
+        ("PS2 Status", "Power Supply", "Power Supply input lost (AC/DC)", "host.power_failed"),
+        ("CPU1 Status", "Processor", "IERR", "host.machine_check"),
+        ("CPU1 Status", "Processor", "Thermal Trip", "host.cooling_failed"),
+        ("Fan 3", "Fan", "At or Below (<=) Lower Critical Threshold", "host.cooling_failed"),
+        ("Slot 4", "Critical Interrupt", "Bus Fatal Error", "host.pcie_fatal"),
+        ("Drive 0", "Drive Slot (Bay)", "Drive Fault", "host.disk_failing"),
+    ],
+)
+@pytest.mark.parametrize("heading", [HEADING, ""])
+def test_an_event_is_a_fault_with_the_time_of_the_controller(
+    heading: str, name: str, kind: str, event: str, code: str
+) -> None:
+    text = heading + QUIET + ROW.format(name, kind, event)
+    assert registry.recognize(text.encode()) == "bmc-events"
+    (fault,) = read(text)
+    assert isinstance(fault, Fault)
+    assert (fault.code, fault.attributes["sensor"]) == (code, name)
+    assert fault.observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    (separated,) = read(text.replace("|", ","))
+    assert isinstance(separated, Fault)
+    assert (separated.code, separated.component, separated.observed_at) == (code, fault.component, fault.observed_at)
+
+
+def test_the_states_and_directions_of_the_options_are_columns_of_their_own() -> None:
+    failed = "3 | PostInit | PostInit | PS2 | Power Supply | Critical | {}Power Supply Failure detected\n"
+    (unset,) = read(WITH_STATE + failed.format(""))
+    assert isinstance(unset, Fault)
+    assert (unset.code, unset.observed_at) == ("host.power_failed", None)
+    lost, found = read(
+        WITH_BOTH + failed.format("Assertion Event | ") + failed.format("Deassertion Event | ").replace("3 |", "4 |", 1)
+    )
+    assert (type(lost), type(found)) == (Fault, Clear)
+    assert lost.component == found.component  # type: ignore[union-attr]  # a fault and a clear
+
+
+def test_a_listing_without_an_error_has_no_fault() -> None:
+    assert read(HEADING + QUIET) == ()
+    assert read(HEADING) == ()
+
+
+@pytest.mark.parametrize("text", ["ID | Name | Type\n1 | PS2 | Power Supply\n", "ID,Date,Price\n1,Feb-03-2026,7\n"])
+def test_another_table_is_not_taken_for_a_listing(text: str) -> None:
+    with pytest.raises(Rejected):
+        read(text)
+    with pytest.raises(Rejected, match="unknown_format"):
+        registry.recognize(text.encode())

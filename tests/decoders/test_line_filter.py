@@ -1,11 +1,15 @@
-"""The line filter of kernel logs: it skips only harmless lines, whatever it learned before."""
+"""The filter of harmless lines, and patterns that are compiled at their first use."""
 
 from __future__ import annotations
+
+import re
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.kernel.line_filter import BenignLineFilter, matching_lines
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."
@@ -70,3 +74,20 @@ def test_lines_with_learned_starts_are_skipped() -> None:
 def test_a_piece_with_an_unknown_prefix_is_returned_unchanged() -> None:
     text = f"<3>1 2026-02-03T04:05:06.502Z gpu-1 kernel - - - {XID}\n"
     assert BenignLineFilter().remaining(text.encode()) == text
+
+
+def test_a_pattern_is_compiled_once_and_not_before_its_first_use() -> None:
+    with mock.patch.object(re, "compile", wraps=re.compile) as compiled:
+        pattern = lazy_pattern(r"(a+)b", re.IGNORECASE)
+        assert compiled.call_count == 0
+        assert [pattern.match(text) is not None for text in ("AAB", "b", "ab")] == [True, False, True]
+        assert compiled.call_count == 1
+
+
+def test_a_pattern_has_what_the_compiled_one_has() -> None:
+    pattern = lazy_pattern(rb"(?P<name>a+)b")
+    assert pattern.sub(b"-", b"aab") == b"-"
+    assert pattern.pattern == rb"(?P<name>a+)b"
+    assert pattern.groupindex == {"name": 1}
+    with pytest.raises(AttributeError):
+        pattern.unknown  # noqa: B018 - the access raises

@@ -6,6 +6,7 @@ departure with its reason. The tables of codes are compared line by line as well
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,3 +136,48 @@ def test_at_most_one_in_a_hundred_faults_of_a_peer_is_missed() -> None:
     reported = sum(line.verdict != NOTHING for line in AGREED)
     missed = [line for line in DEPARTURES if line.verdict.startswith(PEER_ONLY)]
     assert len(missed) / (reported + len(missed)) <= 0.01
+
+
+BUCKETS: Mapping[str, frozenset[Action]] = {
+    "RESTART_APP": frozenset({Action.RESTART_APP}),
+    "IGNORE": frozenset({Action.NONE}),
+    "RESET_GPU": frozenset({Action.RESET_GPU}),
+    "CONTACT_SUPPORT": frozenset({Action.CONTACT_SUPPORT}),
+    "RESTART_BM": frozenset({Action.REBOOT_NODE, Action.REPLACE_NODE}),
+    "RESTART_VM": frozenset({Action.REBOOT_NODE}),
+    "WORKFLOW_XID_48": frozenset({Action.RESET_GPU}),
+    "WORKFLOW_NVLINK_ERR": frozenset({Action.RESET_GPU}),
+    "CHECK_MECHANICALS": frozenset({Action.RUN_DIAGNOSTICS}),
+    "UPDATE_SWFW": frozenset({Action.NONE, Action.RUN_DIAGNOSTICS}),
+}
+
+
+def decoded(line: str) -> Fault:
+    (found,) = registry.decode("kernel-log", line.encode())
+    assert isinstance(found, Fault)
+    return found
+
+
+def test_the_actions_of_xids_and_sxids_agree_with_nvidia_except_for_the_named_ones(shared: Path) -> None:
+    departures: dict[str, str] = {}
+    xids = rows(shared, "xid_catalog.csv")
+    for row in xids:
+        fault = decoded(f"[ 1.0] NVRM: Xid (PCI:0000:c1:00): {row['code']}, pid=1, name=x, text")
+        assert fault.code == f"xid.{row['code']}"
+        action, bucket = load_catalog().classify(fault).action, row["recommended_action"]
+        if bucket in BUCKETS and action not in BUCKETS[bucket]:
+            departures[fault.code] = bucket
+    sxids = rows(shared, "sxid_catalog.csv")
+    for row in sxids:
+        line = f"[ 1.0] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): {row['code']}, Non-fatal, Link 1 text"
+        assert decoded(line).code == f"sxid.{row['code']}"
+    assert departures == DEPARTURES_FROM_NVIDIA
+    assert 1 - len(departures) / (len(xids) + len(sxids)) >= MIN_AGREEMENT
+
+
+def test_each_departure_is_marked_and_justified_in_its_row() -> None:
+    for code in DEPARTURES_FROM_NVIDIA:
+        row = load_catalog().row(code)
+        assert row.conflict, code
+        assert row.reason, code
+        assert row.recommendations, code

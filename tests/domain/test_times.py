@@ -1,11 +1,18 @@
-"""Times: parsing and formatting of timestamps."""
+"""Values: times, safe texts, and the edges of a topology."""
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, allowed
+from faultbridge.model.enums import Actor, CaseStatus, NodeStatus
+from faultbridge.model.safe_text import visible, visible_line
 from faultbridge.model.times import earliest, from_milliseconds, from_text, latest, to_milliseconds, to_text, truncate
 
 
@@ -44,3 +51,84 @@ def test_the_earliest_and_the_latest_time_leave_unknown_ones_out() -> None:
     first, last = (datetime(2026, 2, day, tzinfo=UTC) for day in (3, 4))
     assert (earliest(None, last, first), latest(last, None, first)) == (first, last)
     assert earliest(None) is latest() is None
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200f\x7f\r"))
+
+
+@given(ANY_TEXT)
+def test_no_control_or_format_character_is_left_but_tab_and_newline(text: str) -> None:
+    shown = visible(text)
+    left = {character for character in shown if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}}
+    assert left <= {"\n", "\t"}
+    assert not any(unicodedata.bidirectional(character) in BIDIRECTIONAL for character in shown)
+    assert visible(shown) == shown
+
+
+BIDIRECTIONAL = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@pytest.mark.slow
+@given(st.recursive(ANY_TEXT | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner)))
+def test_json_keeps_its_meaning(value: object) -> None:
+    assert json.loads(visible(json.dumps(value, ensure_ascii=False))) == value
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"]) | st.just(" ")))
+def test_ordinary_text_of_any_language_is_unchanged(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", r"\u001b[2J"),
+        ("\x9b31m", r"\u009b31m"),
+        ("gpu\u202ek0", r"gpu\u202ek0"),
+        ("a\x7fb", r"a\u007fb"),
+        ("a\rb", r"a\rb"),
+        ("one\n\ttwo", "one two"),
+    ],
+)
+def test_the_escape_of_a_character_is_shown_in_its_place(text: str, shown: str) -> None:
+    assert visible_line(text) == shown
+
+
+OUT_OF_SERVICE = [status for status in NodeStatus if not status.in_service and status is not NodeStatus.RETIRED]
+
+
+def test_a_node_enters_service_only_by_validation_or_by_an_import() -> None:
+    transitions = {
+        (edge.source, edge.target)
+        for edge in NODE_EDGES
+        if edge.target in {"healthy", "degraded"} and edge.source not in {"healthy", "degraded"}
+    }
+    assert transitions == {("validating", "healthy"), ("validating", "degraded"), (None, "healthy")}
+
+
+def test_only_admission_starts_an_attempt() -> None:
+    actors = {actor for edge in CASE_EDGES if edge.target == "in_progress" for actor in edge.actors}
+    assert actors == {Actor.DISPATCH}
+
+
+def test_a_closed_case_stays_closed() -> None:
+    assert not [edge for edge in CASE_EDGES if edge.source in {"resolved", "expired"}]
+
+
+def test_ingest_neither_creates_nor_drains_a_node() -> None:
+    assert not [edge for edge in NODE_EDGES if edge.source is None and Actor.INGEST in edge.actors]
+    assert not allowed(NODE_EDGES, "quarantined", "draining", Actor.INGEST)
+
+
+def test_every_status_can_be_left_or_is_final() -> None:
+    sources = {edge.source for edge in NODE_EDGES}
+    assert {status.value for status in NodeStatus} <= sources
+    assert {status.value for status in CaseStatus if status.live} <= {edge.source for edge in CASE_EDGES}
+
+
+def test_a_case_in_progress_is_never_absorbed() -> None:
+    assert not any(allowed(CASE_EDGES, "in_progress", "absorbed", actor) for actor in Actor)
+
+
+def test_a_case_is_live_until_it_is_resolved_or_expired() -> None:
+    assert {status for status in CaseStatus if not status.live} == {CaseStatus.RESOLVED, CaseStatus.EXPIRED}

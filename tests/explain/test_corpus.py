@@ -13,6 +13,7 @@ from faultbridge.explain.verdict.verdict import Verdict
 from faultbridge.model.enums import Outlook
 from faultbridge.model.values import replace
 from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
+from tests.explain.labeled_jobs import is_domain_accepted, judged
 from tests.loops import for_each
 
 pytestmark = pytest.mark.slow
@@ -113,3 +114,56 @@ def test_a_job_that_may_restart_is_not_stopped_without_the_logs_of_the_nodes(cas
 def test_the_confusion_table_of_the_documentation_is_that_of_the_corpus() -> None:
     page = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
     assert "\n".join(confusion_table()) in page
+
+
+FOLDER = Path(__file__).parent / "held_out"
+
+
+@pytest.mark.slow
+def test_stop_is_given_exactly_where_it_is_the_label() -> None:
+    stops = [(row["case"], row["verdict"] == "STOP", one.outlook is Outlook.STOP) for row, one in judged(FOLDER)]
+    assert len(stops) == 60
+    assert [case for case, is_right, is_stopped in stops if is_stopped is not is_right] == []
+
+
+def test_the_verdict_is_right_in_54_cases_and_the_domain_in_49() -> None:
+    assert sum(row["verdict"] == one.outlook for row, one in judged(FOLDER)) >= 54
+    assert sum(row["domain"] == one.domain for row, one in judged(FOLDER)) >= 49
+
+
+def test_no_hardware_is_blamed_where_the_label_names_no_node() -> None:
+    blamed = [
+        row["case"]
+        for row, one in judged(FOLDER)
+        if not row["nodes"] and row["domain"] not in {"hardware", "network"} and one.hardware.state == "blamed"
+    ]
+    assert blamed == []
+
+
+def test_no_node_is_left_out_that_is_not_the_labeled_one() -> None:
+    assert [row["case"] for row, one in judged(FOLDER) if one.nodes and " ".join(one.nodes) != row["nodes"]] == []
+
+
+UNSEEN = Path(__file__).parent / "unseen"
+
+
+def test_restart_or_stop_is_right_in_59_of_60_jobs_and_never_stop_by_mistake() -> None:
+    stops = [(row["verdict"] == "STOP", one.outlook is Outlook.STOP) for row, one in judged(UNSEEN)]
+    assert len(stops) == 60
+    assert sum(is_right is is_stopped for is_right, is_stopped in stops) >= 59
+    assert (False, True) not in stops
+
+
+def test_the_domain_is_right_in_52_jobs_and_one_that_the_author_accepts_in_55() -> None:
+    assert sum(row["domain"] == one.domain for row, one in judged(UNSEEN)) >= 52
+    assert sum(map(is_domain_accepted, judged(UNSEEN))) >= 55
+
+
+def test_the_nodes_to_leave_out_are_right_in_52_jobs() -> None:
+    assert sum(row["nodes"] == " ".join(one.nodes) for row, one in judged(UNSEEN)) >= 52
+
+
+def test_no_hardware_is_blamed_and_no_node_left_out_where_the_label_acquits_the_hardware() -> None:
+    acquitted = [(row["case"], one) for row, one in judged(UNSEEN) if row["acquit"] == "yes"]
+    assert len(acquitted) == 40
+    assert [case for case, one in acquitted if one.hardware.state == "blamed" or one.nodes] == []

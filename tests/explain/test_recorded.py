@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from faultbridge.explain.signals.recorded import AFTER_END, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.verdict.verdict import Verdict
+from faultbridge.model.enums import Outlook
 from faultbridge.model.times import to_text
 from tests.builders import NOON
+from tests.explain.verdicts import verdict
 
 WINDOW = RecordedWindow("job 1", "train-a", frozenset({"n-1", "n-2"}), NOON - timedelta(minutes=30), NOON)
 
@@ -73,3 +80,29 @@ def test_a_node_is_covered_by_its_heartbeats_and_the_job_by_its_end() -> None:
 def test_a_silent_node_and_one_without_heartbeats_are_not_covered() -> None:
     _, spans = read(fault(code="host.silent"), n_1=NOON)
     assert [one.node for one in spans] == [None]
+
+
+FILE = Path(__file__).parent / "corpus" / "excerpts.yaml"
+
+
+@cache
+def verdicts() -> tuple[tuple[Mapping[str, Any], Verdict], ...]:
+    rows = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return tuple((row, verdict(row["log"], nodes={})) for row in rows)
+
+
+def test_no_excerpt_of_a_job_that_may_restart_stops_it() -> None:
+    assert len({row["name"] for row, _ in verdicts()}) == len(verdicts()) == 223
+    stopped = [row["name"] for row, one in verdicts() if one.outlook is Outlook.STOP and row["verdict"] != "STOP"]
+    assert stopped == []
+
+
+def test_restart_or_stop_and_the_domain_are_right_in_as_many_excerpts_as_were_measured() -> None:
+    right = [row["name"] for row, one in verdicts() if (row["verdict"] == "STOP") is (one.outlook is Outlook.STOP)]
+    named = [row["name"] for row, one in verdicts() if one.domain in {row["domain"], *row.get("also", ())}]
+    assert len(right) >= 218
+    assert len(named) >= 219
+
+
+def test_no_hardware_is_blamed_without_the_logs_of_a_node() -> None:
+    assert [row["name"] for row, one in verdicts() if one.nodes or one.hardware.state == "blamed"] == []

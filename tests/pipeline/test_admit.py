@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.decide.admit import MAX_PICKS, admit
+from faultbridge.decide.admit import MAX_PICKS, admit, check_cron, is_open
+from faultbridge.model.cluster.config import FailureDomain, UpdateHold
+from faultbridge.model.cluster.incidents import Hold
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control
-from faultbridge.model.enums import RepairAction, WaitingFor
+from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
+from faultbridge.model.fault_enums import Family
 from faultbridge.model.policy import Limits, Policy, Rule, Window
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from tests.builders import NOON, after
 from tests.pipeline.builders import ROOM, control, picked, queued
@@ -196,3 +200,124 @@ def test_a_repair_starts_while_any_of_its_windows_is_open(hour, expected):
     windows = tuple(Window(cron=f"0 {start} * * *", duration=timedelta(hours=2)) for start in (12, 20))
     policy = replace(ROOM, rules=(Rule("twice", windows=windows),))
     assert picked(admit(control(), policy, [queued(rule="twice")], NOON.replace(hour=hour))) == expected
+
+
+CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
+INTAKE = FailureDomain(DomainKind.INTAKE, "train-a")
+RACK = FailureDomain(DomainKind.RACK, "r-7")
+ONE_CAUSE = "its nodes share one cause"
+HALF_PAST = after(minutes=30)
+
+
+@pytest.mark.parametrize(
+    ("of", "domains", "families", "reason"),
+    [
+        (RACK, (RACK, CLUSTER), (Family.NETWORK,), ONE_CAUSE),
+        (RACK, (RACK, CLUSTER), (), "it explains why the last attempt failed in rack r-7"),
+        (INTAKE, (RACK, CLUSTER), (), ONE_CAUSE),
+        (RACK, (CLUSTER,), (Family.NETWORK,), "whether this node shares its cause is not known yet"),
+    ],
+    ids=["its fault", "its last attempt", "the intake", "an unknown place"],
+)
+def test_a_repair_that_waits_for_an_incident_says_how_the_incident_concerns_the_node(of, domains, families, reason):
+    waiting = queued(domains=domains, families=families, repeated_since=NOON)
+    (refused,) = admit(control(holds={"inc-1": Hold(Family.NETWORK, of)}), ROOM, [waiting], NOON).refusals
+    assert refused.waiting_for is WaitingFor.INCIDENT
+    assert refused.reason.startswith("incident inc-1 is open")
+    assert refused.reason.endswith(reason)
+
+
+def test_repairs_but_no_verification_wait_until_the_update_of_their_group_is_over():
+    waiting = [
+        queued(1, group="a"),
+        queued(2, group="b"),
+        queued(3, group="a", repair_action=RepairAction.VERIFY),
+        queued(4),
+    ]
+    holds = [UpdateHold("a", NOON, HALF_PAST)]
+    admission = admit(control(), ROOM, waiting, NOON, holds)
+    assert picked(admission) == ["c-2", "c-3", "c-4"]
+    assert [one.waiting_for for one in admission.refusals] == [WaitingFor.UPDATE]
+    assert picked(admit(control(), ROOM, waiting, HALF_PAST, holds)) == ["c-1", "c-2", "c-3", "c-4"]
+
+
+@pytest.mark.parametrize(("running", "what"), [(True, "is being updated"), (False, "was updated")])
+def test_a_repair_that_waits_for_an_update_says_whether_it_still_runs_and_when_the_wait_ends(running, what):
+    hold = UpdateHold("a", NOON, HALF_PAST, running=running)
+    (refused,) = admit(control(), ROOM, [queued(group="a")], NOON, [hold]).refusals
+    assert refused.reason == f"a {what} by its owner; repairs wait until {to_text(HALF_PAST)} at most"
+
+
+HOUR = timedelta(hours=1)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2026-02-02 20:59", False),
+        ("2026-02-02 21:00", True),
+        ("2026-02-03 00:59", True),
+        ("2026-02-03 01:00", False),
+        ("2026-07-06 20:00", True),
+        ("2026-07-06 19:59", False),
+        ("2026-02-07 22:00", False),
+    ],
+)
+def test_a_window_opens_by_the_clock_of_its_zone_in_summer_and_in_winter(now, expected):
+    window = Window("0 22 * * mon-fri", 4 * HOUR, "Europe/Berlin")
+    assert is_open(window, at(now)) is expected
+
+
+@pytest.mark.parametrize(
+    ("day", "expected"), [("2026-02-13", True), ("2026-02-20", True), ("2026-02-21", False), ("2026-01-13", True)]
+)
+def test_a_day_fits_if_the_day_of_month_or_the_day_of_week_fits(day, expected):
+    assert is_open(Window("0 0 13 * fri", HOUR), at(f"{day} 00:30")) is expected
+
+
+@pytest.mark.parametrize("sunday", ["0", "7", "sun"])
+def test_sunday_is_0_and_7(sunday):
+    window = Window(f"0 12 * * {sunday}", HOUR)
+    assert is_open(window, at("2026-02-01 12:10"))
+    assert not is_open(window, at("2026-02-02 12:10"))
+
+
+WRONG = (
+    "",
+    "* * * *",
+    "* * * * * *",
+    "60 * * * *",
+    "* 24 * * *",
+    "* * 0 * *",
+    "*/0 * * * *",
+    "5-1 * * * *",
+    "x * * * *",
+)
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_invalid_cron_expression_is_refused(text):
+    with pytest.raises(ValueError, match="not a cron expression"):
+        check_cron(text)
+
+
+@given(
+    st.integers(0, 59),
+    st.integers(0, 23),
+    st.integers(0, 525_600).map(lambda minutes: at("2026-01-01 00:00") + timedelta(minutes=minutes)),
+    st.integers(1, 24 * 60),
+)
+def test_a_daily_window_is_open_from_its_minute_for_its_duration(minute, hour, now, length):
+    opened = now.replace(hour=hour, minute=minute)
+    opened = opened if opened <= now else opened - timedelta(days=1)
+    window = Window(f"{minute} {hour} * * *", timedelta(minutes=length))
+    assert is_open(window, now) is (now - opened < timedelta(minutes=length))
+
+
+def test_a_window_whose_hour_the_clock_skips_opens_after_the_change():
+    window = Window("30 2 * * *", HOUR, "Europe/Berlin")
+    assert is_open(window, at("2026-03-29 01:10"))

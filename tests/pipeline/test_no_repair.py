@@ -1,4 +1,4 @@
-"""A node with faults and without a case has a reason, and the text of what would change it."""
+"""Nodes that are not repaired: why, until when, and which faults open no case."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from datetime import datetime
 
 import pytest
 
+from faultbridge.decide.case_moves import FOREVER, deferred_until, is_absence, opted_out_until, stop_ignoring
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.observe import observe
 from faultbridge.decide.required_order import no_repair
 from faultbridge.model.cluster.config import ClusterConfig, Mode, UpdateHold
 from faultbridge.model.nodes import Ignored, NodeState
 from faultbridge.model.values import replace
-from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, node, rules
+from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, folded, node, rules
 
 NAMED = "--instance i-0aaaaaaaaaaaaaaa1"
 REPLACE = f"`faultbridge node replace {KEY.node} --cluster {KEY.cluster} {NAMED}` orders a repair"
@@ -78,3 +79,51 @@ def test_a_node_with_faults_and_no_case_says_why_and_what_would_change_it(situat
 def test_a_healthy_node_and_one_with_a_case_need_no_reason() -> None:
     assert no_repair(node(), config(), NOON) is None
     assert no_repair(with_fault(), config(), NOON) is None
+
+
+ONE_HOUR, DAY = after(hours=1), after(days=1)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "maintenance", "until"),
+    [
+        (None, None, None),
+        (ONE_HOUR, None, ONE_HOUR),
+        (FOREVER, None, FOREVER),
+        (None, DAY, DAY),
+        (ONE_HOUR, DAY, DAY),
+        (DAY, ONE_HOUR, DAY),
+        (NOON, NOON, None),
+        (NOON, ONE_HOUR, ONE_HOUR),
+    ],
+)
+def test_a_node_is_excluded_until_its_own_exclusion_and_the_maintenance_of_its_cluster_are_over(
+    ignored: datetime | None, maintenance: datetime | None, until: datetime | None
+) -> None:
+    end = None if ignored == FOREVER else ignored
+    state = node(ignored=Ignored("ada", NOON, until=end) if ignored else None)
+    assert opted_out_until(state, config(maintenance_until=maintenance), NOON) == until
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [("host.silent", True), ("cloud.instance_gone", True), ("cloud.instance_stopped", True), ("xid.79", False)],
+)
+def test_only_the_absence_of_a_node_opens_no_case_while_its_group_is_updated(code: str, absent: bool) -> None:
+    (condition,) = folded(node(), arrival(fault(code))).state.active()
+    updated = config(update_holds=(UpdateHold("gpu-workers", NOON, ONE_HOUR),))
+    assert is_absence(condition) is absent
+    assert deferred_until(node(), condition, updated, NOON) == (ONE_HOUR if absent else None)
+    assert deferred_until(node(), condition, updated, ONE_HOUR) is None
+    excluded = node(ignored=Ignored("ada", NOON, until=DAY))
+    assert deferred_until(excluded, condition, updated, NOON) == DAY
+    assert deferred_until(excluded, condition, replace(updated, maintenance_until=after(days=2)), NOON) == after(days=2)
+
+
+@pytest.mark.parametrize(("deferred", "due"), [(FOREVER, NOON), (None, DAY)])
+def test_a_deferred_case_is_due_at_once_when_its_node_is_no_longer_ignored(
+    deferred: datetime | None, due: datetime
+) -> None:
+    state = node(ignored=Ignored("ada", NOON), case_deferred_until=deferred, due_at=DAY)
+    stopped = stop_ignoring(state, NOON)
+    assert (stopped.ignored, stopped.due_at) == (None, due)

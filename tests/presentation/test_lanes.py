@@ -1,14 +1,16 @@
-"""Laws of bars and axes: everything stays within the chart, and ticks are round and few."""
+"""Lanes of a case's timeline, and the words of pages."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.serve.presentation.history import MAX_TICKS, Bar, Lane, make_chart, ticks
-from faultbridge.serve.presentation.tones import Tone
+from faultbridge.serve.presentation.tones import ACTION_TEXTS, Tone, action_text, detail_text, reason_text, why_text
 from tests.builders import NOON
 
 SECONDS = st.integers(-10_000_000, 10_000_000).map(lambda seconds: NOON + timedelta(seconds=seconds))
@@ -47,3 +49,26 @@ def test_a_chart_is_never_empty_of_time() -> None:
     chart = make_chart(NOON, NOON, ())
     assert chart.end > chart.start
     assert chart.share(NOON) == 0
+
+
+@pytest.mark.parametrize("code", ProviderFailure)
+def test_a_failure_code_is_said_in_words(code: ProviderFailure) -> None:
+    reason = f"{code.value}: no route", code, "no route"
+    shown = why_text(*reason)
+    assert shown.endswith(": no route")
+    assert code.value not in shown
+    assert detail_text(*reason) == "no route"
+
+
+@pytest.mark.parametrize("action", RepairAction)
+def test_a_repair_action_in_a_reason_is_said_in_words(action: RepairAction) -> None:
+    assert action.value in ACTION_TEXTS
+    assert "_" not in reason_text(f"{action.value} requires approval: rule ask-first") + action_text(action)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["node/replace_node.sh failed", "rule replace_node-later", "run `replace_node`", "WAIT: later", "xid.79", ""],
+)
+def test_other_text_is_not_changed(text: str) -> None:
+    assert reason_text(text) == text

@@ -1,14 +1,18 @@
-"""A source whose claims were refuted or expired twice within a day is ignored by its whole cluster."""
+"""Capacity sources: what an answer decides, and which sources are not asked again for a while."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from faultbridge.decide.fold.claims import DAMPED_FOR
-from faultbridge.model.cluster.config import DampedSource
+from faultbridge.model.cluster.config import CapacitySource, DampedSource
 from faultbridge.model.storage.node_rows import FalseClaims
 from faultbridge.model.times import to_text
+from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.repair.breakers import MAX_DAMPED_FOR, update_damped
+from faultbridge.repair.successor.sources import MIN_LEFT, Decision, SourceAnswer
 from tests.builders import NOON, after, config, data_of
 
 DAY = timedelta(days=1)
@@ -93,3 +97,31 @@ def test_a_source_without_false_claims_for_seven_days_starts_again_with_a_day() 
     at = old.until + MAX_DAMPED_FOR
     assert update_damped((old,), (), at) == ((), ())
     assert update_damped((), rows(at, at), at)[0] == (damped(at),)
+
+
+RESERVATION = CapacityEvidence.RESERVATION
+
+
+def answer(found: Capacity) -> SourceAnswer:
+    return SourceAnswer(CapacitySource.OPEN_RESERVATION, found, NOON)
+
+
+@pytest.mark.parametrize(
+    ("left", "decision"), [(MIN_LEFT, Decision.USED), (MIN_LEFT - timedelta(seconds=1), Decision.NONE_FREE)]
+)
+def test_a_source_counts_if_at_least_an_hour_is_left(left: timedelta, decision: Decision) -> None:
+    assert answer(Capacity(RESERVATION, ends_at=NOON + left)).decision is decision
+
+
+def test_a_reservation_without_a_free_instance_does_not_count_although_no_other_replacement_waits() -> None:
+    assert answer(Capacity(RESERVATION, count=0)).decision is Decision.NONE_FREE
+
+
+def test_the_end_of_a_source_is_no_reason_while_more_than_an_hour_is_left() -> None:
+    found = Capacity(RESERVATION, reason="cr-1: 2 free", ends_at=NOON + timedelta(days=1))
+    assert answer(found).reason == "cr-1: 2 free"
+
+
+@pytest.mark.parametrize(("free", "reason"), [(True, ""), (False, "reservation has no free capacity")])
+def test_only_a_full_source_that_gives_no_reason_gets_one(free: bool, reason: str) -> None:
+    assert answer(Capacity(RESERVATION, free=free)).reason == reason

@@ -1,18 +1,31 @@
-"""Progress of an attempt: superseded without a live attempt, and no probe after the deadline."""
+"""Parts of an attempt: its progress, the claim of a successor, verification reports, and failures."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.model.cases import Phase
-from faultbridge.model.nodes import NodeState
+from faultbridge.model.cases import Attempt, Phase
+from faultbridge.model.enums import NodeStatus
+from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
+from faultbridge.model.storage import items
 from faultbridge.model.values import replace
-from faultbridge.repair.attempt.progress import live_attempt, record_outcome, schedule_probe, start_or_resume_step
+from faultbridge.repair.attempt.intent import MAX_INLINE_BYTES, store_report
+from faultbridge.repair.attempt.progress import (
+    escalate_case,
+    live_attempt,
+    record_outcome,
+    retry_time,
+    schedule_probe,
+    start_or_resume_step,
+)
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
-from tests.builders import NOON, node
+from faultbridge.repair.successor.launch import belongs_to_other
+from tests.builders import KEY, NOON, node
+from tests.repair.builders import CASE
 from tests.scenarios.world import World
+from tests.sim.fakes import FakeObjects
 
 MINUTE = timedelta(minutes=1)
 
@@ -76,3 +89,51 @@ def test_each_probe_doubles_the_interval_to_the_next_one(waiting: NodeState) -> 
         state = schedule_probe(state, NOON, MINUTE)
         intervals.append(live_attempt(state)[1].probe_at - NOON)
     assert intervals == [MINUTE, 2 * MINUTE, 4 * MINUTE]
+
+
+OTHER = NodeKey(KEY.cluster, "node-9")
+
+
+@pytest.mark.parametrize(
+    ("owner", "valid_to", "belongs"),
+    [(OTHER, None, True), (OTHER, NOON, False), (KEY, None, False), (KEY, NOON, False)],
+    ids=["of another node", "formerly of another node", "of this node", "formerly of this node"],
+)
+def test_an_alias_belongs_to_another_node_only_while_it_is_valid_there(
+    owner: NodeKey, valid_to: datetime | None, belongs: bool
+) -> None:
+    row = AliasRow(owner, "i-1", NOON, valid_to)
+    assert belongs_to_other(items.alias_item(Alias("name", "train-a/ip-1"), row, NOON), node()) is belongs
+
+
+@pytest.mark.parametrize(("length", "stored"), [(0, 0), (MAX_INLINE_BYTES, 0), (MAX_INLINE_BYTES + 1, 1)])
+def test_only_a_report_that_does_not_fit_in_the_entry_is_stored(length: int, stored: int) -> None:
+    objects = FakeObjects()
+    text, facts = store_report(objects, KEY, b"x" * length, NOON)
+    assert len(text) == min(length, MAX_INLINE_BYTES)
+    assert list(objects.stored) == list(facts.values())
+    assert len(objects.stored) == stored
+
+
+@pytest.mark.parametrize(
+    ("attempts", "minutes"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30), (400, 30)]
+)
+def test_a_case_is_retried_after_a_minute_that_doubles_with_each_attempt_up_to_half_an_hour(
+    attempts: int, minutes: int
+) -> None:
+    assert retry_time(replace(CASE, attempts=attempts), NOON) == NOON + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("before", "fails", "after"),
+    [
+        (NodeStatus.VALIDATING, True, NodeStatus.FAILED),
+        (NodeStatus.VALIDATING, False, NodeStatus.VALIDATING),
+        (NodeStatus.QUARANTINED, True, NodeStatus.QUARANTINED),
+    ],
+)
+def test_an_escalation_fails_only_a_node_that_an_attempt_has_begun_to_repair(
+    before: NodeStatus, fails: bool, after: NodeStatus
+) -> None:
+    state = node(before, case=replace(CASE, attempts=1, attempt=Attempt(1, Phase.DRAINING)))
+    assert escalate_case(state, NOON, "an operator must look", fails=fails).state.status is after

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.cluster.state import BreakerLimit, BreakerState, Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, BreakerScope, CaseStatus, NodeStatus, ProviderFailure, WaitingFor
@@ -14,6 +16,7 @@ from faultbridge.model.policy import Match, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Verdict, Verification
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.admission.builders import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -288,3 +291,21 @@ def test_a_breaker_names_as_its_cause_its_trigger_or_else_the_last_status_change
     world.guard.update(CLUSTER, event)
     opened = next(body for body in world.bodies(None) if body["data"].get("kind") == "breaker")
     assert opened["metadata"]["causation_id"] == (event or last["metadata"]["event_id"])
+
+
+def breakers_after_five_faults(**changes: Any) -> list[BreakerState]:
+    world = World(nodes=8, breakers=(BreakerLimit(nodes=5, percent=20),))
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+    for node in range(1, 6):
+        world.fault(node)
+    world.guard.update(CLUSTER)
+    return [one.state for one in world.control().breakers.values()]
+
+
+def test_five_faults_open_the_breaker_of_a_cluster_that_faultbridge_repairs() -> None:
+    assert breakers_after_five_faults(mode=Mode.ACT) == [BreakerState.OPEN]
+
+
+@pytest.mark.parametrize("changes", [{"mode": Mode.DRY_RUN}, {"repair_owner": RepairOwner.PROVIDER}])
+def test_no_breaker_opens_in_a_cluster_that_faultbridge_does_not_repair(changes: dict[str, Any]) -> None:
+    assert breakers_after_five_faults(**changes) == []
