@@ -80,9 +80,7 @@ def test_each_defect_that_was_found_by_hand_has_a_test() -> None:
 
 
 def test_a_test_that_does_not_exist_is_named() -> None:
-    assert missing(["see tests/docs/test_pages.py::test_of_nothing"]) == [
-        "tests/docs/test_pages.py::test_of_nothing"
-    ]
+    assert missing(["see tests/docs/test_pages.py::test_of_nothing"]) == ["tests/docs/test_pages.py::test_of_nothing"]
 
 
 RUNBOOKS = sorted((Path(__file__).resolve().parents[2] / "docs" / "runbooks").glob("*.md"))
