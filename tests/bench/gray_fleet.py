@@ -12,7 +12,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.decide.peers import find_outliers, rise_per_hour
-from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.counters import detectors
 from faultbridge.model.findings import Baseline, Detector
 from tests.bench.report import report
 from tests.builders import NOON

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import faultbridge
-from faultbridge.decode.data import FOLDER, gpus_by_instance_type, load_catalog, nvlink5_units
+from faultbridge.decode.data import FOLDER, gpus_by_instance_type, load_catalog, table
 from faultbridge.decode.dcgm.texts import CODES, SETTINGS
 from faultbridge.model.catalog import Kind, Row, Scope
 from faultbridge.model.fault_enums import Action, Severity
@@ -224,7 +224,7 @@ def test_every_public_code_has_a_row(file: str, shared: Path) -> None:
 def test_the_numbers_of_nvlink5_units_match_the_public_rules(shared: Path) -> None:
     rules = json.loads((shared / "samples" / "catalogue__oci-xid-actions.json").read_text())["nvl5_decoding_rules"]
     for code, listed in rules.items():
-        known = nvlink5_units()[code]
+        known = table("nvlink5_units")["units"][code]
         assert {rule["mnemonic"] for rule in listed} == set(known)
         for rule in listed:
             unit = known[rule["mnemonic"]]
@@ -233,7 +233,7 @@ def test_the_numbers_of_nvlink5_units_match_the_public_rules(shared: Path) -> No
 
 
 def test_no_unit_number_is_used_in_both_driver_branches() -> None:
-    for code, known in nvlink5_units().items():
+    for code, known in table("nvlink5_units")["units"].items():
         before = {unit["before"] & 0x7F for unit in known.values()}
         since = {unit["since"] for unit in known.values()}
         assert before & since <= {0}, code

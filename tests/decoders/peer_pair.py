@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from faultbridge.decode.data.deep_tests import peer_tests
-from faultbridge.decode.verification import DeepResult, PeerChecks, script_of
+from faultbridge.decode.verification import DeepResult, PeerChecks, peer_tests, script_of
 from faultbridge.model.values import replace
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.decode.data import gpus_by_instance_type
-from faultbridge.decode.data.deep_tests import deep_tests, expected_by_instance_type
 from faultbridge.decode.verification import (
     DeepChecks,
     DeepResult,
     Loopback,
+    deep_tests,
+    expected_by_instance_type,
     read_all_reduce,
     read_loopback,
     script_of,

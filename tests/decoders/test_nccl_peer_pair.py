@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
-from faultbridge.decode.data.deep_tests import expected_by_instance_type, peer_tests
-from faultbridge.decode.verification import DeepResult, PeerChecks
+from faultbridge.decode.verification import DeepResult, PeerChecks, expected_by_instance_type, peer_tests
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW, TYPE, loopback
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_LOG, NCCL_PASSED, SERVER, Pair, all_reduce, both, row
 

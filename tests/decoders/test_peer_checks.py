@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from faultbridge.adapters.ec2.commands import OUTPUT_CHARACTERS
-from faultbridge.decode.data.deep_tests import peer_tests
-from faultbridge.decode.verification import DeepResult, PeerChecks
+from faultbridge.decode.verification import DeepResult, PeerChecks, peer_tests
 from tests.decoders.deep_checks import DOMAINS, HEADING, ROW
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
 

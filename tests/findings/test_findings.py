@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.decide.policyfile.parser import read_policy
-from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.counters import detectors
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.findings import Baseline, Finding, Mark

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.decide.peers import main_part
 from faultbridge.decode.data import load_catalog
-from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.counters import detectors
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.conditions import is_another
 from faultbridge.model.enums import CaseStatus

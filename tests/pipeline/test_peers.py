@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faultbridge.decide.peers import Outlier, find_outliers, main_part, rise_per_hour
-from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.counters import detectors
 from faultbridge.model.findings import Baseline, Detector
 from tests.bench.gray_fleet import replay
 from tests.builders import NOON

@@ -14,13 +14,13 @@ from contextlib import suppress
 from itertools import accumulate, compress
 
 from faultbridge.decode.frames.chain import lines_of, versions
-from faultbridge.decode.frames.cloudwatch import events_of
 from faultbridge.decode.frames.container import is_of_container
 from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.decode.frames.pretty_json import document_lines
+from faultbridge.decode.frames.stores import events_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import ELLIPSIS, Clear, CounterSample, Fault, Observation, Snapshot, faults_of
 from faultbridge.model.values import replace

@@ -11,7 +11,7 @@ from faultbridge.adapters.ec2.request_log import RequestLog
 from faultbridge.adapters.hyperpod.cluster import HyperPodLogs
 from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider, HyperPodRestarter, HyperPodVerifier
-from faultbridge.decode.hyperpod.events import launch_failure
+from faultbridge.decode.hyperpod import launch_failure
 from faultbridge.model.cluster.config import HYPERPOD, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.values import replace
 from faultbridge.repair.registry.inventory_events import InventoryEventHandler

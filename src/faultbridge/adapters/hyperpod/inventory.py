@@ -21,7 +21,7 @@ from faultbridge.adapters.hyperpod.cluster import (
     report_old_version,
     status_of,
 )
-from faultbridge.decode.hyperpod.events import failure_kind
+from faultbridge.decode.hyperpod import failure_kind
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ConditionKind, DomainKind

@@ -1,10 +1,8 @@
 """Packaged data: the catalog of fault codes and failure modes, GPUs by instance type, and other tables.
 
-`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters,
-`efa_rates` the rates of EFA devices, `policies` the default policy, `detectors` the detectors of gray failures,
-`deep_tests` the tests of a deep verification, and `mechanisms` the data of `faultbridge explain`. `exporter_fields`
-lists metrics of dcgm-exporter, and `patterns` loads rows of
-log texts and checks regular expressions.
+`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters, the
+rates of ports and the detectors of gray failures, `policies` the default policy, and `patterns` the rows of log texts
+and the data of `faultbridge explain`; it also checks regular expressions.
 """
 
 from __future__ import annotations
@@ -86,17 +84,6 @@ def efa_rates_by_instance_type() -> Mapping[str, int]:
 
 
 @cache
-def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the hardware units that NVLink5 errors name, by Xid and by the name of the unit.
-
-    An error contains the number of its unit in the word `intrInfo`. Each unit has two such numbers: `before` is used by
-    drivers older than R575, `since` by R575 and later drivers.
-    """
-    units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
-    return units
-
-
-@cache
 def offender_odds() -> Odds:
     """Return the probabilities for estimating whether a GPU card or its slot causes repeated faults."""
     from faultbridge.model.offenders import Odds
@@ -122,13 +109,6 @@ def packaged_sources() -> Mapping[str, Mapping[str, Any]]:
 def sources_with(member: str) -> frozenset[str]:
     """Return the sources whose row has a member, such as `lines`."""
     return frozenset(name for name, row in packaged_sources().items() if member in row)
-
-
-@cache
-def dcgm_texts() -> Mapping[str, Any]:
-    """Return the phrases and patterns of DCGM messages with their fault codes; the most specific ones come first."""
-    found: dict[str, Any] = _read_beside("dcgm_texts.json")
-    return found
 
 
 class _LazyRows(Mapping[str, Row]):

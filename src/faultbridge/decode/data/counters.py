@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.decode.data import efa_rates_by_instance_type, table
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.values import replace
 
+if TYPE_CHECKING:
+    from faultbridge.model.findings import Detector
+
 THRESHOLDS = "thresholds"
 """The member of a customer's mappings with the customer's own limits, by source and counter."""
 _OVERRIDABLE = ("limit", "seconds")
 _MAX_LIMIT = 2**63
-_FILE = Path(__file__).parent / "thresholds" / "counters.json"
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Threshold:
 def thresholds() -> Mapping[tuple[str, str], Threshold]:
     """Return every packaged threshold, by source and counter."""
     found: dict[tuple[str, str], Threshold] = {}
-    for row in json.loads(_FILE.read_bytes()):
+    for row in json.loads((_FOLDER / "thresholds" / "counters.json").read_bytes()):
         fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
         found |= {
             (source, counter): Threshold(counter, **fields) for source in row["sources"] for counter in row["counters"]
@@ -161,3 +164,14 @@ def check_rates(member: str, own: object) -> None:
         is_rate = isinstance(rate, int) and not isinstance(rate, bool) and 0 < rate <= _MAX_RATE
         if rate is not None and not is_rate:
             raise Misconfigured(f"wrong value of {member}.{name}: {rate!r}; expected a rate in Gb/s, or null")
+
+
+@cache
+def detectors() -> tuple[Detector, ...]:
+    """Return every packaged detector of gray failures: counters to compare with those of peers."""
+    from faultbridge.model.findings import Detector  # the agent has no msgspec
+
+    return tuple(
+        Detector(**{**row, "counters": tuple(row["counters"]), "proved_by": tuple(row["proved_by"])})
+        for row in json.loads((_FOLDER / "detectors.json").read_bytes())
+    )

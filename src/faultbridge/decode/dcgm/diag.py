@@ -2,7 +2,7 @@
 
 `read_report` also reads the JSON, for the verification of a node.
 
-Grammar: one JSON object, possibly after other text, or a table (`diag_table`). The JSON structure differs by version. A
+Grammar: one JSON object, possibly after other text, or a table. The JSON structure differs by version. A
 skipped test does not count as passed. The numbers of DCGM's severities have no order. An error about a setting needs no
 action.
 

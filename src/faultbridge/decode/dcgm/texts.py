@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
-from faultbridge.decode.data import dcgm_texts, table
+from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import lazy_pattern
 
 _TABLE = table("dcgm")
@@ -42,7 +42,7 @@ _XID = re.compile(r"\bDetected (?:fatal NvSwitch )?(S?XID) (\d{1,5})\b")
 def code_of_text(text: str) -> str | None:
     """Return the fault code of a message of a health watch, or None if its text contains no known phrase."""
     words = _SPACE.sub(" ", text)
-    return next((row["code"] for row in dcgm_texts()["texts"] if row["contains"] in words), None)
+    return next((row["code"] for row in table("dcgm_texts")["texts"] if row["contains"] in words), None)
 
 
 def code_of_diagnostic(text: str) -> str | None:
@@ -53,7 +53,7 @@ def code_of_diagnostic(text: str) -> str | None:
 
 @cache
 def _of_diagnostics() -> tuple[re.Pattern[str], list[tuple[re.Pattern[str], str]]]:
-    rows = [(row["pattern"], row["code"]) for row in dcgm_texts()["of_diagnostics"]]
+    rows = [(row["pattern"], row["code"]) for row in table("dcgm_texts")["of_diagnostics"]]
     return re.compile("|".join(pattern for pattern, _ in rows)), [(lazy_pattern(one), code) for one, code in rows]
 
 
@@ -71,4 +71,4 @@ def xid_named_in(text: str) -> str | None:
 
 def codes_of_texts() -> frozenset[str]:
     """Return every fault code that `code_of_text` can return."""
-    return frozenset(row["code"] for row in dcgm_texts()["texts"])
+    return frozenset(row["code"] for row in table("dcgm_texts")["texts"])

@@ -1,6 +1,6 @@
 """The chain of frames: from a body to its log lines, whatever runtime, collector or log store wrapped them.
 
-`body` unpacks the bytes. `cloudwatch`, `stores` and `pretty_json` find the lines of a document, `collector` and
+`body` unpacks the bytes. `stores` and `pretty_json` find the lines of a document, `collector` and
 `container` remove the wrapper of one line, and `prefix` strips the prefixes of a kernel line. Decoders call `lines_of`,
 or get the texts of `versions` one after another.
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from faultbridge.decode.frames.cloudwatch import events_of, tailed_events
 from faultbridge.decode.frames.collector import unwrapped
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, text_of
 from faultbridge.decode.frames.line import MAX_DEPTH, Item, Line
 from faultbridge.decode.frames.pretty_json import document_lines, joined_documents, may_be_spread
+from faultbridge.decode.frames.stores import events_of, tailed_events
 from faultbridge.model.values import replace
 
 _HEADS = frozenset("{ \t0123456789")

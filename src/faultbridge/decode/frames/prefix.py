@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import cache
 
 from faultbridge.decode.frames.clock import calendar_time, instant, iso_instant, month_name, yearless_time
-from faultbridge.decode.frames.cloudwatch import BEFORE_KERNEL
 from faultbridge.decode.frames.collector import unwrap
 from faultbridge.decode.frames.decoder import lazy_pattern
 from faultbridge.decode.frames.line import Item, Line, instance_of
+from faultbridge.decode.frames.stores import BEFORE_KERNEL
 
 MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.

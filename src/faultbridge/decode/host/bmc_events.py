@@ -1,7 +1,7 @@
 """Decodes `bmc-events`: events of a baseboard management controller (`ipmitool`, FreeIPMI, Redfish).
 
 Grammar: `ID | MM/DD/[YY]YY | HH:MM:SS[ AM][ ZONE] | SENSOR | EVENT | Asserted or Deasserted` of `ipmitool sel`; `ID |
-MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel` (see `freeipmi`); or Redfish's
+MON-DD-YYYY | HH:MM:SS | NAME | TYPE [| STATE] [| DIRECTION] | EVENT` of `ipmi-sel`; or Redfish's
 LogEntry objects, alone or in a collection, or its Event. A deasserted event is a clear. A Redfish event that is OK or
 resolved is skipped. Times: those of the controller, taken as UTC; Redfish's `EventTimestamp` or `Created`. Units: none.
 Errors: `Rejected(no_framing)` for other input. Source: ipmitool 1.8, FreeIPMI 1.1 to 1.6, Redfish's LogEntry and Event

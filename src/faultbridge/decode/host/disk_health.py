@@ -1,7 +1,7 @@
 """Decodes `disk-health`: the health of disks from smartctl or `nvme smart-log`, and of disk arrays.
 
 Grammar: smartctl's JSON (-j) or `Name: value` text of an NVMe or SATA disk; `nvme smart-log` as text or JSON; also
-`/proc/mdstat` (`arrays`). EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. The health
+`/proc/mdstat`. EBS volumes report zeros everywhere, so a spare of 0 with a limit of 0 is healthy. The health
 of a disk without a health log is unknown. The text output of smartctl does not name the disk, so its name comes from
 the command line. Times: none. Units: percent. Errors: `Rejected(no_framing)` for other input. Source: smartmontools 7,
 nvme-cli 1 and 2, Linux 4 to 6.

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
-from typing import Any
+from functools import lru_cache, partial
 
-from faultbridge.decode.data import load_catalog, nvlink5_units, table
+from faultbridge.decode.data import load_catalog, table
 from faultbridge.decode.frames.decoder import evidence, lazy_pattern, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -31,7 +30,7 @@ from faultbridge.model.values import replace
 # number, and the units have other numbers. Except 0 of Xid 150, no number occurs in both numberings of one Xid, so the
 # number shows which branch the driver has. Bits 20 to 25 are the cause of a link event.
 #
-# Source: NVIDIA's Xid catalog, NVLink5 sheet (`data/nvlink5_units.json`).
+# Source: NVIDIA's Xid catalog, NVLink5 sheet (`data/tables/nvlink5_units.json`).
 
 _NVLINK = lazy_pattern(r"link (\d{1,3}) ?\(([0-9a-fA-Fx, ]{1,200})\)")
 _REGISTERS = 7
@@ -107,7 +106,7 @@ def _decoded(code: int, printed_unit: str, intr_info: int | None, status: int | 
         return attributes
     if cause := intr_info >> _CAUSE_SHIFT & _CAUSE_MASK:
         attributes["cause"] = f"{cause:#04x}"
-    units = _units(code)
+    units = table("nvlink5_units")["units"].get(str(code), {})
     printed_matches = [name for name in units if printed_unit in {name, *re.split(r"[/ ]", name)}]
     for branch, mask in _UNIT_MASKS.items():
         matching = [name for name in printed_matches or units if units[name][branch] == intr_info & mask]
@@ -120,11 +119,6 @@ def _decoded(code: int, printed_unit: str, intr_info: int | None, status: int | 
         if exception and status in exception["statuses"] and intr_info >> exception[branch] & 1:
             attributes["exception"] = f"bit {exception[branch]} of intrInfo is set"
     return attributes
-
-
-@cache
-def _units(code: int) -> Mapping[str, Mapping[str, Any]]:
-    return nvlink5_units().get(str(code), {})
 
 
 def _number(text: str) -> int | None:

@@ -1,7 +1,7 @@
 """Decodes `fabric-manager-log`: errors of NVSwitches, NVIDIA's fabric manager and persistence daemon.
 
-Grammar: the records of the fabric manager's log file, of syslog, the journal and `systemctl status`
-(`fabric_manager_records`). A switch error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci
+Grammar: the records of the fabric manager's log file, of syslog, the journal and `systemctl status`.
+A switch error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci
 bus id BDF physical id P port N`, where C is the SXid. Times: the local time of the node, taken as UTC because it has no
 time zone. Units: none. Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450 to 595,
 systemd.

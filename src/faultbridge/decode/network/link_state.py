@@ -4,10 +4,10 @@ An interface is in use if it is listed as configured. A physical interface with 
 belongs to a bond or has a global address. It is no fault if an unused interface is down.
 
 ethtool does not print which interfaces are in use. The health snapshot of its output therefore reports no link as down
-or absent; it only compares the rates of interfaces of the same kind with each other (`rate_peers`).
+or absent; it only compares the rates of interfaces of the same kind with each other.
 
 Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` with such a list; or the text that one of
-these tools prints (`link_text`). Times: none. Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source:
+these tools prints. Times: none. Units: Gb/s. Errors: `Rejected(wrong_shape)` for other input. Source:
 iproute2, ethtool and captures.
 """
 

@@ -1,6 +1,6 @@
 """Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s` and `-e`, error messages.
 
-Grammar: `-q` prints `Key : Value` lines and headings, indented by four spaces per level (`full_query_text`). The other
+Grammar: `-q` prints `Key : Value` lines and headings, indented by four spaces per level. The other
 outputs print one or two lines per GPU. A key occurs at several levels, so a field is identified by its whole path. A
 `-q` output that is cut off or wrongly indented is `Rejected`, because half of the fields of a GPU would look like a
 complete GPU. Units: as printed. Times: the local time at the start, taken as UTC because it has no time zone. Errors:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
-from faultbridge.decode.hyperpod.events import launch_failure
+from faultbridge.decode.hyperpod import launch_failure
 from faultbridge.repair.registry.inventory_events import InventoryEventHandler
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster
-from faultbridge.decode.data.detectors import detectors
+from faultbridge.decode.data.counters import detectors
 from faultbridge.model.enums import EntryType
 from faultbridge.model.log import Failures
 from faultbridge.repair.findings.compare_peers import ComparePeers

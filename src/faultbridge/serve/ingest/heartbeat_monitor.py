@@ -14,8 +14,7 @@ from msgspec import Struct, field
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe
-from faultbridge.decode.native.heartbeat import SILENT
-from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
+from faultbridge.decode.native import HEARTBEAT, SILENT
 from faultbridge.model.conditions import condition_key
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor

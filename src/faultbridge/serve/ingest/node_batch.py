@@ -22,7 +22,7 @@ from faultbridge.decide.normalize.timestamp import correct_observation, correct_
 from faultbridge.decide.normalize.trust import is_claim
 from faultbridge.decide.observe import observe
 from faultbridge.decode.frames.instance_type import add_instance_type_checks
-from faultbridge.decode.native.heartbeat import SOURCE as HEARTBEAT
+from faultbridge.decode.native import HEARTBEAT
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import source_of

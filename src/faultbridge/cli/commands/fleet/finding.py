@@ -79,7 +79,7 @@ def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
 
     The figures include open findings, and findings that ended in the last year.
     """
-    from faultbridge.decode.data.detectors import detectors
+    from faultbridge.decode.data.counters import detectors
 
     judgments = session.judgments
     found = judgments.precision(detectors(), judgments.list(session.cluster_names(cluster), ended=True))

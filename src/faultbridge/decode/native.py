@@ -1,24 +1,26 @@
-"""Decodes `faultbridge`: normalized faults and clears, as `faultbridge decode --jsonl` writes them.
+"""Decodes `faultbridge` and `heartbeat`: Faultbridge's own formats.
 
-The schema `schemas/normalized-fault/v1.json` defines the format. One invalid document causes the whole body to be
-rejected. Grammar: JSON objects, one per line or in a list. Times: RFC 3339 with a time zone. Units: none. Errors:
-`Rejected(wrong_shape)` for an invalid document, `Rejected(no_framing)` without a document. Source: this package.
+`faultbridge` are JSON objects of one fault or clear each, as `faultbridge decode --jsonl` writes them. `heartbeat` are
+JSON objects with `heartbeat` (a sequence number), `at` (the time of the node's clock) and, optionally, `node`; the
+clock of the node is checked with them. Errors: `Rejected` without such an object, or for a wrong value. Units: seconds.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import Hints, evidence, members, pci_of, text, truncate
+from faultbridge.decode.frames.decoder import Hints, attributes_of, evidence, members, pci_of, text, truncate
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import Clear, Component, Fault, Observation
+from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Observation, Snapshot
+from faultbridge.model.times import to_text
 
-SOURCE = "faultbridge"
+NORMALIZED = "faultbridge"
 MAX_ATTRIBUTES, MAX_COUNT = 64, 1_000_000
 _CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
 # Tuples, because an untrusted value may be a list or an object, which a set lookup cannot handle.
@@ -26,7 +28,7 @@ _SKIPPED_KINDS, _KINDS = ("snapshot", "counter_sample"), ("fault", "clear")
 _TYPES = tuple(ComponentType)
 
 
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def _decode_normalized(body: bytes) -> tuple[Observation, ...]:
     """Return the fault or clear in each document. Health snapshots and counter samples are skipped."""
     documents = [document for _, document in objects(text_of(body)) if "kind" in document]
     if not documents:
@@ -50,7 +52,7 @@ def _observation(document: Mapping[str, Any]) -> Fault | Clear:
     attributes, node = _attributes(document), text(document.get("node"), 253)
     raw, summary = evidence(text(document.get("evidence"), 65536) or ""), truncate(message)
     if kind == "clear":
-        return Clear(SOURCE, code, component, summary, observed_at, raw, attributes, node)
+        return Clear(NORMALIZED, code, component, summary, observed_at, raw, attributes, node)
     severity, action = document.get("severity"), document.get("action")
     if severity not in (None, *Severity) or action not in (None, *Action):
         raise Rejected("wrong_shape", "unknown severity or action; the schema lists the allowed values")
@@ -58,7 +60,7 @@ def _observation(document: Mapping[str, Any]) -> Fault | Clear:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
         raise Rejected("wrong_shape", f"wrong count: {str(count)[:32]!r}; allowed are 1 to {MAX_COUNT}")
     return Fault(
-        SOURCE,
+        NORMALIZED,
         code,
         component,
         summary,
@@ -109,4 +111,59 @@ def _attributes(document: Mapping[str, Any]) -> dict[str, str]:
     kept = {name[:64]: value[:512] for name, value in value.items() if name not in {"time_source", "time_claimed"}}
     # The original source; the sender of this record is the reporter.
     seen_by = text(document.get("source"), 64)
-    return kept | ({"seen_by": seen_by} if seen_by and seen_by != SOURCE else {})
+    return kept | ({"seen_by": seen_by} if seen_by and seen_by != NORMALIZED else {})
+
+
+HEARTBEAT = "heartbeat"
+SILENT, CLOCK = "host.silent", "host.clock"
+MAX_SKEW = timedelta(minutes=2)
+
+
+def _decode_heartbeat(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of each node, from its heartbeat with the latest time in the body.
+
+    The snapshot clears the fault of a missing heartbeat. If the time of receipt is known, the snapshot also checks the
+    clock of the node: it contains the fault of a wrong clock, or clears this fault.
+    """
+    newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
+    framed = False
+    for _, document in objects(text_of(body)):
+        at = instant(document.get("at"))
+        if "heartbeat" not in document or at is None:
+            continue
+        framed = True
+        node = text(document.get("node"), 253)
+        if node not in newest or at > newest[node][0]:
+            newest[node] = (at, document)
+    if not framed:
+        raise Rejected("no_framing", "no heartbeat with a time")
+    return tuple(_snapshot(node, at, hints.received_at) for node, (at, _) in newest.items())
+
+
+def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> Snapshot:
+    covers: dict[str, tuple[Component, ...]] = {SILENT: (NODE_COMPONENT,)}
+    present: tuple[Fault, ...] = ()
+    if received_at is not None:
+        covers[CLOCK] = (NODE_COMPONENT,)
+        present = (_wrong_clock(node, at, received_at),) if abs(received_at - at) > MAX_SKEW else ()
+    # The node's clock may be wrong, so the time of receipt is the time of the snapshot.
+    return Snapshot(HEARTBEAT, covers, present, received_at or at, node=node)
+
+
+def _wrong_clock(node: str | None, at: datetime, received_at: datetime) -> Fault:
+    skew = int((at - received_at).total_seconds())
+    return Fault(
+        source=HEARTBEAT,
+        code=CLOCK,
+        component=NODE_COMPONENT,
+        message=f"The node's clock is {abs(skew)} s {'ahead' if skew > 0 else 'behind'}.",
+        observed_at=received_at,
+        evidence=f"heartbeat at {to_text(at)}, received at {to_text(received_at)}",
+        attributes=attributes_of(seconds_off=str(skew), claimed_at=to_text(at)),
+        node=node,
+    )
+
+
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the observations in normalized faults, or in heartbeats."""
+    return _decode_heartbeat(body, hints) if source == HEARTBEAT else _decode_normalized(body)

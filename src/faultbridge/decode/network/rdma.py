@@ -1,12 +1,22 @@
-"""Reads the ports of InfiniBand, RoCE and EFA devices from sysfs and from node_exporter metrics.
+"""Decodes `infiniband-state` and `rdma-counters`: states and error counters of InfiniBand, RoCE and EFA ports.
 
-A counter whose value is not a number, such as `N/A (no PMA)`, is left out.
+An unused port is down, so a port that is down in the first sample is no fault. A link that is lost later is a fault,
+and so is a link that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored.
+Its rate is checked if the instance type is known (`frames.instance_type`). The packaged thresholds define which
+counters are kept, and which increase is a fault. If an input has states and counters, both are decoded.
+
+Grammar: `path: value` lines of sysfs, the same as JSON, or metrics of node_exporter; blocks of ibstat or ibstatus;
+`rdma link`; `name :value` lines below a line `# DEVICE/PORT`; `rdma statistic` as text or JSON (flat or nested); the
+output of perfquery and mlxlink. If ibstat stopped at a device, the ports before that device are read. A counter that
+cannot be read, such as `N/A (no PMA)`, is left out, and is not zero. Times: none. Units: Gb/s; packets, events or bytes
+since the driver was loaded. Errors: `Rejected(no_framing)` without a port. Source: Linux's sysfs, rdma-core, iproute2,
+node_exporter, NVIDIA's tools.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -14,13 +24,24 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import members, number, pci_of
+from faultbridge.decode.data.counters import counters_of, efa_rates_with
+from faultbridge.decode.frames.decoder import (
+    Hints,
+    attributes_of,
+    bounded,
+    evidence,
+    members,
+    number,
+    pci_of,
+    truncate,
+)
 from faultbridge.decode.frames.decoder import text as field_text
 from faultbridge.decode.frames.documents import blocks, loads, objects, text_of
 from faultbridge.decode.frames.prometheus import samples
+from faultbridge.decode.network.link_state import PortRate, compare_rates
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Component
+from faultbridge.model.faults import Component, CounterSample, EfaRates, Fault, Observation, Snapshot
 
 METRICS = ("node_infiniband_",)
 _TABLE = table("rdma")
@@ -306,3 +327,240 @@ def _of_json(text: str) -> dict[str, Any]:
 def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
     values = {name: str(fields[tool]).strip() for tool, name in _TABLE["tools"].items() if tool in fields}
     return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}
+
+
+STATES = "infiniband-state"
+STUCK, NETDEV_DOWN, ABSENT = "net.ib_port_stuck", "net.ib_netdev_down", "net.link_absent"
+_INIT, _ACTIVE, _LINK_UP = 2, 4, 5
+
+
+def _decode_states(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return health snapshots of port states and port rates, and a counter sample of each readable port."""
+    text = text_of(body)
+    tree = ports_of(text)
+    listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
+    ports = tree if tree is not None else listed or tuple(ports_of_rdma_link(text) if is_rdma_link(body) else ())
+    gone = _vanished(text)
+    if not ports and not gone:
+        raise Rejected("no_framing", "no port of an InfiniBand device")
+    return states_of(ports, hints, gone)
+
+
+def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
+    """Return health snapshots of port states and of compared rates, and a counter sample of each port.
+
+    - The snapshot of the compared rates is left out if no rates can be compared.
+    - `gone` lists the names of absent devices. Each of them is a fault.
+    - A port whose state cannot be read is left out.
+    - Of an Elastic Fabric Adapter, only the rate is observed, because such a port always reports that it is active.
+    """
+    readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
+    present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
+    compared = compare_rates(STATES, _rates(readable), hints)
+    states = Snapshot(STATES, _covers(readable, gone), tuple(present), efa_rates=_efa_rates(ports, hints))
+    return (states, *([compared] if compared else []), *(_link_reading(port) for port in readable))
+
+
+def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
+    rates = {port.component: gigabits(port.fields.get("rate")) for port in ports if port.is_efa}
+    reported = {device: rate for device, rate in rates.items() if rate is not None}
+    return EfaRates(reported, efa_rates_with(hints.mappings)) if reported else None
+
+
+def _has_states(body: bytes) -> bool:
+    """Return whether a body is probably output of ibstat, ibstatus or rdma link, or lists port states."""
+    if b"CA '" in body or b"Infiniband device '" in body or is_rdma_link(body):
+        return True
+    tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
+    return tree or (b"node_infiniband_state_id" in body and b"node_infiniband_link_downed" not in body)
+
+
+def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Component, ...]]:
+    ports = tuple(readable)
+    present_ports = tuple(port.component for port in ports)
+    with_netdev = tuple(port.component for port in ports if port.netdev.get("operstate"))
+    absent = tuple(Component(ComponentType.NIC, name=name) for name in gone)
+    up = tuple(port.component for port in ports if state_number(port.fields.get("phys_state")) == _LINK_UP)
+    # A link that is up clears the fault of its loss; a link that is down clears nothing.
+    covers = {STUCK: present_ports, NETDEV_DOWN: with_netdev, ABSENT: (*present_ports, *absent), "net.ib_port_down": up}
+    return {code: components for code, components in covers.items() if components}
+
+
+def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
+    """Yield the rates of the active ports.
+
+    Ethernet ports without a model are not compared with others, because they can be management ports. Ports with
+    different subnet managers belong to different fabrics, so they are not compared with each other.
+    """
+    for port in ports:
+        rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")
+        is_active = state_number(port.fields.get("state")) == _ACTIVE
+        if rate is not None and is_active:
+            kind = (port.model, layer, port.fields.get("sm_lid"))
+            yield PortRate(port.component, kind if port.model or layer == "InfiniBand" else None, rate)
+
+
+def _faults(port: Port) -> Iterator[Fault]:
+    state, physical = state_number(port.fields.get("state")), state_number(port.fields.get("phys_state"))
+    if physical == _LINK_UP and state == _INIT:
+        yield _state_fault(port, STUCK, f"{port.component.name} has a link that does not become active (state INIT).")
+    elif state == _ACTIVE and port.netdev.get("operstate") == "down":
+        interface = port.netdev["name"]
+        yield _state_fault(
+            port, NETDEV_DOWN, f"{port.component.name} is active, but its interface {interface} is down."
+        )
+
+
+def _state_fault(port: Port, code: str, message: str) -> Fault:
+    states = {name: port.fields.get(name) for name in ("state", "phys_state", "rate", "link_layer")}
+    states |= {"interface": port.netdev.get("name"), "operstate": port.netdev.get("operstate"), "pci": port.pci}
+    shown = ", ".join(f"{name}: {value}" for name, value in states.items() if value)
+    return Fault(STATES, code, port.component, truncate(message), None, evidence(shown), attributes_of(**states))
+
+
+def _absent(name: str) -> Fault:
+    component = Component(ComponentType.NIC, name=name)
+    return Fault(STATES, ABSENT, component, f"{name} is absent.", None, f"stat of IB device '{name}' failed")
+
+
+def _link_reading(port: Port) -> CounterSample:
+    values: dict[str, int | str] = {"ib_link": int(state_number(port.fields.get("phys_state")) == _LINK_UP)}
+    rate = gigabits(port.fields.get("rate"))
+    if rate is not None:
+        values["ib_rate"] = rate
+    return CounterSample(STATES, port.component, values)
+
+
+_CA = re.compile(r"^CA '([^']{1,64})'", re.MULTILINE)
+_MODEL = re.compile(r"^\s{1,16}CA type: (\S{1,64})", re.MULTILINE)
+_IBSTAT_PORT = re.compile(r"^\s{1,16}Port (\d{1,3}):", re.MULTILINE)
+_IBSTAT_FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer|SM lid): {0,4}(\S.{0,64})$", re.MULTILINE)
+_STATUS = re.compile(r"^Infiniband device '([^']{1,64})' port (\d{1,3}) status:", re.MULTILINE)
+_STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer|sm lid):[ \t]{0,16}(\S.{0,64})$", re.MULTILINE)
+_PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.MULTILINE)
+
+
+def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
+    found: list[Port] = []
+    names = table("rdma")["ibstat"]
+    for name, block in blocks(_CA, body):
+        model = _MODEL.search(block)
+        for place, fields in blocks(_IBSTAT_PORT, block):
+            port = Port(name[1], int(place[1]), model=model[1] if model else None)
+            port.fields = {names[item]: _numbered(item, value.strip()) for item, value in _IBSTAT_FIELD.findall(fields)}
+            found.append(port)
+    return tuple(found)
+
+
+def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
+    found: list[Port] = []
+    for heading, block in blocks(_STATUS, body):
+        port = Port(heading[1], int(heading[2]))
+        port.fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
+        found.append(port)
+    return tuple(found)
+
+
+def _vanished(body: str) -> tuple[str, ...]:
+    """Return the devices at which `ibstat` stopped, because they disappeared while it ran."""
+    return tuple(_PANIC.findall(body))
+
+
+def _numbered(name: str, value: str) -> str:
+    kind = {"State": "states", "Physical state": "physical_states"}.get(name)
+    return (state_text(kind, value) if kind else None) or value
+
+
+COUNTERS = "rdma-counters"
+
+
+def _decode_counters(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the faults that mlxlink reports, the observations of port states, and counter samples.
+
+    The observations of port states are those of the source `infiniband-state`. A port that has counters with a
+    threshold gives one counter sample with only these counters.
+    """
+    document = text_of(body)
+    if is_port_tool(body):
+        ports = ports_of_tools(document)
+    else:
+        ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else ports_of(document) or ()
+    ports = ports or tuple(bounded(_listed(document), MAX_PORTS))
+    if not ports:
+        raise Rejected(
+            "no_framing", "no counter of an RDMA port; put a line `# DEVICE/PORT` before counters without one"
+        )
+    with_threshold = counters_of(COUNTERS)
+    samples = (_counter_reading(port, with_threshold) for port in ports)
+    faults = (_tool_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
+    with_state = [port for port in ports if state_number(port.fields.get("state")) is not None]
+    states = states_of(with_state, hints) if with_state else ()
+    return (*faults, *states, *(sample for sample in samples if sample.values))
+
+
+def _has_counters(body: bytes) -> bool:
+    """Return whether a body probably has counters of RDMA ports, in one of the known formats."""
+    tree = b"/infiniband/" in body and b"counters/" in body
+    statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
+    statistics = statistics and b'"physical_state"' not in body
+    listed = (b"link " in body or b" :" in body) and _LISTED.search(text_of(body)) is not None
+    return tree or b"node_infiniband_link_downed" in body or statistics or listed or is_port_tool(body)
+
+
+def _counter_reading(port: Port, with_threshold: frozenset[str]) -> CounterSample:
+    values: dict[str, int | str] = {name: value for name, value in port.counters.items() if name in with_threshold}
+    return CounterSample(COUNTERS, port.component, values)
+
+
+_FAULTS = {MODULE_FAULT: "net.port_module_error", SIGNAL_FAULT: "net.link_integrity"}
+
+
+def _tool_fault(port: Port, name: str, code: str) -> Fault:
+    shown = f"{port.component.name}: {port.fields[name]}"
+    return Fault(COUNTERS, code, port.component, f"{shown}.", None, evidence(shown), {"error": port.fields[name]})
+
+
+# `rdma statistic` as text, on one line or one counter a line; or counters of sysfs without their path.
+_LISTED = re.compile(
+    r"^(?:link ([\w.-]{1,64})/(\d{1,3})\s{1,64}[a-z]\w{2,63} \d"
+    r"|# ?([\w.-]{1,64})/(\d{1,3})\s{1,8}[a-z]\w{2,63} {0,32}: ?\d)",
+    re.MULTILINE,
+)
+_LISTED_COUNTER = re.compile(r"\b([a-z]\w{2,63})(?: {1,64}| {0,32}: ?)(\d{1,20})(?=\s|$)")
+
+
+def _listed(document: str) -> Iterator[Port]:
+    for found, details in blocks(_LISTED, document):
+        name, port = found[1] or found[3], found[2] or found[4]
+        counters = {name: int(count) for name, count in _LISTED_COUNTER.findall(found[0] + details)}
+        yield Port(name, int(port), counters=counters)
+
+
+def _statistic(document: str) -> Iterator[Port]:
+    """Yield the ports of `rdma -j statistic`. Newer versions nest the counters one level deeper."""
+    for _, link in list(objects(document))[:MAX_PORTS]:
+        name = field_text(link.get("ifname"), 64)
+        if name is None or "port" not in link:
+            continue
+        port = Port(name, min(number(link["port"]) or 1, 999))
+        port.counters = dict(_counted(link))
+        for nested in link.values():
+            port.counters |= dict(_counted(members(nested)))
+        yield port
+
+
+def _counted(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, value in document.items():
+        count = number(value)
+        if count is not None and name not in {"ifindex", "port"}:
+            yield name[:64], count
+
+
+def decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the observations of port states, or of counters."""
+    return _decode_states(body, hints) if source == STATES else _decode_counters(body, hints)
+
+
+def recognize(source: str, body: bytes) -> bool:
+    """Return whether a body probably has states or counters of RDMA ports; counters come first."""
+    return _has_states(body) if source == STATES else _has_counters(body)

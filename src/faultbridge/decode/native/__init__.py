@@ -1,1 +1,0 @@
-"""The decoders of Faultbridge's own formats: `heartbeat`, and `normalized` for faults and clears."""
