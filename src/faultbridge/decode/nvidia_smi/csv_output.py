@@ -21,15 +21,7 @@ from faultbridge.decode.frames.clock import iso_instant
 from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
-from faultbridge.decode.nvidia_smi.snapshot import (
-    GpuOutput,
-    failures,
-    find_failures,
-    gpu_component,
-    gpu_snapshot,
-    has_failure,
-    index_of,
-)
+from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 
@@ -57,24 +49,26 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return one health snapshot of the GPUs and fields that the query lists."""
     text = text_of(body)
     if _METRICS.search(text):
-        return (gpu_snapshot(SOURCE, map(_gpu_output, bounded(_rows_of_metrics(text))), None, complete=False),)
+        return (smi.gpu_snapshot(SOURCE, map(_gpu_output, bounded(_rows_of_metrics(text))), None, complete=False),)
     lines = iter(text.split("\n"))
     header = next(filter(None, map(_header, lines)), None)
     if header is None:
-        if has_failure(text):
-            return failures(SOURCE, text)
+        if smi.has_failure(text):
+            return smi.failures(SOURCE, text)
         raise Rejected("no_framing", "no header with field names of nvidia-smi; print one without `noheader`")
     names = _names(header)
-    stated_faults = find_failures(SOURCE, text)
+    stated_faults = smi.find_failures(SOURCE, text)
     rows = (row for line in lines if (row := _row(line.rstrip("\r"), names)) is not None)
     if _PAGE in names:
-        return (gpu_snapshot(SOURCE, _with_page_counts(rows), None, complete=False, stated_faults=stated_faults),)
+        return (smi.gpu_snapshot(SOURCE, _with_page_counts(rows), None, complete=False, stated_faults=stated_faults),)
     gpu_rows = bounded(rows)
     at = next((found for row in gpu_rows if (found := _time(row.get("timestamp", ""))) is not None), None)
     node = next((row["hostname"] for row in gpu_rows if row.get("hostname")), None)
     complete = _is_complete(gpu_rows) and not stated_faults
     return (
-        gpu_snapshot(SOURCE, map(_gpu_output, gpu_rows), at, complete=complete, stated_faults=stated_faults, node=node),
+        smi.gpu_snapshot(
+            SOURCE, map(_gpu_output, gpu_rows), at, complete=complete, stated_faults=stated_faults, node=node
+        ),
     )
 
 
@@ -129,7 +123,7 @@ _FIELD_PREFIXES = tuple(_TABLE["csv_prefixes"])
 
 
 def _row(line: str, names: list[str]) -> dict[str, str] | None:
-    if not line.strip() or has_failure(line):
+    if not line.strip() or smi.has_failure(line):
         return None
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(names):
@@ -137,7 +131,7 @@ def _row(line: str, names: list[str]) -> dict[str, str] | None:
     return dict(zip(names, cells, strict=True))
 
 
-def _gpu_output(row: Mapping[str, str]) -> GpuOutput:
+def _gpu_output(row: Mapping[str, str]) -> smi.GpuOutput:
     fields = {_field_path(name): _without_brackets(cell) for name, cell in row.items()}
     total = row.get(f"{_VOLATILE}total", "")
     parts = ("dram_uncorrectable", "sram_uncorrectable")
@@ -145,8 +139,8 @@ def _gpu_output(row: Mapping[str, str]) -> GpuOutput:
         fields["ecc_errors/volatile/double_bit/total"] = total
     address, uuid = (row.get(name, row.get(f"gpu_{name.rpartition('.')[2]}", "")) for name in ("pci.bus_id", "uuid"))
     serial = row.get("serial", row.get("gpu_serial", ""))
-    return GpuOutput(
-        fields, gpu_component(address, uuid, serial, index_of(row.get("index", ""))), frozenset(row.values())
+    return smi.GpuOutput(
+        fields, smi.gpu_component(address, uuid, serial, smi.index_of(row.get("index", ""))), frozenset(row.values())
     )
 
 
@@ -162,9 +156,9 @@ def _without_brackets(cell: str) -> str:
     return bracketed[1] if bracketed else cell
 
 
-def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
+def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[smi.GpuOutput]:
     """Yield each GPU of a list of retired pages, with the number of its pages."""
-    outputs: dict[str, GpuOutput] = {}
+    outputs: dict[str, smi.GpuOutput] = {}
     counts: dict[str, int] = {}
     for row in rows:
         name = row.get("gpu_bus_id") or row.get("gpu_uuid") or ""
@@ -173,7 +167,7 @@ def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
             bounded(outputs)
         counts[name] = counts.get(name, 0) + (_HEX.fullmatch(row[_PAGE]) is not None)
     for name, output in outputs.items():
-        yield GpuOutput(
+        yield smi.GpuOutput(
             {**output.fields, "retired_pages/single_bit": str(counts[name])}, output.component, output.texts
         )
 

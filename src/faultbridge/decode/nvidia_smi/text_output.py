@@ -18,18 +18,7 @@ from msgspec import Struct, field
 from faultbridge.decode.data import gpus_by_instance_type, table
 from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded
 from faultbridge.decode.frames.documents import blocks, text_of
-from faultbridge.decode.nvidia_smi.snapshot import (
-    LOST,
-    GpuOutput,
-    failures,
-    find_failures,
-    gpu_component,
-    gpu_snapshot,
-    has_failure,
-    index_of,
-    local_time,
-    stated_fault,
-)
+from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, CounterSample, Fault, Observation, Snapshot
@@ -55,7 +44,7 @@ class FullQuery(Struct):
     """One `nvidia-smi -q` output: its time, its GPUs, and whether it lists all GPUs of the node."""
 
     at: datetime | None = None
-    outputs: tuple[GpuOutput, ...] = ()
+    outputs: tuple[smi.GpuOutput, ...] = ()
     complete: bool = False
     missing: int = 0
 
@@ -95,8 +84,8 @@ def read_full_query(text: str) -> FullQuery:
     if _is_cut_off(gpus):
         # Half of a GPU's fields would look like a healthy GPU.
         raise Rejected("truncated", "a GPU without its last fields; send the whole output")
-    query.at = local_time(head.get("timestamp", ""))
-    attached = index_of(head.get("attached_gpus", "")) or 0
+    query.at = smi.local_time(head.get("timestamp", ""))
+    attached = smi.index_of(head.get("attached_gpus", "")) or 0
     query.complete = attached == len(gpus) and all(gpu.address for gpu in gpus)
     query.missing = max(attached - len(gpus), 0)
     query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
@@ -112,11 +101,11 @@ def _is_cut_off(gpus: list[_Gpu]) -> bool:
 
     A lost GPU is not checked, because its fields prove nothing.
     """
-    readable = [gpu.fields for gpu in gpus if LOST not in gpu.fields.values()]
+    readable = [gpu.fields for gpu in gpus if smi.LOST not in gpu.fields.values()]
     if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):
         return True
     ends = [_end(fields) for fields in readable]
-    is_last_readable = LOST not in gpus[-1].fields.values()
+    is_last_readable = smi.LOST not in gpus[-1].fields.values()
     return is_last_readable and len(ends) > 1 and ends[-1] not in ends[:-1]
 
 
@@ -197,11 +186,11 @@ def _key(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
-def _gpu_output(gpu: _Gpu, index: int | None) -> GpuOutput:
+def _gpu_output(gpu: _Gpu, index: int | None) -> smi.GpuOutput:
     fields = gpu.fields
     address = gpu.address or fields.get("pci/bus_id", "")
-    component = gpu_component(address, fields.get("uuid", ""), fields.get("serial", ""), index)
-    return GpuOutput(fields, component, frozenset(fields.values()))
+    component = smi.gpu_component(address, fields.get("uuid", ""), fields.get("serial", ""), index)
+    return smi.GpuOutput(fields, component, frozenset(fields.values()))
 
 
 # Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of the NVLinks of each GPU.
@@ -256,12 +245,14 @@ def read_links(source: str, text: str, hints: Hints) -> tuple[Observation, ...]:
 def _gpus(text: str) -> Iterator[_LinkedGpu]:
     listed = bounded(blocks(_NVLINK_GPU, text))
     if not listed:
-        yield _LinkedGpu(gpu_component("", "", "", None), "", all_inactive=True)
+        yield _LinkedGpu(smi.gpu_component("", "", "", None), "", all_inactive=True)
     found: dict[tuple[str, str | None], _LinkedGpu] = {}
     for heading, details in listed:
         number, model, uuid = heading.groups()
         # GPUs of two nodes can have the same number.
-        gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
+        gpu = found.setdefault(
+            (number, uuid), _LinkedGpu(smi.gpu_component("", uuid or "", "", smi.index_of(number)), model)
+        )
         gpu.states |= dict(_STATE.findall(details))
         gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(details.lstrip()) is not None
         errors: dict[str, int | str] = {}
@@ -292,14 +283,14 @@ def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
         is_certain = gpu.model in linked or (_ON_BOARD.search(gpu.model) is not None and not is_alone)
         if is_lost and (is_certain or not gpu.model):
             covered.append(gpu.component)
-            lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
+            lost = smi.stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
             present.append(lost.classified(Severity.ERROR, Action.RESET_GPU) if is_certain else lost)
         elif len(links) < len(gpu.states):
             covered.append(gpu.component)
             if wrong := sorted(map(int, links - by_design)):
                 numbers = ", ".join(map(str, wrong))
                 text = f"NVLink {numbers} inactive."
-                present.append(stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
+                present.append(smi.stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
     return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present), part="links")
 
 
@@ -309,27 +300,29 @@ SOURCE = "nvidia-smi-text"
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors."""
     text = text_of(body)
-    stated_faults = find_failures(SOURCE, text)
+    stated_faults = smi.find_failures(SOURCE, text)
     if is_full_query(text):
         return _full_query(text, stated_faults)
     if is_table(text):
         outputs, at = read_table(text)
         # The links can be listed below the table.
         links = read_links(SOURCE, text, hints) if is_links(text) else ()
-        return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
+        return (smi.gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
     if is_links(text):
-        return (*(failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text, hints))
+        return (*(smi.failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text, hints))
     if is_list(text):
-        return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
-    if has_failure(text):
-        return failures(SOURCE, text)
+        return (
+            smi.gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),
+        )
+    if smi.has_failure(text):
+        return smi.failures(SOURCE, text)
     raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
 
 
 def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
     found = read_full_query(text)
     complete = found.complete and not stated_faults
-    snapshot = gpu_snapshot(SOURCE, found.outputs, found.at, complete=complete, stated_faults=stated_faults)
+    snapshot = smi.gpu_snapshot(SOURCE, found.outputs, found.at, complete=complete, stated_faults=stated_faults)
     if not found.missing:
         return Decoded((snapshot,))
     # The query of one GPU (`-i`) counts all attached GPUs too, so this is no error.
@@ -342,7 +335,7 @@ def recognize(body: bytes) -> bool:
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False
-    return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or has_failure(text)
+    return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or smi.has_failure(text)
 
 
 _LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
@@ -365,19 +358,19 @@ def is_table(text: str) -> bool:
     return _ROW.search(text) is not None
 
 
-def read_list(text: str) -> Iterator[GpuOutput]:
+def read_list(text: str) -> Iterator[smi.GpuOutput]:
     """Yield the GPUs that `nvidia-smi -L` lists. They have no health fields."""
     for found in _LISTED.finditer(text):
-        yield GpuOutput({}, gpu_component("", found[2], "", index_of(found[1])))
+        yield smi.GpuOutput({}, smi.gpu_component("", found[2], "", smi.index_of(found[1])))
 
 
-def read_table(text: str) -> tuple[Iterator[GpuOutput], datetime | None]:
+def read_table(text: str) -> tuple[Iterator[smi.GpuOutput], datetime | None]:
     """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table."""
     clock = _CLOCK.search(text)
-    return _rows(text), local_time(clock[0]) if clock else None
+    return _rows(text), smi.local_time(clock[0]) if clock else None
 
 
-def _rows(text: str) -> Iterator[GpuOutput]:
+def _rows(text: str) -> Iterator[smi.GpuOutput]:
     for row in _ROW.finditer(text):
         cells = _CELLS.search(text, row.end())
         fields = {"ecc_errors/volatile/double_bit/total": row[3].strip()}
@@ -385,4 +378,4 @@ def _rows(text: str) -> Iterator[GpuOutput]:
             names = ("fan_speed", "temperature/gpu_temp")
             fields |= dict(zip(names, cells.groups(), strict=False))
             fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
-        yield GpuOutput(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
+        yield smi.GpuOutput(fields, smi.gpu_component(row[2], "", "", smi.index_of(row[1])), frozenset(fields.values()))

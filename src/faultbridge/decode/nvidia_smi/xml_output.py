@@ -17,34 +17,24 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.decoder import Hints, bounded
 from faultbridge.decode.frames.documents import text_of
-from faultbridge.decode.nvidia_smi.snapshot import (
-    LOST,
-    NEEDS_RESET,
-    GpuOutput,
-    failures,
-    find_failures,
-    gpu_component,
-    gpu_snapshot,
-    has_failure,
-    local_time,
-)
+from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 
 SOURCE = "nvidia-smi-xml"
-_WORDS = (LOST.encode(), NEEDS_RESET.encode())
+_WORDS = (smi.LOST.encode(), smi.NEEDS_RESET.encode())
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of all GPUs in the document, with the faults of the error messages."""
     messages = ""
-    if has_failure(text_of(body)):
+    if smi.has_failure(text_of(body)):
         body, messages = _without_messages(body)
     if messages and b"<" not in body:
-        return failures(SOURCE, messages)
+        return smi.failures(SOURCE, messages)
     root = read_document(body)
     gpus = bounded(root.iterfind("gpu"))
-    stated_faults = find_failures(SOURCE, messages)
+    stated_faults = smi.find_failures(SOURCE, messages)
     if not gpus and not stated_faults:
         raise Rejected("no_framing", "the document contains no GPU")
     attached = root.findtext("attached_gpus")
@@ -52,8 +42,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     # The texts of a GPU are collected only if they can matter, to save time.
     searched = any(word in body for word in _WORDS)
     outputs = (_gpu_output(gpu, index if complete else None, searched=searched) for index, gpu in enumerate(gpus))
-    at = local_time((root.findtext("timestamp") or "").strip())
-    return (gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
+    at = smi.local_time((root.findtext("timestamp") or "").strip())
+    return (smi.gpu_snapshot(SOURCE, outputs, at, complete=complete, stated_faults=stated_faults),)
 
 
 def _without_messages(body: bytes) -> tuple[bytes, str]:
@@ -64,19 +54,19 @@ def _without_messages(body: bytes) -> tuple[bytes, str]:
     document: list[bytes] = []
     messages: list[bytes] = []
     for line in _without_irrelevant(body).split(b"\n"):
-        is_message = b"<" not in line and has_failure(text_of(line))
+        is_message = b"<" not in line and smi.has_failure(text_of(line))
         (messages if is_message else document).append(line)
     return b"\n".join(document), text_of(b"\n".join(messages))
 
 
-def _gpu_output(gpu: Element, index: int | None, *, searched: bool) -> GpuOutput:
+def _gpu_output(gpu: Element, index: int | None, *, searched: bool) -> smi.GpuOutput:
     fields = _fields(gpu)
     names = (fields.get("uuid", ""), fields.get("serial", ""), index)
-    component = gpu_component(gpu.get("id", ""), *names)
+    component = smi.gpu_component(gpu.get("id", ""), *names)
     if component.pci is None:
-        component = gpu_component(fields.get("pci/pci_bus_id", ""), *names)
+        component = smi.gpu_component(fields.get("pci/pci_bus_id", ""), *names)
     texts = (text.strip() for element in gpu.iter() if (text := element.text)) if searched else ()
-    return GpuOutput(fields, component, frozenset(texts))
+    return smi.GpuOutput(fields, component, frozenset(texts))
 
 
 MAX_BYTES = 16 * 1024 * 1024
