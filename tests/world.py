@@ -9,7 +9,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from faultbridge.model.cluster.config import JOB_CALLBACKS, ClusterConfig
+from faultbridge.model.cluster.config import JOB_CALLBACKS, SLURM_SIGNAL, ClusterConfig
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.settings import Settings
@@ -80,7 +80,7 @@ class FakePorts(Ports):
         self.objects = FakeObjects(seam=self.seam)
         self.workflow = FakeWorkflow(seam=self.seam)
         self.pager = FakePager(seam=self.seam)
-        self.job_callbacks = {name: FakeJobCallback(seam=self.seam) for name in sorted(JOB_CALLBACKS)}
+        self.job_callbacks = {name: FakeJobCallback(seam=self.seam) for name in sorted({*JOB_CALLBACKS, SLURM_SIGNAL})}
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
         self.collector = FakeCollector(self.clock, seam=self.seam)

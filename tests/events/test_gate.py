@@ -35,6 +35,7 @@ def test_every_event_about_clusters_has_a_sample_without_a_node() -> None:
         "cluster-safety-change",
         "cluster-status-change",
         "job-change",
+        "job-checkpoint-requested",
         "job-explained",
         "node-note-recorded",
     }

@@ -92,7 +92,9 @@ class ScenarioPorts(FakePorts):
         self.workflow = FakeStateMachine(clock, seam=seam)
         self.objects = fakes.FakeObjects()
         unordered = fakes.FakeJobCallback(ordered=False, seam=seam)
-        self.job_callbacks = {"webhook": fakes.FakeJobCallback(seam=seam), "slurm-requeue": unordered}
+        signal = fakes.FakeJobCallback(ordered=False, seam=seam)
+        webhook = fakes.FakeJobCallback(seam=seam)
+        self.job_callbacks = {"webhook": webhook, "slurm-requeue": unordered, "slurm-signal": signal}
 
 
 class World:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from faultbridge.model.cluster.config import JOB_CALLBACKS
+from faultbridge.model.cluster.config import JOB_CALLBACKS, SLURM_SIGNAL
 from faultbridge.record.ports import Inventory, Ports
 from tests.sim import fakes
 from tests.sim.fakes.objects import FakeArchive, FakeArchivePorts, FakeVault
@@ -67,7 +67,7 @@ class SimulatedPorts(Ports):
             NO_SCHEDULER: fakes.FakeOrchestrator(clock, applicable=False, seam=seam),
             SCHEDULER: self.orchestrator,
         }
-        self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted(JOB_CALLBACKS)}
+        self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted({*JOB_CALLBACKS, SLURM_SIGNAL})}
         self.verifiers = dict.fromkeys((VERIFIER, PROVIDER_REPAIR), self.verifier)
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
         self.repaired_inventory = fakes.FakeInventory(self.fleet, seam=seam, network_node="switch-1")

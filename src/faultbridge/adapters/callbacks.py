@@ -1,4 +1,4 @@
-"""Callbacks: notify the owner or the scheduler of a job that may resume."""
+"""Callbacks: notify the owner or the scheduler of a job that may resume, or that must save a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.adapters.http_post import post_json
 from faultbridge.adapters.kubernetes.orchestrator import connections, failure_of
-from faultbridge.adapters.slurm.access import HeadNode, Scontrol
+from faultbridge.adapters.slurm.access import HeadNode, Scontrol, SlurmOperations
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.jobs import SIGNALS
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
 from faultbridge.record.ports import CallResult, Clock, JobNotice
@@ -111,8 +112,14 @@ _NAME = r"[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?"
 JOB_ID = re.compile(rf"({_NAME})/({_NAME})")
 
 
+CHECKPOINT = "faultbridge/checkpoint"
+"""The value of the annotation is the request as JSON, which a downward-API volume shows in a file of the pod."""
+
+JOB_NAME = "batch.kubernetes.io/job-name"
+
+
 class JobAnnotation:
-    """A JobCallback that only annotates Kubernetes Jobs (`batch/v1`); the job id is `NAMESPACE/NAME`."""
+    """A JobCallback that only annotates Kubernetes Jobs (`batch/v1`) and their pods; the job id is `NAMESPACE/NAME`."""
 
     ordered = False
 
@@ -121,14 +128,52 @@ class JobAnnotation:
 
     @errors_become_results(failure_of)
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Set `faultbridge/resumable` of the Job to the event's id; NOT_FOUND without such a Job."""
+        """Set `faultbridge/resumable` of the Job to the event's id; NOT_FOUND without such a Job.
+
+        A request for a checkpoint sets `faultbridge/checkpoint` of its pods instead.
+        """
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")
-        from faultbridge.adapters.kubernetes.client import annotate_job
+        from faultbridge.adapters.kubernetes.client import annotate_job, annotate_pods
 
+        if notice.is_checkpoint:
+            data = json.loads(notice.event)["data"]
+            value = json.dumps({"id": data["checkpoint_id"], "deadline": data["deadline"]})
+            pods = annotate_pods(self._connect(notice.cluster), named[1], {JOB_NAME: named[2]}, {CHECKPOINT: value})
+            failure = None if pods else ProviderFailure.NOT_FOUND
+            return CallResult(failure, f"{pods} pods of Job {notice.job_id} are annotated with {CHECKPOINT}")
         annotate_job(self._connect(notice.cluster), named[1], named[2], {ANNOTATION: notice.event_id})
         return CallResult(reason=f"Job {notice.job_id} is annotated with {ANNOTATION}")
+
+
+SIGNAL_COMMENT = re.compile(r"faultbridge:checkpoint=(?:SIG)?([A-Z0-9]{2,6})\b")
+
+
+class SlurmSignal:
+    """A JobCallback that sends the steps of a Slurm job the signal that the job named, and no other job any signal.
+
+    The job named it at its start, or with the comment `faultbridge:checkpoint=USR1`. A signal without a handler would
+    end the job.
+    """
+
+    ordered = False
+
+    def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations]) -> None:
+        self._connect = connect
+
+    @errors_become_results()
+    def deliver(self, notice: JobNotice) -> CallResult:
+        """Signal the job; a success that changes nothing if it named no signal, or not one that a job may name."""
+        if not notice.is_checkpoint or not SLURM_JOB_ID.fullmatch(notice.job_id):
+            return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")
+        slurm = self._connect(notice.cluster)
+        found = SIGNAL_COMMENT.search(slurm.comment(notice.job_id)) if notice.signal is None else None
+        signal = found[1] if found else notice.signal
+        if signal not in SIGNALS:
+            return CallResult(reason=f"job {notice.job_id} named no signal and is not signaled")
+        slurm.signal(notice.job_id, signal)
+        return CallResult(reason=f"the steps of job {notice.job_id} were sent {signal}")
 
 
 SLURM_JOB_ID = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?")

@@ -43,6 +43,7 @@ class EntryType(StrEnum):
     CLUSTER_INCIDENT = "Cluster Incident Change"
     CLUSTER_SAFETY = "Cluster Safety Change"
     JOB = "Job Change"
+    JOB_CHECKPOINT = "Job Checkpoint Requested"
     JOB_EXPLAINED = "Job Explained"
     NOTE = "Node Note Recorded"
 
@@ -411,6 +412,7 @@ class JobChangeKind(StrEnum):
     STALLED = "stalled"
     ADVANCED = "advanced"
     LOSS = "loss"
+    CHECKPOINTED = "checkpointed"
 
 
 class CauseDomain(StrEnum):

@@ -454,6 +454,18 @@ class JobData(EventData, frozen=True, kw_only=True):
     callback: Annotated[JobCallback | UnsetType, doc("The callback; set if `change` is `notified`.")] = UNSET
 
 
+class JobCheckpointData(EventData, frozen=True, kw_only=True):
+    """A request to a running job to save a checkpoint, because its work on a node may be lost."""
+
+    job_id: Annotated[Text, doc("The scheduler's id of the job.")]
+    name: str | None
+    checkpoint_id: Annotated[Text, doc("Id of the request, with which the job answers.")]
+    deadline: Annotated[datetime, doc("When the checkpoint should be saved; a provider ends the instance then.")]
+    suspect: Annotated[JobImpact, doc("The fault that puts the work at risk, and its node.")]
+    nodes: Annotated[NodeList, doc("Nodes of the job.")]
+    started_at: datetime | None
+
+
 class JobEvidence(EventData, frozen=True, kw_only=True):
     """One piece of evidence for or against the cause of a job's failure. It contains no text of logs."""
 
@@ -556,7 +568,12 @@ EVENTS: Mapping[EntryType, tuple[type[EventData], str]] = {
         "Other changes are published too. `notified`: the delivery of a callback about a job that may resume "
         "has ended. `stalled`: the training step did not advance within the job's limit. `advanced`: the "
         "training step advances again. `loss`: the training loss is not finite, has risen suddenly, or is "
-        "normal again.",
+        "normal again. `checkpointed`: the job answered that it saved a requested checkpoint.",
+    ),
+    EntryType.JOB_CHECKPOINT: (
+        JobCheckpointData,
+        "Published when a job is asked to save a checkpoint, because a fault puts its work on a node at risk.\n\n"
+        "A job is asked at most once in ten minutes. An event with the same id states an earlier deadline.",
     ),
     EntryType.JOB_EXPLAINED: (
         JobExplainedData,

@@ -18,6 +18,7 @@ from faultbridge.model.event_data import (
     Component,
     EventData,
     FaultData,
+    JobCheckpointData,
     JobData,
     JobExplainedData,
     NodeStatusData,
@@ -161,6 +162,11 @@ def _job(data: JobData) -> EntryText:
     return EntryText(f"job {data.job_id} {data.change}", data.reason)
 
 
+def _job_checkpoint(data: JobCheckpointData) -> EntryText:
+    what = f"job {data.job_id} asked for a checkpoint by {to_text(data.deadline)}"
+    return EntryText(what, f"{data.suspect.node}: {data.suspect.message or 'no message'}")
+
+
 def _job_explained(data: JobExplainedData) -> EntryText:
     nodes = ", ".join(data.nodes.listed)
     what = f"job {data.job_id} explained: {data.verdict} {nodes}".rstrip()
@@ -184,6 +190,7 @@ _TEXTS: Mapping[str, Callable[[Any], EntryText]] = {
     EntryType.CLUSTER_INCIDENT: _incident,
     EntryType.CLUSTER_SAFETY: _safety,
     EntryType.JOB: _job,
+    EntryType.JOB_CHECKPOINT: _job_checkpoint,
     EntryType.JOB_EXPLAINED: _job_explained,
     EntryType.NOTE: _note,
 }

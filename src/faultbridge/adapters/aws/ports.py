@@ -294,8 +294,8 @@ class AwsPorts(AwsComputePorts, Ports):
 
         A callback notifies a system of the customer, such as a scheduler, that a job may resume.
         """
-        from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
-        from faultbridge.adapters.slurm.access import connect
+        from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue, SlurmSignal
+        from faultbridge.adapters.slurm.access import connect, connections
 
         secret = self.settings.job_callbacks
         webhook = JobWebhook(lambda: self._document(secret), self.clock)
@@ -303,6 +303,7 @@ class AwsPorts(AwsComputePorts, Ports):
             "webhook": webhook,
             "sns": JobTopic(self.clients, self.settings.job_topic),
             "slurm-requeue": SlurmRequeue(connect(self.clients)),
+            "slurm-signal": SlurmSignal(connections(self.clients, lambda: self._document(self.settings.slurm_tokens))),
             "kubernetes-annotation": JobAnnotation(self.clients),
         }
 

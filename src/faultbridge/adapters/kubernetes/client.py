@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Node
+from lightkube.resources.core_v1 import Node, Pod
 from lightkube.resources.storage_v1 import VolumeAttachment
 from lightkube.types import PatchType
 from msgspec import MsgspecError, Struct, field
@@ -225,6 +225,23 @@ def annotate_job(api: Kubernetes, namespace: str, name: str, annotations: Mappin
         client.patch(Job, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
 
     api.call(f"annotating the Job {namespace}/{name}", apply)
+
+
+def annotate_pods(
+    api: Kubernetes, namespace: str, labels: Mapping[str, str | Collection[str]], annotations: Mapping[str, str]
+) -> int:
+    """Set annotations of the pods with these labels; returns their number."""
+
+    def apply(client: Client) -> int:
+        names = [
+            one.metadata.name for one in client.list(Pod, namespace=namespace, labels=dict(labels)) if one.metadata
+        ]
+        for name in names:
+            patch = {"metadata": {"annotations": dict(annotations)}}
+            client.patch(Pod, str(name), patch, namespace=namespace, patch_type=PatchType.MERGE)
+        return len(names)
+
+    return api.call(f"annotating pods in {namespace}", apply)
 
 
 FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -82,6 +82,19 @@ class Scontrol(Struct, frozen=True):
             raise _failure(answer, f"looking up Slurm job {job_id}")
         return SlurmJob(job_id, facts["JobState"], facts["Reason"])
 
+    def comment(self, job_id: str) -> str:
+        """Return the comment of a job, empty without one."""
+        answer = self.run(("squeue", "--noheader", f"--jobs={job_id}", "--format=%k"))
+        if answer.code != 0:
+            raise _failure(answer, f"reading the comment of job {job_id}")
+        return answer.stdout.strip()
+
+    def signal(self, job_id: str, signal: str) -> None:
+        """Send a signal to the steps of a job, not to its batch shell; this cancels nothing."""
+        answer = self.run(("scancel", f"--signal={signal}", job_id))
+        if answer.code != 0:
+            raise _failure(answer, f"signaling job {job_id}")
+
     def release(self, job_id: str) -> None:
         """Release a held job, so that Slurm can start it."""
         answer = self.run(("scontrol", "release", job_id))

@@ -310,6 +310,23 @@ class SlurmRest:
         """Resume a drained node, so that it runs jobs again."""
         self._change(name, f"resuming {name}", {"state": ["RESUME"]})
 
+    def comment(self, job_id: str) -> str:
+        """Return the comment of a job, empty without one."""
+        rows = checked(self._ask("GET", f"job/{job_id}"), f"reading the comment of job {job_id}").get("jobs")
+        row = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else {}
+        return str(row.get("comment") or "")
+
+    def signal(self, job_id: str, signal: str) -> None:
+        """Send a signal to the steps of a job, as `scancel --signal`; this cancels nothing.
+
+        Without flags, slurmrestd would signal the batch shell too, which ends at a signal without a handler. Without a
+        signal, it would cancel the job; it refuses a signal that it cannot read.
+        """
+        if self._client.negotiated() < CHANGES_NODES:
+            raise Misconfigured(f"signaling job {job_id}: slurmrestd is too old; use Slurm 23.02 or newer")
+        path = f"job/{job_id}?signal={signal}&flags=FULL_STEPS_ONLY"
+        checked(self._ask("DELETE", path), f"signaling job {job_id}")
+
     def requeue(self, job: SlurmJob) -> bool:
         """Requeue a job through the head node; raises Misconfigured if none is registered."""
         if self._requeue is None:

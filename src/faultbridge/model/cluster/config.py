@@ -146,6 +146,9 @@ SLURM = "slurm"
 """The orchestrator name of clusters that Slurm schedules."""
 
 SLURM_REQUEUE = "slurm-requeue"
+SLURM_SIGNAL = "slurm-signal"
+"""The callback that signals a Slurm job which named a signal. No registration names it: each job opts in."""
+
 ANNOTATION = "kubernetes-annotation"
 JOB_CALLBACKS = frozenset({"webhook", "sns", SLURM_REQUEUE, ANNOTATION})
 """The names of the callbacks that a cluster may use for jobs that may resume."""

@@ -127,6 +127,40 @@ class JobVerdict(Stored, frozen=True):
     hardware: str
 
 
+SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP", "URG", "CONT")
+"""The signals that a job may name. Others, such as STOP and KILL, never reach a handler."""
+
+
+def checked_signal(name: object) -> str:
+    """Return the name of a signal without `SIG`; raises ValueError for a signal that no job may name."""
+    found = str(name).upper().removeprefix("SIG")
+    if found not in SIGNALS:
+        raise ValueError
+    return found
+
+
+CHECKPOINT_INTERVAL = timedelta(minutes=10)
+"""A job is asked once in this time, and has it to answer, unless a provider's deadline is earlier."""
+
+
+class Checkpoint(Stored, frozen=True):
+    """A request to a run of a job to save a checkpoint; `requested_by` names the node and the fault."""
+
+    id: str
+    requested_by: str
+    requested_at: datetime
+    deadline: datetime
+    answered_at: datetime | None = None
+
+    def covers(self, since: datetime) -> bool:
+        """Return whether no request is needed for a suspicion, because of this request or of its answer."""
+        return self.requested_at >= since or self.is_answered(since)
+
+    def is_answered(self, since: datetime) -> bool:
+        """Return whether the job saved a checkpoint after a suspicion began, or shortly before."""
+        return self.answered_at is not None and since <= self.answered_at + CHECKPOINT_INTERVAL
+
+
 class Job(Stored, frozen=True):
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
@@ -139,6 +173,8 @@ class Job(Stored, frozen=True):
     - `ranks` maps nodes to their global ranks, such as `0-7`, if they are known.
     - `stalled_at` is when a running job was recorded as stalled: its step had not advanced for `stall_after`.
     - `alarm` is the problem with the latest loss: `not_finite`, `spike`, or None.
+    - `checkpoint` is the latest request of this run to save a checkpoint. `checkpoint_signal` is the signal that asks
+      the job too, such as `USR1`; without it, the job is never signaled.
     """
 
     cluster: str
@@ -159,6 +195,14 @@ class Job(Stored, frozen=True):
     stall_after: timedelta = STALL_AFTER
     stalled_at: datetime | None = None
     alarm: str | None = None
+    checkpoint: Checkpoint | None = None
+    checkpoint_signal: str | None = None
+
+    @property
+    def requested_checkpoint(self) -> Checkpoint | None:
+        """Return the request for a checkpoint that the running job has not answered, or None."""
+        asked = self.checkpoint if self.runs else None
+        return asked if asked is not None and asked.answered_at is None else None
 
     @property
     def runs(self) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from faultbridge.model.events.case import CaseStatusChange, NodeReplacementStep
     from faultbridge.model.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange
     from faultbridge.model.events.envelope import Event, EventStub, Metadata, UntypedEvent
-    from faultbridge.model.events.job import JobChange, JobExplained
+    from faultbridge.model.events.job import JobChange, JobCheckpointRequested, JobExplained
     from faultbridge.model.events.node import (
         NodeFaultCleared,
         NodeFaultDetected,
@@ -45,6 +45,7 @@ __all__ = [
     "Event",
     "EventStub",
     "JobChange",
+    "JobCheckpointRequested",
     "JobExplained",
     "Metadata",
     "NodeFaultCleared",
@@ -62,7 +63,7 @@ _NAMES_BY_MODULE = {
     "case": ("CaseStatusChange", "NodeReplacementStep"),
     "cluster": ("ClusterIncidentChange", "ClusterSafetyChange", "ClusterStatusChange"),
     "envelope": ("Event", "EventStub", "Metadata", "UntypedEvent"),
-    "job": ("JobChange", "JobExplained"),
+    "job": ("JobChange", "JobCheckpointRequested", "JobExplained"),
     "node": ("NodeFaultCleared", "NodeFaultDetected", "NodeFaultUpdated", "NodeNoteRecorded", "NodeStatusChange"),
     "reading": ("read", "read_envelope"),
 }

@@ -76,6 +76,18 @@ class JobData(Model):
     callback: JobCallback | None = Field(default=None, description="The callback; set if `change` is `notified`.")
 
 
+class JobCheckpointData(Model):
+    """A request to a running job to save a checkpoint, because its work on a node may be lost."""
+
+    job_id: Text = Field(description="The scheduler's id of the job.")
+    name: str | None
+    checkpoint_id: Text = Field(description="Id of the request, with which the job answers.")
+    deadline: Instant = Field(description="When the checkpoint should be saved; a provider ends the instance then.")
+    suspect: JobImpact = Field(description="The fault that puts the work at risk, and its node.")
+    nodes: NodeList = Field(description="Nodes of the job.")
+    started_at: Instant | None
+
+
 class JobEvidence(Model):
     """One piece of evidence for or against the cause of a job's failure. It contains no text of logs."""
 
@@ -140,12 +152,24 @@ class JobChange(Event):
 
     Other changes are published too. `notified`: the delivery of a callback about a job that may resume has ended.
     `stalled`: the training step did not advance within the job's limit. `advanced`: the training step advances again.
-    `loss`: the training loss is not finite, has risen suddenly, or is normal again.
+    `loss`: the training loss is not finite, has risen suddenly, or is normal again. `checkpointed`: the job answered
+    that it saved a requested checkpoint.
     """
 
     event_type: ClassVar[str] = EntryType.JOB.value
     metadata: ClusterMetadata
     data: JobData
+
+
+class JobCheckpointRequested(Event):
+    """Published when a job is asked to save a checkpoint, because a fault puts its work on a node at risk.
+
+    A job is asked at most once in ten minutes. An event with the same id states an earlier deadline.
+    """
+
+    event_type: ClassVar[str] = EntryType.JOB_CHECKPOINT.value
+    metadata: ClusterMetadata
+    data: JobCheckpointData
 
 
 class JobExplained(Event):

@@ -23,6 +23,7 @@ MODULE_OF_EVENT: Mapping[str, str] = {
     EntryType.CLUSTER_INCIDENT.value: "cluster",
     EntryType.CLUSTER_SAFETY.value: "cluster",
     EntryType.JOB.value: "job",
+    EntryType.JOB_CHECKPOINT.value: "job",
     EntryType.JOB_EXPLAINED.value: "job",
     EntryType.NOTE.value: "node",
 }

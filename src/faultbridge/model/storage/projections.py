@@ -16,7 +16,7 @@ from faultbridge.model.cluster.vacancies import vacant_since
 from faultbridge.model.conditions import Condition, component_key, last_end, row_of
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
-from faultbridge.model.event_data import JobData, JobExplainedData
+from faultbridge.model.event_data import JobCheckpointData, JobData, JobExplainedData
 from faultbridge.model.fault_enums import Family, Severity
 from faultbridge.model.isolation import (
     ORDERED,
@@ -297,7 +297,7 @@ def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition:
 
 
 def _job_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    if not isinstance(draft.data, JobData | JobExplainedData):
+    if not isinstance(draft.data, JobData | JobCheckpointData | JobExplainedData):
         return
     position = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
     entry_key = keys.entry(partition, entry.epoch, entry.sequence)

@@ -11,12 +11,17 @@ from faultbridge.record.ports.compute import CallResult
 
 @dataclass(frozen=True, slots=True)
 class JobNotice:
-    """A job that may resume: its cluster and id, and the published event `Job Change` as JSON."""
+    """A job that may resume, or that is asked for a checkpoint: its cluster and id, and the published event as JSON.
+
+    `is_checkpoint` is True for a request, and `signal` is the signal that the job named for it.
+    """
 
     cluster: ClusterConfig
     job_id: str
     event_id: str
     event: str
+    is_checkpoint: bool = False
+    signal: str | None = None
 
 
 class JobCallback(Protocol):

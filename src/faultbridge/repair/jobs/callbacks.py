@@ -1,4 +1,4 @@
-"""Job callbacks: notifies webhooks and schedulers that a job may resume, and records each result."""
+"""Job callbacks: notifies receivers that a job may resume or must save a checkpoint, and records each result."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.cluster.config import SLURM_SIGNAL, ClusterConfig
+from faultbridge.model.cluster.jobs import Checkpoint, Job
 from faultbridge.model.enums import JobChangeKind, ProviderFailure
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
@@ -19,7 +20,7 @@ from faultbridge.model.storage.writes import Absent, Equals, Key, Put
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, JobCallback, JobNotice
-from faultbridge.record.queries import query_all
+from faultbridge.record.queries import cluster_config, query_all
 from faultbridge.repair.jobs.changes import CallbackResult, JobChange
 from faultbridge.repair.jobs.jobs import MAX_REASON, Jobs
 
@@ -60,6 +61,11 @@ class DeliverCallbacks(Struct, frozen=True):
                 if name not in held and not self._deliver(job, name, config) and self.callbacks[name].ordered:
                     held.add(name)
 
+    def deliver_now(self, job: Job) -> None:
+        """Deliver the waiting callbacks of one job; the sweep delivers again those that fail."""
+        for name in job.callbacks:
+            self._deliver(job, name, cluster_config(self.jobs.table, job.cluster))
+
     def _lease(self, cluster: str) -> bool:
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
@@ -78,7 +84,9 @@ class DeliverCallbacks(Struct, frozen=True):
         """Deliver one callback and record its result; False if it must be tried again within six hours."""
         notice = self._notice(job, config)
         result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)
-        is_late = self.jobs.clock.now() >= (job.resumable_at or job.started_at) + RETRY_FOR
+        asked = job.requested_checkpoint
+        until = asked.deadline if asked is not None else (job.resumable_at or job.started_at) + RETRY_FOR
+        is_late = self.jobs.clock.now() >= until
         if result.failure is not None and result.failure.retriable and not is_late:
             log_cause("job callback failed; it is retried", reason=result.reason, cluster=job.cluster, job_id=job.id)
             return False
@@ -86,7 +94,9 @@ class DeliverCallbacks(Struct, frozen=True):
         reason = f"{name}: {result.reason}"[:MAX_REASON]
 
         def update(before: Job | None, _: datetime) -> Job | None:
-            if before is None or before.resumable_at != job.resumable_at or name not in before.callbacks:
+            if before is None or name not in before.callbacks or before.requested_checkpoint != asked:
+                return None
+            if before.resumable_at != job.resumable_at:
                 return None
             return replace(before, callbacks=tuple(one for one in before.callbacks if one != name))
 
@@ -94,24 +104,32 @@ class DeliverCallbacks(Struct, frozen=True):
         return True
 
     def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:
-        if name not in config.job_callbacks:
+        if name not in {*config.job_callbacks, SLURM_SIGNAL}:
             return CallResult(ProviderFailure.NOT_FOUND, "no longer a callback of the cluster")
         if job.must_stop:
             return CallResult(ProviderFailure.PERMISSION_DENIED, "the recorded verdict on the job is STOP")
         return None
 
     def _notice(self, job: Job, config: ClusterConfig) -> JobNotice | None:
-        """Return the published event of the job's change `resumable`, or None if it is no longer stored."""
-        partition, at = jobs.job_partition(job.cluster, job.id), to_text(job.resumable_at or job.started_at)
+        """Return the published event of the request or of the change `resumable`, or None if it is not stored."""
+        asked = job.requested_checkpoint
+        at = to_text(asked.requested_at if asked else job.resumable_at or job.started_at)
+        partition = jobs.job_partition(job.cluster, job.id)
         links = query_all(self.jobs.table, partition, prefix=f"{at}#")
         entries = self.jobs.table.get_many([Key(str(row["entry_pk"]), str(row["entry_sk"])) for row in links])
         bodies = [str(row["body"]) for row in entries.values()]
-        event = next((one for one in bodies if json.loads(one)["data"].get("change") == "resumable"), None)
+        event = next((one for one in bodies if _is_wanted(json.loads(one), asked)), None)
         if event is None:
             facts = {"cluster": job.cluster, "job_id": job.id, "at": at}
             log_cause("job_callback_without_event", reason="no such entry", level=logging.WARNING, **facts)
             return None
-        return JobNotice(config, job.id, str(json.loads(event)["metadata"]["event_id"]), event)
+        event_id, signal = str(json.loads(event)["metadata"]["event_id"]), job.checkpoint_signal
+        return JobNotice(config, job.id, event_id, event, asked is not None, signal)
+
+
+def _is_wanted(event: Mapping[str, Any], asked: Checkpoint | None) -> bool:
+    data = event["data"]
+    return bool(data.get("change") == "resumable" if asked is None else data.get("checkpoint_id") == asked.id)
 
 
 def _deliver(callback: JobCallback, notice: JobNotice | None) -> CallResult:

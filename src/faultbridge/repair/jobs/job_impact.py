@@ -12,6 +12,7 @@ from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.repair.jobs.changes import Impact
+from faultbridge.repair.jobs.checkpoints import JobCheckpoints
 from faultbridge.repair.jobs.jobs import Jobs
 
 MISSED_WITHIN = timedelta(hours=1)
@@ -28,10 +29,16 @@ class JobImpact(Struct, frozen=True):
     """
 
     jobs: Jobs
+    checkpoints: JobCheckpoints | None = None
 
     def record(self, key: NodeKey) -> tuple[str, ...]:
-        """Record the harmful conditions of a node once on each followed job; return the jobs."""
+        """Record the harmful conditions of a node once on each followed job; return the jobs.
+
+        If they put running work at risk, also ask its jobs for a checkpoint.
+        """
         state = self.jobs.append.read(key)
+        if self.checkpoints is not None:
+            self.checkpoints.request(state)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
         case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 
@@ -119,14 +120,15 @@ class Jobs(Struct, frozen=True):
         at: datetime | None = None,
         ranks: Mapping[str, str] = MappingProxyType({}),
         stall_after: timedelta | None = None,
+        checkpoint_signal: str | None = None,
         again: bool = False,
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
         `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. An ended job starts
         again if `at` is None or later than its last start; otherwise nothing changes. If the job already runs on these
-        nodes since `at` (or `at` is None), only the given name, ranks and stall limit are stored. If it runs on other
-        nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
+        nodes since `at` (or `at` is None), only the given name, ranks, stall limit and signal are stored. If it runs on
+        other nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
         `job_runs`. Raises `bad_job` for an invalid id, and the errors of `end`, `resolved_nodes` and `ranks_by_node`.
         """
         at, names = at and truncate(at), resolved_nodes(self.table, cluster, nodes)
@@ -134,7 +136,13 @@ class Jobs(Struct, frozen=True):
         _check_id(job_id)
         if again:
             self._end_other_run(cluster, job_id, placed, at)
-        described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
+        given = {
+            "name": name,
+            "ranks": placed_ranks,
+            "stall_after": stall_after,
+            "checkpoint_signal": checkpoint_signal,
+        }
+        described = partial(_described, {field: value for field, value in given.items() if value})
 
         def update(before: Job | None, now: datetime) -> Job | None:
             started_at = at or truncate(now)
@@ -178,7 +186,7 @@ class Jobs(Struct, frozen=True):
                 text = f"the end {to_text(ended_at)} is before the start of job {job_id}: {to_text(before.started_at)}"
                 raise Rejected("bad_time", text)
             to_mark = tuple(sorted({*before.to_mark, *before.nodes}))
-            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark, stalled_at=None)
+            return replace(before, ended_at=ended_at, outcome=outcome, to_mark=to_mark, stalled_at=None, callbacks=())
 
         return self._marked(
             self.writer.change(cluster, job_id, update, JobChange(JobChangeKind.ENDED, reason or f"ended: {outcome}"))
@@ -303,6 +311,5 @@ def _check_id(job_id: str) -> None:
         raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {MAX_ID_LENGTH} are allowed")
 
 
-def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
-    limit = job.stall_after if stall_after is None else stall_after
-    return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)
+def _described(given: Mapping[str, Any], job: Job) -> Job:
+    return replace(job, **given)

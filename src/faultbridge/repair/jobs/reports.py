@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from faultbridge.model.cluster.jobs import OUTCOMES, Job
+from faultbridge.model.cluster.jobs import OUTCOMES, SIGNALS, Job, checked_signal
 from faultbridge.model.cluster.ranks import ranks_in_order
 from faultbridge.model.errors import Rejected, Transient, UnknownName
 from faultbridge.model.event_data import doc
@@ -18,6 +18,7 @@ from faultbridge.model.names import expand_host_list
 from faultbridge.model.records import Outcome, RawRecord
 from faultbridge.model.storage.wire.decode_message import is_cloud_event
 from faultbridge.model.times import from_text, truncate
+from faultbridge.repair.jobs.checkpoints import answer_checkpoint
 from faultbridge.repair.jobs.jobs import END_NOT_OBSERVED, MAX_ID_LENGTH, MAX_NODES, MAX_REASON, Jobs
 from faultbridge.repair.jobs.progress import MAX_STEP, JobProgress
 
@@ -37,12 +38,12 @@ Read = Callable[[Any], Any]
 
 
 class JobReport(Struct, frozen=True, kw_only=True):
-    """A report that a job started, ended or reached a step.
+    """A report that a job started, ended, reached a step, or saved a checkpoint that was requested.
 
     `start` needs `nodes`, and `heartbeat` needs `step`. The report may contain only the fields of its kind of change.
     """
 
-    change: Literal["start", "end", "heartbeat"]
+    change: Literal["start", "end", "heartbeat", "checkpoint"]
     job_id: Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH), doc("The scheduler's id of the job.")]
     at: Annotated[datetime | None, doc("`start`, `end`: when it happened. Default: now.")] = None
     nodes: Annotated[
@@ -60,6 +61,13 @@ class JobReport(Struct, frozen=True, kw_only=True):
     stall_after_seconds: Annotated[
         Annotated[int, Meta(ge=MIN_STALL, le=MAX_STALL)] | None,
         doc("`start`: how long a step may take. Default: 1800."),
+    ] = None
+    checkpoint_signal: Annotated[
+        str | None, doc("`start`: the signal on which the job saves a checkpoint, such as `USR1`. Default: none.")
+    ] = None
+    checkpoint_id: Annotated[
+        Annotated[str, Meta(max_length=MAX_ID_LENGTH)] | None,
+        doc("`checkpoint`: id of the answered request. Default: the latest."),
     ] = None
     outcome: Annotated[Literal["succeeded", "failed", "cancelled", "unreported"], doc("`end`: how the job ended.")] = (
         "unreported"
@@ -114,6 +122,8 @@ def _record(
     job_id, nodes = report.job_id, report.nodes
     if report.step is not None:
         return JobProgress(jobs).heartbeat(cluster, job_id, report.step, report.loss)  # type: ignore[arg-type]  # as read
+    if report.change == "checkpoint":
+        return answer_checkpoint(jobs, cluster, job_id, report.checkpoint_id)
     at = report.at or reported_at
     if at is not None and at > jobs.clock.now() + MAX_CLOCK_SKEW:
         raise Rejected("bad_time", "the time of the report is in the future")
@@ -123,7 +133,16 @@ def _record(
         _end_earlier_run(jobs, cluster, job_id, report.at)
     ranks = ranks_in_order(nodes, report.ranks_per_node) if report.ranks_per_node is not None else report.ranks or {}
     limit = None if report.stall_after_seconds is None else timedelta(seconds=report.stall_after_seconds)
-    return jobs.start(cluster, job_id, nodes, name=report.name, at=at, ranks=ranks, stall_after=limit)
+    return jobs.start(
+        cluster,
+        job_id,
+        nodes,
+        name=report.name,
+        at=at,
+        ranks=ranks,
+        stall_after=limit,
+        checkpoint_signal=report.checkpoint_signal,
+    )
 
 
 def _end_earlier_run(jobs: Jobs, cluster: str, job_id: str, at: datetime) -> None:
@@ -219,15 +238,18 @@ READERS: Mapping[str, tuple[Read, str]] = {
     ),
     "outcome": (_outcome, ", ".join(OUTCOMES)),
     "reason": (partial(_text, limit=MAX_REASON), f"{MAX_REASON} printable characters"),
+    "checkpoint_id": (_job_id, f"1 to {MAX_ID_LENGTH} printable characters"),
+    "checkpoint_signal": (checked_signal, f"one of {', '.join(SIGNALS)}"),
     "step": (partial(_integer, minimum=0, maximum=MAX_STEP), f"an integer from 0 to {MAX_STEP}"),
     "loss": (_loss, f"a number, or one of the texts {', '.join(NOT_FINITE)}"),
 }
 """How each field is read, and what is allowed."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    "start": ("job_id", "nodes", "name", "at", "ranks", "ranks_per_node", "stall_after_seconds"),
+    "start": ("job_id", "nodes", "name", "at", "ranks", "ranks_per_node", "stall_after_seconds", "checkpoint_signal"),
     "end": ("job_id", "outcome", "reason", "at"),
     "heartbeat": ("job_id", "step", "loss"),
+    "checkpoint": ("job_id", "checkpoint_id"),
 }
 """The fields of a report of each change, besides `change`."""
 

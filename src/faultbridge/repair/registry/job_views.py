@@ -27,6 +27,14 @@ class JobVerdict(Document, frozen=True, kw_only=True):
     hardware: Annotated[str, doc("`blamed`, `acquitted` or `undetermined`.")]
 
 
+class RequestedCheckpoint(Document, frozen=True, kw_only=True):
+    """A request to save a checkpoint; the job answers with its id."""
+
+    id: str
+    requested_by: Annotated[str, doc("Node and fault that put the work at risk.")]
+    deadline: datetime
+
+
 class Job(Document, frozen=True, kw_only=True):
     """A job: its nodes, the nodes whose faults affected it, and whether it may resume."""
 
@@ -51,6 +59,7 @@ class Job(Document, frozen=True, kw_only=True):
         str | None, doc("What is wrong with the last loss: `not_finite` or `spike`; null if nothing is.")
     ]
     resumable_at: datetime | None
+    checkpoint: Annotated[RequestedCheckpoint | None, doc("Request that the running job has not answered yet.")]
     verdict: JobVerdict | None
 
 
@@ -63,6 +72,7 @@ class Jobs(Document, frozen=True, kw_only=True):
 
 def job_document(job: RecordedJob, now: datetime) -> Job:
     """Return a job as a document: its nodes, those whose faults affected it, its state at `now`, and its verdict."""
+    asked = job.requested_checkpoint
     return shared(
         Job,
         job,
@@ -71,6 +81,7 @@ def job_document(job: RecordedJob, now: datetime) -> Job:
         state=job.state_at(now),
         affected_nodes=tuple(sorted(job.affected)),
         loss_alarm=job.alarm,
+        checkpoint=shared(RequestedCheckpoint, asked) if asked else None,
         verdict=shared(JobVerdict, job.verdict) if job.verdict else None,
     )
 

@@ -49,6 +49,7 @@ def wire_job_callbacks(app: Installation) -> DeliverCallbacks:
 @once
 def wire_job_impact(app: Installation) -> JobImpact:
     """Return the service that adds the faults of a node to the records of its jobs."""
+    from faultbridge.repair.jobs.checkpoints import JobCheckpoints
     from faultbridge.repair.jobs.job_impact import JobImpact
 
-    return JobImpact(wire_jobs(app))
+    return JobImpact(wire_jobs(app), JobCheckpoints(wire_jobs(app), app.rulebook, wire_job_callbacks(app)))

@@ -90,6 +90,11 @@ JOB: Columns = {
     **fields("Started=started_at", "Ended=ended_at", "Outcome", "Stalled since=stalled_at", "Loss=loss_alarm"),
     "Faulty nodes": lambda one: ", ".join(one.affected_nodes),
     "Resumable since": lambda one: one.resumable_at,
+    "Checkpoint requested": lambda one: (
+        f"{one.checkpoint.id} by {short_time(one.checkpoint.deadline)}: {one.checkpoint.requested_by}"
+        if one.checkpoint
+        else None
+    ),
     "Verdict": lambda one: " ".join([one.verdict.outlook, *one.verdict.nodes]) if one.verdict else None,
     "Cause": lambda one: (one.verdict.mechanism or "unknown") if one.verdict else None,
 }
@@ -119,6 +124,10 @@ def start_job(
     stall_after: Annotated[
         str | None, typer.Option(metavar="AGE", help="How long a step may take; default: 30m.")
     ] = None,
+    checkpoint_signal: Annotated[
+        str | None,
+        typer.Option(metavar="SIGNAL", help="Signal on which the job saves a checkpoint, such as USR1; default: none."),
+    ] = None,
     again: Annotated[
         bool,
         typer.Option(
@@ -134,7 +143,15 @@ def start_job(
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now(), "--at")
     limit = _limit(stall_after, session.now()) if stall_after else None
     started = wire_jobs(session.application).start(
-        cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit, again=again
+        cluster,
+        job,
+        nodes,
+        name=name,
+        at=started_at,
+        ranks=placed,
+        stall_after=limit,
+        checkpoint_signal=_signal(checkpoint_signal) if checkpoint_signal else None,
+        again=again,
     )
     session.show_one(job_document(started, session.now()), JOB)
 
@@ -178,6 +195,26 @@ def record_heartbeat(
     """
     reported = wire_job_progress(session.application).heartbeat(cluster, job, step, loss)
     session.show_one(job_document(reported, session.now()), JOB)
+
+
+@app.command("checkpoint", epilog=examples("faultbridge job checkpoint 88213 --cluster train-a"))
+@stack_command
+def answer_checkpoint(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    checkpoint_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Id of the request; default: the latest.")
+    ] = None,
+) -> None:
+    """Answer that a job saved the checkpoint that was requested. A repeated answer changes nothing.
+
+    `job show`, the answer to `job heartbeat`, and the event `Job Checkpoint Requested` have the request.
+    """
+    from faultbridge.repair.jobs import checkpoints
+
+    saved = checkpoints.answer_checkpoint(wire_jobs(session.application), cluster, job, checkpoint_id)
+    session.show_one(job_document(saved, session.now()), JOB)
 
 
 @app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh"))
@@ -258,6 +295,15 @@ def _limit(text: str, now: datetime) -> timedelta:
     if since is None or now - since < timedelta(minutes=1):
         raise typer.BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
     return now - since
+
+
+def _signal(name: str) -> str:
+    from faultbridge.model.cluster.jobs import SIGNALS, checked_signal
+
+    try:
+        return checked_signal(name)
+    except ValueError:
+        raise typer.BadParameter(f"unknown --checkpoint-signal: {name!r}; allowed: {', '.join(SIGNALS)}") from None
 
 
 def _nodes(given: list[str]) -> list[str]:

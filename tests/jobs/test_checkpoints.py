@@ -1,0 +1,214 @@
+"""Checkpoints: which jobs are asked to save one, when, how the request reaches them, and what their answer permits."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.decode.data import load_catalog
+from faultbridge.model.cluster.config import RepairOwner
+from faultbridge.model.cluster.jobs import Job
+from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.faults import NODE_COMPONENT
+from faultbridge.repair.jobs.checkpoints import answer_checkpoint, answered
+from faultbridge.repair.registry.job_views import job_document
+from faultbridge.repair.registry.registration import Registration
+from tests.jobs.builders import callback, configure
+from tests.jobs.resume import changes, jobs
+from tests.scenarios.world import CLUSTER, World
+from tests.sim.fakes import raise_once
+
+AT_RISK = "xid.149"
+"""A link error: work runs and may die."""
+
+TEN_MINUTES = timedelta(minutes=10)
+
+
+def running(*nodes: int, **others: Any) -> World:
+    """Return a world of four nodes with an orchestrator, in which job 1 runs on the given nodes."""
+    world = World(nodes=4, orchestrated=True, catalog=load_catalog())
+    jobs(world).start(CLUSTER, "1", [world.key(node).node for node in nodes], **others)
+    return world
+
+
+def job(world: World, job_id: str = "1") -> Job:
+    return jobs(world).show(CLUSTER, job_id)
+
+
+def owned_by(world: World, owner: RepairOwner) -> World:
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"repair_owner": owner})
+    return world
+
+
+def requests(world: World) -> list[dict[str, Any]]:
+    return [body["data"] for body in world.bodies(None) if body["metadata"]["event_type"] == "Job Checkpoint Requested"]
+
+
+def suspect(world: World, node: int = 1, code: str = AT_RISK, **others: Any) -> None:
+    world.fault_and_react(node, code, **others)
+
+
+def test_a_job_on_a_node_at_risk_is_asked_for_a_checkpoint_with_id_and_deadline():
+    world = running(1, 2)
+    suspect(world)
+    (request,) = requests(world)
+    asked = job(world).checkpoint
+    assert asked is not None
+    assert (request["checkpoint_id"], asked.deadline) == (asked.id, world.clock.now() + TEN_MINUTES)
+    assert (request["suspect"]["node"], request["suspect"]["about"]["code"]) == ("node-1", AT_RISK)
+    shown = job_document(job(world), world.clock.now()).checkpoint
+    assert shown is not None
+    assert (shown.id, shown.requested_by, shown.deadline) == (asked.id, "node-1, xid.149", asked.deadline)
+
+
+def test_a_job_is_asked_once_in_ten_minutes_whatever_the_number_of_suspect_nodes():
+    world = running(1, 2, 3)
+    suspect(world, 1)
+    suspect(world, 1, "xid.74")
+    suspect(world, 1)
+    world.advance_minutes(5)
+    suspect(world, 1, "sxid.11004")
+    world.advance_minutes(3)
+    assert len(requests(world)) == 1
+    world.advance_minutes(4)
+    assert len(requests(world)) == 2
+
+
+def test_a_job_on_other_nodes_an_ended_job_and_a_job_that_was_lost_are_not_asked():
+    world = running(2)
+    suspect(world, 1)
+    suspect(world, 2, "xid.79")
+    jobs(world).end(CLUSTER, "1")
+    suspect(world, 2)
+    assert requests(world) == []
+
+
+def test_a_node_that_only_its_provider_repairs_is_not_cordoned_but_its_job_is_asked():
+    world = owned_by(running(1), RepairOwner.PROVIDER)
+    suspect(world)
+    assert len(requests(world)) == 1
+
+
+def test_a_node_that_takes_new_work_asks_nothing_of_its_job():
+    world = owned_by(running(1), RepairOwner.OBSERVE)
+    suspect(world)
+    assert requests(world) == []
+
+
+def test_an_answer_is_recorded_once_and_permits_to_drain():
+    world = running(1)
+    suspect(world)
+    asked = job(world).checkpoint
+    assert asked is not None
+    since = world.clock.now()
+    assert not answered([job(world)], "node-1", since)
+    for _ in range(2):
+        answer_checkpoint(jobs(world), CLUSTER, "1", asked.id)
+    assert changes(world).count("checkpointed") == 1
+    assert answered([job(world)], "node-1", since)
+    assert job_document(job(world), since).checkpoint is None
+    world.advance_minutes(30)
+    assert len(requests(world)) == 1
+
+
+def test_an_answer_to_an_earlier_request_or_of_an_earlier_run_changes_nothing():
+    world = running(1)
+    suspect(world)
+    assert answer_checkpoint(jobs(world), CLUSTER, "1", "ckpt-other").requested_checkpoint is not None
+    jobs(world).end(CLUSTER, "1")
+    jobs(world).start(CLUSTER, "1", ["node-2"])
+    assert answer_checkpoint(jobs(world), CLUSTER, "1", "ckpt-other").checkpoint is None
+    with pytest.raises(Rejected, match="no checkpoint was requested"):
+        answer_checkpoint(jobs(world), CLUSTER, "1")
+
+
+def test_a_node_is_free_when_all_its_jobs_ended_or_answered():
+    world = running(1)
+    jobs(world).start(CLUSTER, "2", ["node-1"])
+    suspect(world)
+    since = world.clock.now()
+    answer_checkpoint(jobs(world), CLUSTER, "1")
+    assert not answered([job(world), job(world, "2")], "node-1", since)
+    jobs(world).end(CLUSTER, "2")
+    assert answered([job(world), job(world, "2")], "node-1", since)
+
+
+def test_the_two_minutes_of_a_spot_interruption_are_the_deadline_also_of_a_request_that_waits():
+    world = running(1)
+    suspect(world)
+    world.clock.advance(timedelta(minutes=3))
+    now = world.clock.now()
+    suspect(world, 1, "cloud.spot_interruption", source="ec2-event", component=NODE_COMPONENT)
+    world.advance_minutes()
+    first, second = requests(world)
+    assert first["checkpoint_id"] == second["checkpoint_id"]
+    asked = job(world).checkpoint
+    assert asked is not None
+    assert asked.deadline == now + timedelta(minutes=2)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(6))
+def test_a_crash_or_a_lost_answer_at_any_write_leaves_one_request(when: str, number: int):
+    world = running(1)
+    hook = raise_once(*[("table.transact", Transient("lost"))])
+    left = [number]
+
+    def at_the_next(call: Any) -> None:
+        if call.name == "table.transact":
+            left[0] -= 1
+            if left[0] == -1:
+                hook(call)
+
+    setattr(world.seam, when, at_the_next)
+    with suppress(Transient):
+        suspect(world)
+    suspect(world)
+    world.advance_minutes(3)
+    assert len({request["checkpoint_id"] for request in requests(world)}) == 1
+
+
+def signaled(world: World) -> list[str | None]:
+    return [notice.signal for notice in callback(world, "slurm-signal").received]
+
+
+def test_only_a_job_that_named_a_signal_is_signaled():
+    world = running(1)
+    suspect(world)
+    world.advance_minutes(2)
+    assert signaled(world) == []
+    named = running(1, checkpoint_signal="USR1")
+    suspect(named)
+    assert signaled(named) == ["USR1"]
+    named.advance_minutes(15)
+    assert signaled(named) == ["USR1"]
+
+
+def test_a_signal_that_failed_is_repeated_by_the_sweep_until_the_deadline():
+    world = running(1, checkpoint_signal="USR1")
+    callback(world, "slurm-signal").fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    suspect(world)
+    assert signaled(world) == []
+    world.advance_minutes(3)
+    assert signaled(world) == ["USR1"]
+
+
+def test_an_answered_request_is_not_carried_any_more():
+    world = running(1, checkpoint_signal="USR1")
+    callback(world, "slurm-signal").fail_next(ProviderFailure.TIMEOUT)
+    suspect(world)
+    answer_checkpoint(jobs(world), CLUSTER, "1")
+    world.advance_minutes(3)
+    assert signaled(world) == []
+
+
+def test_a_webhook_for_jobs_that_may_resume_gets_no_request():
+    world = running(1)
+    configure(world, "webhook", "slurm-requeue")
+    suspect(world)
+    world.advance_minutes(2)
+    assert callback(world, "webhook").received == []
