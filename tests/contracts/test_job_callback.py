@@ -12,9 +12,18 @@ import yaml
 from botocore.exceptions import EndpointConnectionError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.callbacks import ANNOTATION, JobAnnotation, JobTopic, JobWebhook, SlurmRequeue
+from faultbridge.adapters.callbacks import (
+    ANNOTATION,
+    CHECKPOINT,
+    JOB_NAME,
+    JobAnnotation,
+    JobTopic,
+    JobWebhook,
+    SlurmRequeue,
+)
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.values import replace
 from faultbridge.record.ports import JobCallback, JobNotice
 from tests.architecture.project import ROOT
 from tests.contracts.aws import ENDPOINT, REGION, fresh
@@ -142,6 +151,14 @@ def notice(receiver: Receiver) -> JobNotice:
     return JobNotice(receiver.config, receiver.job, "e-1", '{"data": {"change": "resumable"}}')
 
 
+REQUEST = '{"data": {"checkpoint_id": "ckpt-1", "deadline": "2026-02-03T12:10:00Z"}}'
+
+
+def pod_of(job: str, number: int) -> dict[str, Any]:
+    metadata = {"name": f"{job}-{number}", "namespace": "ml", "uid": str(number), "labels": {JOB_NAME: job}}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": []}}
+
+
 class TestJobCallback:
     def test_a_notice_resumes_the_job(self, receiver: Receiver) -> None:
         assert receiver.callback.deliver(notice(receiver)).ok
@@ -250,10 +267,16 @@ class TestTopic:
 
 
 class TestKubernetesAnnotation:
-    def test_only_the_annotation_is_set_with_the_one_right_that_the_role_grants(self, eks_cluster: OnEks) -> None:
+    def test_only_the_annotation_is_set_with_the_rights_that_the_role_grants(self, eks_cluster: OnEks) -> None:
         receiver = on_kubernetes(eks_cluster)
         assert receiver.callback.deliver(notice(receiver)).ok
         assert eks_cluster.cluster.jobs["ml", "llama"]["metadata"]["annotations"] == {ANNOTATION: "e-1"}
+        for number, job in enumerate(("llama", "llama", "other")):
+            eks_cluster.cluster.apply_pod(pod_of(job, number))
+        assert receiver.callback.deliver(replace(notice(receiver), event=REQUEST, is_checkpoint=True)).ok
+        pods = eks_cluster.cluster.job_pods.values()
+        request = json.dumps({"id": "ckpt-1", "deadline": "2026-02-03T12:10:00Z"})
+        assert [one["metadata"].get("annotations") for one in pods] == [{CHECKPOINT: request}] * 2 + [None]
         file = ROOT / "infra" / "kubernetes" / "faultbridge-jobs-rbac.yaml"
         (role,) = (one for one in yaml.safe_load_all(file.read_text("utf-8")) if one["kind"] == "ClusterRole")
         granted = {(verb, name) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}

@@ -77,7 +77,8 @@ FAKE = ("X-Faultbridge-Fake", "a small Kubernetes API of the embedded stack")
 NODES = re.compile(r"/api/v1/nodes")
 NODE = re.compile(r"/api/v1/nodes/([^/]+)")
 EVENTS = re.compile(r"/api/v1/namespaces/default/events")
-PODS = re.compile(r"/api/v1/pods")
+PODS = re.compile(r"/api/v1(?:/namespaces/([^/]+))?/pods")
+POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
 EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
 JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
 VOLUME_ATTACHMENTS = re.compile(r"/apis/storage\.k8s\.io/v1/volumeattachments")
@@ -168,7 +169,9 @@ def _patch_node(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSG
     return 200, cluster.patch_node(names[0], _merge_patch(environ))
 
 
-def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
+def _list_pods(
+    cluster: Cluster, names: tuple[str | None, ...], query: Query, __: WSGIEnvironment
+) -> tuple[int, Document]:
     if _is_watch(query):
         return _list_or_watch(cluster, POD_RESOURCE, query, lambda _: True)
     cluster.permissions_used.add(("list", POD_RESOURCE))
@@ -176,15 +179,26 @@ def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvir
     found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node}]
     with cluster.lock:
         found += [pod for pod in cluster.job_pods.values() if node in {None, pod["spec"].get("nodeName")}]
+    labels = dict(_pairs(query.get("labelSelector", [""])[0])).items()
+    found = [pod for pod in found if labels <= pod["metadata"].get("labels", {}).items()]
+    found = [pod for pod in found if names[0] in {None, pod["metadata"].get("namespace")}]
     return 200, _page("PodList", found, query, cluster)
 
 
+def _annotate_pod(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
+    named = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in cluster.job_pods.values()}
+    return _annotate(cluster, named.get((names[0], names[1])), f'pods "{names[1]}"', environ)
+
+
 def _annotate_job(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
+    return _annotate(cluster, cluster.jobs.get((names[0], names[1])), f'jobs.batch "{names[1]}"', environ)
+
+
+def _annotate(cluster: Cluster, found: Document | None, name: str, environ: WSGIEnvironment) -> tuple[int, Document]:
     patch = _merge_patch(environ)
     with cluster.lock:
-        found = cluster.jobs.get((names[0], names[1]))
         if found is None:
-            raise ApiStatusError(404, "NotFound", f'jobs.batch "{names[1]}" not found')
+            raise ApiStatusError(404, "NotFound", f"{name} not found")
         annotations = found["metadata"].setdefault("annotations", {})
         annotations |= patch["metadata"]["annotations"]
         return 200, found
@@ -219,6 +233,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
     ("GET", PODS, None, _list_pods),
     ("POST", EVICTION, ("create", "pods/eviction"), _evict),
+    ("PATCH", POD, ("patch", "pods"), _annotate_pod),
     ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
     ("GET", VOLUME_ATTACHMENTS, ("list", "volumeattachments"), _list_volume_attachments),
     ("GET", VERSION, ("get", "version"), lambda *_: (200, _VERSION)),
