@@ -27,6 +27,7 @@ from faultbridge.model.event_data import (
     ReplacementStepData,
 )
 from faultbridge.model.recorded import RecordedEvent
+from faultbridge.model.times import to_text
 
 Change = NodeStatusData | CaseStatusData | ClusterStatusData | ClusterIncidentData | ClusterSafetyData
 
