@@ -249,7 +249,7 @@ def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
     found, nodes = facts.incident(CLUSTER, view.incident.id)
     page = incident_page(found.document, nodes, found.entries, world.clock.now(), older=False)
     (part,) = page.parts
-    assert (page.affected, part.mark.text, len(part.nodes), page.unlisted) == (8, "8 of 8 affected", 8, 0)
+    assert (page.incident.affected, part.mark.text, len(part.nodes), page.unlisted) == (8, "8 of 8 affected", 8, 0)
     assert all(one.affected and one.case_id for one in part.nodes)
     assert page.area is not None
     assert page.commands == (f"faultbridge incident close {view.incident.id}",)

@@ -100,7 +100,7 @@ def test_the_pages_of_node_and_cluster_name_the_jobs() -> None:
     for node, expected in (("node-2", [JOB]), ("node-6", [])):
         found = facts.node(CLUSTER, node, (None, None))
         page = node_page(found.document, found.entries, Span(now, now), older=False, jobs=found.jobs)
-        assert [one.job_id for one in page.jobs] == expected
+        assert [one.job.job_id for one in page.jobs] == expected
     assert [one.job_id for one in facts.cluster(CLUSTER, (None, None)).jobs] == [JOB]
 
 

@@ -62,7 +62,7 @@ def test_a_node_page_shows_both_instances_and_the_status_over_time() -> None:
     assert [bar.text for bar in lanes["status"].bars][-1] == "healthy"
     assert len(lanes["instance"].bars) == 2
     assert "attempt 1" in lanes
-    assert (page.status.text, page.live, page.conditions) == ("healthy", False, ())
+    assert (page.status.text, page.live, page.node.conditions) == ("healthy", False, ())
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_a_condition_that_still_exists_has_an_open_bar() -> None:
     page = node_page(found.document, found.entries, Span(NOON, world.clock.now()), older=False)
     (lane,) = [one for one in page.chart.lanes if one.name.startswith("xid.79")]
     assert [(bar.running, bar.end) for bar in lane.bars] == [(True, world.clock.now())]
-    assert [one.code for one in page.conditions] == ["xid.79"]
+    assert [one.code for one in page.node.conditions] == ["xid.79"]
 
 
 def test_the_stacked_area_has_the_height_of_all_nodes_at_every_time() -> None:

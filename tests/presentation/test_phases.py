@@ -79,7 +79,7 @@ def test_the_phases_cover_the_time_of_the_case_without_gap_or_overlap(build) -> 
     page = page_of(world)
     bars = sorted((bar for lane in page.phases.lanes for bar in lane.bars), key=lambda bar: bar.start)
     assert all(before.end == after.start for before, after in pairwise(bars))
-    assert (bars[0].start, bars[-1].end) == (page.opened_at, page.closed_at or world.clock.now())
+    assert (bars[0].start, bars[-1].end) == (page.case.opened_at, page.case.closed_at or world.clock.now())
 
 
 def test_a_case_whose_first_entries_are_missing_shows_the_phases_that_it_keeps_itself() -> None:

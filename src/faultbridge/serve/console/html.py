@@ -16,7 +16,8 @@ from msgspec import Struct
 from faultbridge.model.enums import CASE_ID
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
-from faultbridge.record.entry_text import duration_text
+from faultbridge.record.entry_text import component_text, duration_text
+from faultbridge.serve.presentation.tones import SEVERITY, mark
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"
@@ -125,6 +126,8 @@ def _environment() -> Environment:
         "percent": lambda share: f"{100 * share:.3f}%",
         "linked_ids": linked_ids,
         "whole_words": whole_words,
+        "component": component_text,
+        "severity": lambda name: mark(name, SEVERITY),
         "duration": lambda length: duration_text(length) if length is not None else "",
     }
     environment.globals["points"] = _points

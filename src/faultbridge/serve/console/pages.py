@@ -277,8 +277,9 @@ def entries_csv(rows: Iterable[EntryRow]) -> str:
     writer = csv.writer(output)
     writer.writerow(COLUMNS)
     for row in rows:
-        cells = (to_text(row.at), row.stream, row.epoch, row.sequence, row.event_type, row.what, row.why,
-                 str(row.late).lower(), row.event_id, row.hash)  # fmt: skip
+        of, document = row.entry.metadata, row.entry.document
+        cells = (to_text(row.at), of.stream, of.epoch, of.sequence, of.event_type, row.what, row.why,
+                 str(document.late).lower(), of.event_id, document.hash)  # fmt: skip
         writer.writerow([_cell(str(one)) for one in cells])
     return output.getvalue()
 

@@ -166,20 +166,14 @@ class SentPage(Struct, frozen=True):
 class CasePage(Struct, frozen=True):
     """The content that the console and the report file show about one case."""
 
-    cluster: str
-    node: str
-    case_id: str
+    case: Case
     status: Mark
     severity: Mark
-    code: str
     component: str
     meaning: str
-    opened_at: datetime
-    closed_at: datetime | None
     duration: str
     facts: tuple[tuple[str, str], ...]
     related: tuple[tuple[str, str], ...]
-    incident: str | None
     answers: tuple[Answer, ...]
     waits: tuple[Wait, ...]
     phases: Chart
@@ -191,7 +185,7 @@ class CasePage(Struct, frozen=True):
     @property
     def live(self) -> bool:
         """Whether the case is not closed, so that it may still change."""
-        return self.closed_at is None
+        return self.case.closed_at is None
 
     @property
     def refused_because(self) -> str:
@@ -210,20 +204,14 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
     status = mark(case.status, CASE)
     detail = case.resolution or case.waiting_for
     return CasePage(
-        cluster=case.cluster,
-        node=case.node,
-        case_id=case.case_id,
+        case=case,
         status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
         severity=mark(case.severity, SEVERITY),
-        code=case.code,
         component=component_text(case.component),
         meaning=facts.meaning,
-        opened_at=opened,
-        closed_at=closed,
         duration=duration_text(case.age_ms),
         facts=_facts(case),
         related=_related(case),
-        incident=case.incident,
         answers=case_answers(facts),
         waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),

@@ -13,7 +13,7 @@ from msgspec import Struct
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
-from faultbridge.record.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text
+from faultbridge.record.entry_text import condition_text, duration_text, in_phase_order, nodes_text
 from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.areas import Area, cluster_area
@@ -30,27 +30,20 @@ from faultbridge.serve.presentation.tones import (
     CLUSTER,
     INCIDENT,
     NODE,
-    SEVERITY,
     Mark,
     Tone,
     mark,
     why_text,
+    words,
 )
 
 
 class CaseRow(Struct, frozen=True):
-    """One row of a list of cases."""
+    """One row of a list of cases, with its status and reason in words."""
 
-    case_id: str
-    node: str
+    case: Case
     status: Mark
-    severity: Mark
-    code: str
-    component: str
-    repair_action: str
     reason: str
-    opened_at: datetime
-    age: str
 
 
 class ControlRow(Struct, frozen=True):
@@ -153,19 +146,8 @@ def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 def _case(case: Case) -> CaseRow:
     status, detail = mark(case.status, CASE), case.resolution or case.waiting_for or current_phase(case)
-    text = f"{status.text}: {str(detail).replace('_', ' ')}" if detail else status.text
-    return CaseRow(
-        case_id=case.case_id,
-        node=case.node,
-        status=Mark(text, status.tone),
-        severity=mark(case.severity, SEVERITY),
-        code=case.code,
-        component=component_text(case.component),
-        repair_action=case.repair_action.replace("_", " "),
-        reason=why_text(case.reason, case.failure, case.detail),
-        opened_at=case.opened_at,
-        age=duration_text(case.age_ms),
-    )
+    text = f"{status.text}: {words(detail)}" if detail else status.text
+    return CaseRow(case, Mark(text, status.tone), why_text(case.reason, case.failure, case.detail))
 
 
 def _incident(incident: Incident) -> tuple[str, Mark, str, datetime]:

@@ -76,29 +76,28 @@ def entries_with(entries: Entries, kind: type[E], *types: EntryType) -> tuple[Re
 
 
 class EntryRow(Struct, frozen=True):
-    """One entry: when it happened, what and why, the complete event, and its position in its stream."""
+    """One entry, with what happened and why in words, and how urgent it is."""
 
-    at: datetime
-    node: str | None
-    event_type: str
+    entry: ReadEntry[Any]
     what: str
     why: str
     tone: Tone
-    late: bool
-    event_id: str
-    stream: str
-    epoch: int
-    sequence: int
-    hash: str
-    previous_event_id: str | None
-    causation_id: str | None
-    recorded_by: str
-    text: str
+
+    @property
+    def at(self) -> datetime:
+        """The time at which the event of the entry happened."""
+        return self.entry.at
+
+    @property
+    def text(self) -> str:
+        """The complete event as JSON."""
+        document = self.entry.document
+        return json_text({"metadata": document.metadata, "data": document.data}, indent=2, ascii_only=False)
 
     @property
     def anchor(self) -> str:
         """The HTML id of the row in its page, to which the bars of charts link."""
-        return f"e-{self.event_id}"
+        return f"e-{self.entry.metadata.event_id}"
 
 
 def entry_rows(entries: Entries) -> tuple[EntryRow, ...]:
@@ -107,26 +106,9 @@ def entry_rows(entries: Entries) -> tuple[EntryRow, ...]:
 
 
 def _row(entry: ReadEntry[Any]) -> EntryRow:
-    metadata, document = entry.metadata, entry.document
-    text = entry_text(metadata.event_type, entry.data)
-    return EntryRow(
-        at=entry.at,
-        node=metadata.node,
-        event_type=metadata.event_type,
-        what=words(text.what) if metadata.event_type in _NAMED else text.what,
-        why=_why(entry, text.why),
-        tone=tone_of(entry),
-        late=document.late,
-        event_id=metadata.event_id,
-        stream=metadata.stream,
-        epoch=metadata.epoch,
-        sequence=metadata.sequence,
-        hash=document.hash,
-        previous_event_id=metadata.previous_event_id,
-        causation_id=metadata.causation_id,
-        recorded_by=metadata.recorded_by,
-        text=json_text({"metadata": document.metadata, "data": document.data}, indent=2, ascii_only=False),
-    )
+    kind = entry.metadata.event_type
+    text = entry_text(kind, entry.data)
+    return EntryRow(entry, words(text.what) if kind in _NAMED else text.what, _why(entry, text.why), tone_of(entry))
 
 
 def tone_of(entry: ReadEntry[Any]) -> Tone:

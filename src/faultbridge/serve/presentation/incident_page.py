@@ -53,15 +53,10 @@ class DomainPart(Struct, frozen=True):
 class IncidentPage(Struct, frozen=True):
     """The content of the page of an incident."""
 
-    cluster: str
-    incident_id: str
+    incident: Incident
     status: Mark
     cause: str
     domain: str
-    affected: int
-    domain_nodes: int
-    opened_at: datetime
-    closed_at: datetime | None
     now: str
     action: str
     commands: tuple[str, ...]
@@ -74,7 +69,7 @@ class IncidentPage(Struct, frozen=True):
     @property
     def live(self) -> bool:
         """Whether the incident is not closed, so that it may still change."""
-        return self.closed_at is None
+        return self.incident.closed_at is None
 
 
 def incident_page(
@@ -95,15 +90,10 @@ def incident_page(
     fault = f"{meaning} ({incident.code})" if meaning else incident.code
     about = f" about {incident.subject}" if incident.subject else ""
     return IncidentPage(
-        cluster=incident.cluster,
-        incident_id=incident.incident_id,
+        incident=incident,
         status=mark(status, INCIDENT),
         cause=sentence(f"{fault}{about}: {incident.reason}"),
         domain=f"{domain.type} {domain.name}",
-        affected=incident.affected,
-        domain_nodes=incident.domain_nodes,
-        opened_at=opened,
-        closed_at=closed,
         now=_now(status, incident.origin),
         action=_ACTION.get(status, "Nothing."),
         commands=(f"faultbridge incident close {incident.incident_id}",) if status == "open" else (),

@@ -152,13 +152,9 @@ class JobNode(Struct, frozen=True):
 class JobPage(Struct, frozen=True):
     """The content of the page of a job; `explanation` is empty without a verdict."""
 
-    cluster: str
-    job_id: str
-    name: str
+    job: Job
     state: Mark
     verdict: Mark | None
-    started_at: datetime
-    ended_at: datetime | None
     duration: str
     answers: tuple[Answer, ...]
     hits: tuple[Hit, ...]
@@ -186,13 +182,9 @@ def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPa
     affected = set(job.affected_nodes)
     names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
     return JobPage(
-        cluster=job.cluster,
-        job_id=job.job_id,
-        name=str(job.name or ""),
+        job=job,
         state=job_state(job),
         verdict=mark(job.verdict.outlook, VERDICT) if job.verdict else None,
-        started_at=started,
-        ended_at=ended,
         duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
         answers=job_answers(job, verdict, hits),
         hits=hits,

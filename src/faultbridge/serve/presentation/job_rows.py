@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from msgspec import Struct
 
@@ -17,26 +16,20 @@ MAX_LISTED = 4
 class JobRow(Struct, frozen=True):
     """One row of a list of jobs; `verdict` is None if no verdict is recorded."""
 
-    job_id: str
-    name: str
+    job: Job
     state: Mark
     verdict: Mark | None
-    nodes: int
     affected: str
-    started_at: datetime
 
 
 def job_rows(jobs: Iterable[Job]) -> tuple[JobRow, ...]:
     """Return the rows of a list of jobs, one for each job document."""
     return tuple(
         JobRow(
-            job_id=one.job_id,
-            name=one.name or "",
-            state=job_state(one),
-            verdict=mark(one.verdict.outlook, VERDICT) if one.verdict else None,
-            nodes=len(one.nodes),
-            affected=_listed(one.affected_nodes),
-            started_at=one.started_at,
+            one,
+            job_state(one),
+            mark(one.verdict.outlook, VERDICT) if one.verdict else None,
+            _listed(one.affected_nodes),
         )
         for one in jobs
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from msgspec import Struct
 
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
-from faultbridge.repair.registry.documents import Condition, Node, ShownNode
+from faultbridge.repair.registry.documents import Node, ShownNode
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
 from faultbridge.serve.presentation.case_values import CaseFacts
@@ -77,29 +76,13 @@ def _last_case(last: CaseFacts | None) -> str:
     return sentence(f"Its last case {case.case_id}, {fault}, was closed{closed}: {result}{reason}")
 
 
-class ConditionRow(Struct, frozen=True):
-    """An active condition: its severity, code and component, its message and reporters, and its start."""
-
-    severity: Mark
-    code: str
-    component: str
-    message: str
-    reporters: str
-    count: int
-    since: datetime
-
-
 class NodePage(Struct, frozen=True):
     """The content of the page of a node."""
 
-    cluster: str
-    node: str
+    node: Node
     status: Mark
     facts: tuple[tuple[str, str], ...]
-    conditions: tuple[ConditionRow, ...]
-    case_id: str | None
     case_status: Mark | None
-    last_case: str | None
     chart: Chart
     jobs: tuple[JobRow, ...]
     rows: tuple[EntryRow, ...]
@@ -124,14 +107,10 @@ def node_page(
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)
     return NodePage(
-        cluster=node.cluster,
-        node=node.node,
+        node=node,
         status=mark(node.status, NODE),
         facts=_facts(node),
-        conditions=tuple(map(_condition, node.conditions)),
-        case_id=live.case_id if live else None,
         case_status=mark(live.status, CASE) if live else None,
-        last_case=node.last_case,
         chart=make_chart(span.start, span.end, _lanes(node, entries, span, jobs)),
         jobs=job_rows(jobs),
         rows=rows,
@@ -150,18 +129,6 @@ def _lanes(node: Node, entries: Entries, span: Span, jobs: Sequence[Job]) -> tup
         *attempt_lanes(entries),
         instance_lane(entries, span),
         *job_lanes(jobs, node.node, span),
-    )
-
-
-def _condition(condition: Condition) -> ConditionRow:
-    return ConditionRow(
-        severity=mark(condition.severity, SEVERITY),
-        code=condition.code,
-        component=component_text(condition.component),
-        message=condition.message,
-        reporters=", ".join(condition.reporters),
-        count=condition.count,
-        since=condition.since,
     )
 
 
