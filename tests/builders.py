@@ -14,7 +14,7 @@ from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decode import data
 from faultbridge.model.canonical_json import event_json
 from faultbridge.model.cases import Case
-from faultbridge.model.catalog import Catalog, Row, Scope
+from faultbridge.model.catalog import Catalog, Row, Scope, WorkEffect
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.conditions import Condition, Reporter
 from faultbridge.model.entries import Draft
@@ -44,13 +44,27 @@ ROWS = (
         Action.REPLACE_NODE,
         scope=Scope.INSTANCE,
         ends_on=("replace_node",),
+        work=WorkEffect.DEVICE,
     ),
     Row(
-        "xid.48", "double bit error", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.DEVICE, ends_on=("replace_node",)
+        "xid.48",
+        "double bit error",
+        Severity.FATAL,
+        Action.REPLACE_NODE,
+        scope=Scope.DEVICE,
+        ends_on=("replace_node",),
+        work=WorkEffect.DEVICE,
     ),
     Row("xid.31", "MMU fault", Severity.INFO, Action.RESTART_APP, scope=Scope.PROCESS),
     Row("xid.92", "high rate of corrected errors", Severity.WARNING, Action.NONE, ends_on=("quiet:3600",)),
-    Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
+    Row(
+        "smi.gpu_lost",
+        "GPU is lost",
+        Severity.FATAL,
+        Action.REPLACE_NODE,
+        same_as="xid.79",
+        work=WorkEffect.DEVICE,
+    ),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
 PACKAGED = ("operator.", "cloud.", "net.link_", "host.silent")
@@ -60,6 +74,7 @@ CATALOG = Catalog(
     {row.code: row for row in (*ROWS, *PACKAGED_ROWS)},
     data.verification_coverage(),
     data.verifiers_by_fault(),
+    data.load_catalog().modes,
 )
 DEFAULT_RULE = Rule("default", release_without_capacity=True)
 """The rule that applies when no other rule matches."""
@@ -137,7 +152,7 @@ def config(**others: Any) -> ClusterConfig:
 
 def rules(**others: Any) -> Rules:
     """Build the rules for a decision: policy, cluster configuration and catalog version."""
-    given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalog": CATALOG.version}
+    given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalog": CATALOG}
     return Rules(stack_id=STACK_ID, **(given | others))
 
 
@@ -164,7 +179,19 @@ def condition(
 ) -> Condition:
     """Build an active condition of one GPU that the kernel log reported at noon."""
     reporters = {"kernel-log xid.1": Reporter(True, NOON)}
-    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "a fault", reporters=reporters)
+    return Condition(
+        "xid.1",
+        GPU,
+        Severity.FATAL,
+        action,
+        scope,
+        ends_on,
+        NOON,
+        NOON,
+        "a fault",
+        reporters=reporters,
+        work=WorkEffect.DEVICE,
+    )
 
 
 def case(repair_action: RepairAction = RepairAction.REPLACE_NODE, **others: Any) -> Case:

@@ -40,7 +40,7 @@ def replayed(events: list[Event], policy: Policy, config: ClusterConfig, *known:
     """Replay entries under a policy; `known` are the policies that recorded them."""
     catalog = data.load_catalog()
     policies = {one.version: one for one in (*known, policy, default_policy())}
-    rules = Rules(policy, config, catalog.version, "back-test", data.gpus_by_instance_type())
+    rules = Rules(policy, config, catalog, "back-test", data.gpus_by_instance_type())
     return replay(events, rules, Evidence(catalog, policies))
 
 

@@ -77,7 +77,7 @@ def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others:
     """Return the draft of a change to a condition."""
     given = {"fault": fault(attributes={"pid": "1"}), "record_id": "r-1"} | others
     change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # values of several types
-    return entry_builder.fault_change(change, STATE, CATALOG.version, POLICY)
+    return entry_builder.fault_change(change, STATE, CATALOG, POLICY)
 
 
 DRAFTS = {

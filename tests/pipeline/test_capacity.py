@@ -223,7 +223,7 @@ def test_a_new_policy_changes_at_most_8_other_conditions_in_a_commit_and_then_th
     ledger = Ledger()
     ledger.observe(numbered(40, "x", Severity.WARNING), NOON)
     severe = Policy("new", (Rule("all", Match(codes=("agent.*",)), severity=Severity.ERROR),))
-    ledger.rules = Rules(severe, config(), CATALOG.version, STACK_ID)
+    ledger.rules = Rules(severe, config(), CATALOG, STACK_ID)
     changed = []
     for minute in range(1, 6):
         ledger.tick(after(minutes=minute))

@@ -129,7 +129,7 @@ def test_the_summary_of_a_group_says_which_faults_it_is_about(group: str, text: 
 )
 def test_the_text_of_a_note_is_its_reason_else_the_message_of_the_fault(noted: Arrival, text: str) -> None:
     state, (change,) = changes(node(), noted)
-    draft = fault_change(change, state, CATALOG.version, POLICY)
+    draft = fault_change(change, state, CATALOG, POLICY)
     assert (draft.type, data_of(draft)["text"]) == (EntryType.NOTE, text)
 
 

@@ -57,7 +57,7 @@ PLACEMENT = {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": N
 
 def changed(kind: ChangeKind, about: Condition | None = CONDITION, **others: Any) -> Draft:
     given = {"fault": fault("xid.1", attributes={"pid": "8"}), "record_id": "r-1"} | others
-    return fault_change(Change(kind, NOON, about, **given), STATE, CATALOG.version, POLICY)
+    return fault_change(Change(kind, NOON, about, **given), STATE, CATALOG, POLICY)
 
 
 def test_the_entry_of_a_fault_has_the_condition_and_what_the_source_reported() -> None:
@@ -102,7 +102,7 @@ def test_the_entry_of_a_fault_names_the_code_of_the_source_if_it_is_not_that_of_
 def test_a_fault_names_an_incarnation_only_if_it_is_known_and_a_case_only_if_it_is_open() -> None:
     assert data_of(changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)))["incarnation"] is None
     change = Change(ChangeKind.BEGAN, NOON, CONDITION)
-    assert fault_change(change, replace(STATE, case=CLOSED), CATALOG.version, POLICY).case_id is None
+    assert fault_change(change, replace(STATE, case=CLOSED), CATALOG, POLICY).case_id is None
 
 
 @pytest.mark.parametrize(("reason", "text"), [("two hours old", "two hours old"), ("", "xid.1 happened")])

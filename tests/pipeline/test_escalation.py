@@ -1,10 +1,10 @@
-"""The repair action of a waiting case, and the isolation of its node, when another fault joins it."""
+"""The repair action of a waiting case when another fault joins it."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.decide.decide import raise_isolation, raise_repair_action
+from faultbridge.decide.decide import raise_repair_action
 from faultbridge.model.cases import Approval
 from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
@@ -39,21 +39,6 @@ def test_a_milder_fault_that_needs_a_stronger_repair_leaves_the_severity() -> No
     case = raised.case
     assert case is not None
     assert (case.repair_action, case.severity) == (RepairAction.REPLACE_NODE, Severity.FATAL)
-
-
-@pytest.mark.parametrize("status", [CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, CaseStatus.ESCALATED])
-def test_a_live_case_isolates_its_node_from_the_first_error_on_that_joins_it(status: CaseStatus) -> None:
-    state = node(case=replace(WAITING, status=status, isolate=False))
-    warning, error = (replace(joined(Action.NONE), severity=one) for one in (Severity.WARNING, Severity.ERROR))
-    assert raise_isolation(state, [warning], POLICY) == state
-    raised = raise_isolation(state, [warning, error], POLICY)
-    assert raised.case == replace(state.case, isolate=True)
-
-
-@pytest.mark.parametrize("case", [None, replace(WAITING, isolate=False, cancelled=True)], ids=["none", "canceled"])
-def test_without_a_case_that_goes_on_no_node_is_isolated(case) -> None:
-    state = node(case=case)
-    assert raise_isolation(state, [joined(Action.REPLACE_NODE)], POLICY) == state
 
 
 @pytest.mark.parametrize(

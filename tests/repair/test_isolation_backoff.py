@@ -67,8 +67,9 @@ def test_a_note_about_an_isolation_names_the_failure_of_the_call_if_one_failed(
 
 
 @pytest.mark.parametrize("isolation", Isolation)
-def test_only_a_confirmed_isolation_is_requested_again(isolation: Isolation) -> None:
-    again = (Isolation.REQUESTED, NOON) if isolation is Isolation.CONFIRMED else (isolation, None)
+def test_an_isolation_that_a_call_changed_meanwhile_is_requested_again(isolation: Isolation) -> None:
+    unclear = isolation in {Isolation.CONFIRMED, Isolation.NONE}
+    again = (Isolation.REQUESTED, NOON) if unclear else (isolation, None)
     found = request_again(node(isolation=isolation), NOON).state
     assert (found.isolation, found.isolation_since) == again
 

@@ -11,7 +11,8 @@ import pytest
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, ProviderFailure, RepairAction
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
-from faultbridge.model.fault_enums import Action, Severity
+from faultbridge.model.fault_enums import Action
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Match, Policy, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
@@ -145,7 +146,7 @@ def test_a_group_of_changes_that_is_committed_one_by_one_is_logged_with_its_node
 def test_a_node_that_the_isolation_budget_keeps_in_service_is_logged(causes: Causes) -> None:
     world = World(nodes=4, orchestrated=True)
     for node in (1, 2):
-        world.fault(node, "xid.48", severity=Severity.ERROR)
+        world.fault(node, "host.silent", component=NODE_COMPONENT)
     assert world.isolate.isolate(world.key(1)) is IsolationResult.DONE
     assert world.isolate.isolate(world.key(2)) is IsolationResult.HELD
     reason = f"the isolation budget of cluster {CLUSTER} is used up: 1 of 1"

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.claims import claim_end
 from faultbridge.model.cases import ESCALATED_AT, Case, Reason, case_id
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
@@ -30,7 +31,7 @@ class Rules(Struct, frozen=True):
 
     policy: Policy
     config: ClusterConfig
-    catalog: str
+    catalog: Catalog
     stack_id: str
     gpus: Mapping[str, int] = field(default_factory=dict)
     shadow: Policy | None = None
@@ -151,6 +152,7 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
     timers += [
+        *(condition.work_changes_at for condition in state.active()),
         *(claim_end(state, condition) for condition in state.active() if condition.claimed_until),
         *state.damped.values(),
     ]

@@ -28,12 +28,13 @@ from faultbridge.decide.case_moves import (
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
+from faultbridge.decide.work import DAY, MAX_WITHDRAWALS, needed_action, takes_out, with_work
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
-from faultbridge.model.isolation import ORDERED
+from faultbridge.model.isolation import ORDERED, in_service
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy, Rule
 from faultbridge.model.values import replace
@@ -41,14 +42,19 @@ from faultbridge.model.values import replace
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 
 
-def raise_isolation(state: NodeState, joined: Iterable[Condition], policy: Policy) -> NodeState:
-    """Set `isolate` of the node's live case if a condition in `joined` requires it, whatever opened the case."""
+def set_isolation(state: NodeState, policy: Policy, now: datetime) -> NodeState:
+    """Set whether the live case keeps new work off a node in service, for the conditions that are active now.
+
+    A node that was cordoned and returned to work too often within a day is verified before it returns again.
+    """
     case = state.live_case
-    if case is None or case.isolate or case.cancelled:
+    if case is None or case.cancelled or not in_service(state):
         return state
-    rules = ((one, policy.rule_for(one, state.key.cluster, state.placement.instance_type)) for one in joined)
-    required = any(rule.isolates(condition.severity) for condition, rule in rules)
-    return replace(state, case=replace(case, isolate=True)) if required else state
+    recurs = sum(now - at <= DAY for at in state.withdrawals) >= MAX_WITHDRAWALS
+    isolate, recurring = takes_out(state, policy), case.recurring or recurs
+    if (isolate or case.keeps_out, recurring) == (case.isolate, case.recurring):
+        return state
+    return replace(state, case=replace(case, isolate=isolate or case.keeps_out, recurring=recurring))
 
 
 def raise_repair_action(
@@ -101,17 +107,17 @@ def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now:
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
     """Return the next state and the timeline entries of a node after these changes of its conditions."""
     changes = tuple(changes)
-    state, overridden = _apply_policy(state, changes, rules.policy)
+    state, overridden = _apply_policy(with_work(state, rules.catalog, now), changes, rules)
     changes += overridden
     decided = Transition(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
     else:
         joined = _actionable(state, changes, rules, now)
-        decided = Transition(raise_isolation(state, joined, rules.policy))
         if not rules.config.follows_provider:
-            decided = Transition(*raise_repair_action(decided.state, joined, rules.policy, now))
+            decided = Transition(*raise_repair_action(state, joined, rules.policy, now))
     decided = _mark_claimed(decided, opened=state.live_case is None)
+    decided = replace(decided, state=set_isolation(decided.state, rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
@@ -128,23 +134,24 @@ def _mark_claimed(decided: Transition, *, opened: bool) -> Transition:
     return replace(decided, state=replace(state, case=replace(case, claimed=claimed)))
 
 
-def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
+def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> tuple[NodeState, tuple[Change, ...]]:
     """Apply the policy to a node's conditions. Return the node and the additional changes to record.
 
     The policy sets the severity and action of each condition. `changes` are the changes that the observations made.
 
     - A condition in `changes` gets no additional change: the entry of its change shows the policy's values.
-    - Any other condition gets one if the policy now gives it another severity or action, for example because the
-      condition was observed often enough to match another rule. One commit changes at most 8 of these conditions, the
-      worst first; the others follow with the next commit.
+    - Any other condition gets one if it now has another severity or action, for example because it was observed often
+      enough to match another rule, or is a sensor that keeps failing. One commit changes at most 8 of these conditions,
+      the worst first; the others follow with the next commit.
     """
+    policy = rules.policy
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)
     overridden: list[Change] = []
     for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
         rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
         severity = rule.severity or condition.reported_severity or condition.severity
-        action = rule.action or condition.reported_action or condition.action
+        action = rule.action or needed_action(condition, rules.catalog)
         if (severity, action) == (condition.severity, condition.action):
             continue
         effective = replace(condition, severity=severity, action=action)
@@ -185,7 +192,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         rule=rule.name,
         repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
         reason=f"{condition.code}: {response.text}" if response.probation else condition.code,
-        isolate=rule.isolates(condition.severity),
+        isolate=takes_out(state, rules.policy),
         wait_seconds=int(MAX_WAIT.total_seconds()) if correlated else rule.wait_seconds,
         waiting_for=WaitingFor.CORRELATION if correlated else WaitingFor.WAIT,
         gpus=_gpu_count(state, rules),

@@ -15,6 +15,7 @@ from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_at
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.model import event_data
 from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase, Reason
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import condition_key
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, NoteKind, ProviderFailure
@@ -88,7 +89,7 @@ def placement_data(placement: Placement) -> event_data.Placement:
     return event_data.Placement(group=group, instance_type=instance_type, domain=domain)
 
 
-def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
+def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Policy) -> Draft:
     """Draft the entry of a change: a fault entry, or a note if the change has no condition."""
     if change.condition is None:
         return note(
@@ -120,7 +121,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
         placement=placement_data(state.placement),
         rule=policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name,
         policy=policy.version,
-        catalog=catalog,
+        catalog=catalog.version,
     )
     return Draft(
         type=_FAULT_TYPES[change.kind],

@@ -159,7 +159,9 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt. Since
     `capacity_since`, the case finds no capacity; `capacity_checks` counts the checks without an attempt. With
     `wait_paged`, an operator was paged because the node waits too long for capacity or a successor. `claimed` is True
-    while no fault of the case was ever proven or confirmed.
+    while no fault of the case was ever proven or confirmed. `recurring` is True if the node was cordoned and returned
+    to work too often within a day. `drain_for` is the key of the condition for which the work of the node may leave,
+    because its jobs saved a checkpoint.
     """
 
     id: str
@@ -192,6 +194,8 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     capacity_checks: int = 0
     wait_paged: bool = False
     claimed: bool = False
+    recurring: bool = False
+    drain_for: str | None = None
     unknown_attributes: dict[str, Any] | None = None
 
     @property
@@ -227,7 +231,7 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     @property
     def keeps_out(self) -> bool:
         """Return whether the node must pass verification before it returns to service, even if the fault ends."""
-        return self.isolate and self.relapse_of is not None and not self.claimed
+        return self.isolate and (self.relapse_of is not None or self.recurring) and not self.claimed
 
     @property
     def pending_approval(self) -> Approval | None:

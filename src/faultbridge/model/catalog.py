@@ -41,6 +41,10 @@ class WorkEffect(StrEnum):
     UNAFFECTED = "unaffected"
 
 
+LOST = frozenset({WorkEffect.NODE, WorkEffect.DEVICE})
+"""The effects of a mode that already ended work."""
+
+
 class DomainRole(StrEnum):
     """Whether a failure mode is the cause of a failure that several nodes share, or a consequence of it."""
 

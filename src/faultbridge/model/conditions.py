@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import field
 
-from faultbridge.model.catalog import Scope
+from faultbridge.model.catalog import Scope, WorkEffect
 from faultbridge.model.fault_enums import Action, ComponentType, Family, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.stored import Stored
@@ -85,6 +85,8 @@ class Condition(Stored, frozen=True):
     - `event_id` is the id of the entry that recorded the detection.
     - `confirmed_at` is when a failed verification confirmed the condition, which only claims reported until then.
     - `claimed_until` is when the condition ends if only claims report it and nothing confirmed it.
+    - `work` is what the condition does to the work on the node now, and `work_changes_at` is when time changes that
+      (`decide/work.py`).
     """
 
     code: str
@@ -108,6 +110,8 @@ class Condition(Stored, frozen=True):
     family: Family | None = None
     confirmed_at: datetime | None = None
     claimed_until: datetime | None = None
+    work: WorkEffect | None = None
+    work_changes_at: datetime | None = None
 
     @property
     def as_reported(self) -> Condition:

@@ -40,6 +40,8 @@ _NODE_ROWS = (
     ("healthy", "degraded", (_A.INGEST, _A.SWEEP, _A.CLI), "first condition of severity warning or worse"),
     ("degraded", "healthy", (_A.INGEST, _A.SWEEP), "last condition of severity warning or worse ended"),
     ("degraded", "quarantined", (_A.ISOLATE,), "isolation confirmed, no orchestrator, or instance proven unusable"),
+    ("degraded", "degraded", (_A.ISOLATE,), "in service, cordoned; or uncordoned again"),
+    ("healthy", "healthy", (_A.ISOLATE,), "in service, cordoned for its verification; or uncordoned again"),
     ("healthy", "quarantined", (_A.CLI, _A.ISOLATE), "quarantine ordered by an operator or by a finding"),
     ("quarantined", "draining", (_A.STEP,), "attempt admitted"),
     ("quarantined", "validating", (_A.ISOLATE, _A.CLI), "fault ended before the repair"),

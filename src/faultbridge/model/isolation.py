@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from faultbridge.model.cases import ESCALATED_AT
+from faultbridge.model.catalog import LOST
 from faultbridge.model.conditions import Condition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus
-from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
@@ -42,8 +42,9 @@ def takes_work(state: NodeState) -> bool:
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
     """Return whether a node in service must be isolated now because of its live case.
 
-    The policy isolates a node at once (`Case.isolate`), or only when its repair starts (`ordered`). If no active fault
-    needs a case, the node is isolated only if its case requires a verification anyway (`Case.keeps_out`).
+    A node whose work is lost or at risk is isolated at once (`Case.isolate`), any other one only when its repair starts
+    (`ordered`). If no active fault needs a case, the node is isolated only if its case requires a verification anyway
+    (`Case.keeps_out`).
     """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())
@@ -51,11 +52,11 @@ def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
 
 
 def losses(state: NodeState) -> tuple[Condition, ...]:
-    """Return the proven conditions that end all work on the node: those of severity `fatal` that need a case."""
+    """Return the proven conditions that ended work on the node and need a case."""
     return tuple(
         one
         for one in state.active()
-        if one.severity is Severity.FATAL and one.action.opens_case and one.known_incarnation and not one.claimed
+        if one.work in LOST and one.action.opens_case and one.known_incarnation and not one.claimed
     )
 
 
@@ -90,6 +91,12 @@ def without_spent_permit(state: NodeState) -> NodeState:
     """Return the node without its permit if it takes new work again, is lost, or was removed."""
     spent = takes_work(state) or state.status in {None, NodeStatus.RETIRED} or bool(losses(state))
     return replace(state, permitted_at=None) if spent and state.permitted_at is not None else state
+
+
+def numbered(before: NodeState, after: NodeState) -> NodeState:
+    """Return the node with the next isolation number if its isolation changed."""
+    changed = after.isolation is not before.isolation
+    return replace(after, isolation_number=before.isolation_number + 1) if changed else after
 
 
 def left_at(state: NodeState) -> datetime | None:

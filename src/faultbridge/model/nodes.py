@@ -163,6 +163,8 @@ class NodeState(Stored, frozen=True):
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
     the failed calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
     `discouraged` is set while the orchestrator prefers other nodes, because the node waits for a permit.
+    `isolation_number` counts the changes of the isolation: an answer of the orchestrator is recorded only if nothing
+    changed since the call. `withdrawals` are the times of the last withdrawals of a cordon.
     `permitted_at` is when the isolation budget of the cluster permitted the isolation; None if it needed no permit.
 
     Causation: the last entry of the latest case (`case_event`) and of the last status change (`status_event`).
@@ -193,6 +195,8 @@ class NodeState(Stored, frozen=True):
     isolation_overdue: bool = False
     isolation_tries: int = 0
     isolation_again_at: datetime | None = None
+    isolation_number: int = 0
+    withdrawals: tuple[datetime, ...] = ()
     permitted_at: datetime | None = None
     discouraged: bool = False
     orchestrator_lost_at: datetime | None = None

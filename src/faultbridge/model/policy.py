@@ -84,6 +84,7 @@ class Rule(Struct, frozen=True):
     The first rule of the policy that matches a condition applies.
 
     - `severity` and `action` override the values of the source or the catalog.
+    - Without `isolate`, the condition keeps no new work off the node before its repair starts.
     - `wait_seconds` is how long a case stays open before it is queued.
     - `repair_actions` lists the permitted repair actions, least disruptive first.
     - The actions in `approval` start only after an operator approves them within `approval_deadline`.
@@ -115,10 +116,6 @@ class Rule(Struct, frozen=True):
     release_without_capacity: bool = False
     orchestrator_unreachable: OrchestratorUnreachable = OrchestratorUnreachable.HOLD
     dry_run: bool = False
-
-    def isolates(self, severity: Severity) -> bool:
-        """Return whether new work is kept off a node with a condition of this severity at once: from `error` on."""
-        return self.isolate and severity.rank >= Severity.ERROR.rank
 
     def repair_action(self, action: Action) -> RepairAction | None:
         """Return the least disruptive permitted repair action that is at least as strong as `action` requires.

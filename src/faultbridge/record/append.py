@@ -23,7 +23,7 @@ from faultbridge.model.entries import Draft, Entry, Stream, Transition, seal
 from faultbridge.model.enums import Actor
 from faultbridge.model.errors import Conflict, IllegalTransition
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData
-from faultbridge.model.isolation import without_spent_permit
+from faultbridge.model.isolation import numbered, without_spent_permit
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
@@ -137,7 +137,7 @@ class Append(Struct, frozen=True):
         """
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
-        decided = without_spent_permit(transition.state)
+        decided = numbered(before, without_spent_permit(transition.state))
         after, drafts = name_causes(before, decided, transition.drafts, stream, actor)
         drafts = tuple(replace(draft, job_ids=after.jobs) for draft in drafts)
         entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)

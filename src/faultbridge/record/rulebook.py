@@ -54,7 +54,7 @@ class Rulebook(Struct, frozen=True):
         pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
         policy = self._named(config.policy or _version(pointer, "version"))
         shadow = self._shadow(_version(pointer, "shadow"))
-        return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
+        return Rules(policy, config, self.catalog(), self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy that a registration names, or the current one, or else the packaged one."""

@@ -19,6 +19,7 @@ from faultbridge.model.cluster.state import Control
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, RepairAction, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
+from faultbridge.model.isolation import takes_work
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
@@ -40,7 +41,7 @@ from faultbridge.repair.admission import (
     take_slots,
 )
 from faultbridge.repair.attempt.step_contract import execution_input
-from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolate import Isolate, keeps_work
 from faultbridge.repair.isolation_permits import IsolationPermits
 
 
@@ -322,6 +323,11 @@ class Dispatch(Struct, frozen=True):
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> ReadyCase | None:
         """Isolate the node and choose the repair action. Returns None if the attempt may not start now."""
+        state = self.append.read(pick.key)
+        busy = self.isolate.busy(state, rules) if takes_work(state) and keeps_work(state) else None
+        if busy is not None:  # it is not even cordoned while work runs: its fault does not endanger the work
+            record_refusals(self.append, (Refused(pick, WaitingFor.IDLE, busy),), rules)
+            return None
         state = self._isolated(pick)
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:

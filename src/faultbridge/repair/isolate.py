@@ -2,10 +2,14 @@
 
 The isolation is stored as `requested` before the orchestrator is called, so that the sweep repeats the call after a
 crash. A node becomes `quarantined` when its isolation is confirmed. A node that recovers before that is uncordoned. A
-node whose instance is proven dead can become `quarantined` without a confirmation. A node with claims only is cordoned
-and stays in service until no work runs there.
+node whose instance is proven dead can become `quarantined` without a confirmation.
 
-A node that is not lost needs a permit of the isolation budget, which is committed with the request.
+Only a lost node is taken out of service at once. One whose work is at risk is cordoned and stays in service
+(`degraded`) until no work runs there. If its fault ends before, it is uncordoned without diagnostics.
+
+A node that is not lost needs a permit of the isolation budget, which is committed with the request. Each change of the
+isolation has a number. An answer of the orchestrator is recorded only while the number is that of the call; otherwise
+another call may have come later, and the isolation is requested again.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from faultbridge.decide.case_moves import Rules, opted_out_until
-from faultbridge.decide.governing_rules import proof_of_failure, reason_to_proceed, rests_on_claims
+from faultbridge.decide.governing_rules import proof_of_failure, reason_to_proceed
+from faultbridge.decide.work import work_stays
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, Isolation, NodeStatus, ProviderFailure
@@ -32,13 +37,13 @@ from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.isolation import (
     confirm,
     confirm_cordon,
-    end_backoff,
-    isolation_note,
     log_isolation,
     quarantine,
     record_failed_call,
     request_again,
+    unless_superseded,
     waits_out_of_service,
+    withdraw,
 )
 from faultbridge.repair.isolation_permits import IsolationPermits
 
@@ -83,7 +88,7 @@ class Isolate(Struct, frozen=True):
     def isolate_as_read(self, state: NodeState, rules: Rules, *, ordered: bool = False) -> IsolationResult:
         """Isolate a node whose state was just read; uncordon it if it needs no isolation."""
         config = rules.config
-        free = in_service(state) and not needs_isolation(state, ordered=True)
+        free = in_service(state) and not needs_isolation(state, ordered=ordered)
         if config.repairs and free and _is_kept_from_work(state):  # also while the node is ignored
             return self._withdraw(state, rules, self.orchestrator(config))
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
@@ -92,8 +97,6 @@ class Isolate(Struct, frozen=True):
         if not permitted or not config.repairs:
             return IsolationResult.NOTHING
         orchestrator = self.orchestrator(config)
-        # The start of a repair may have ordered the cordon of a node in service.
-        ordered = ordered or (in_service(state) and state.isolation is Isolation.CONFIRMED)
         if needs_isolation(state, ordered=ordered):
             result = self._isolate(state, rules, orchestrator, ordered=ordered)
             prefers = result is IsolationResult.HELD and not state.discouraged and orchestrator.applicable
@@ -101,19 +104,22 @@ class Isolate(Struct, frozen=True):
             if prefers and orchestrator.discourage(ClusterNode.of(state, rules.config)).ok:
                 self.append(state.key, _mark_discouraged, actor=Actor.ISOLATE, current=state)
             return result
-        if in_service(state) and _is_kept_from_work(state):
-            return self._withdraw(state, rules, orchestrator)
         waits = orchestrator.applicable and waits_out_of_service(state)
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
-    def take_out(self, state: NodeState, rules: Rules) -> tuple[NodeState, str | None]:
-        """Take a cordoned node whose case rests on claims out of service, or return why work keeps it."""
+    def busy(self, state: NodeState, rules: Rules) -> str | None:
+        """Return why the running work of a node keeps it in service, or None if the node is idle."""
         try:
             answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
         except Transient as error:
-            return state, f"it is not known whether work runs: {error}"
-        if not answer.ok:
-            return state, f"running work is not evicted for a claim: {answer.reason}"
+            return f"it is not known whether work runs: {error}"
+        return None if answer.ok else f"running work stays, because the fault did not end it: {answer.reason}"
+
+    def take_out(self, state: NodeState, rules: Rules) -> tuple[NodeState, str | None]:
+        """Take a cordoned node out of service, or return why its work keeps it in service."""
+        busy = self.busy(state, rules)
+        if busy is not None:
+            return state, busy
 
         def revise(now: NodeState, at: datetime) -> Transition:
             cordoned = now.isolation is Isolation.CONFIRMED and needs_isolation(now, ordered=True)
@@ -150,7 +156,7 @@ class Isolate(Struct, frozen=True):
                 return Transition(now)
             return confirm_cordon(now, at)
 
-        self.append(state.key, revise, actor=Actor.ISOLATE)
+        self.append(state.key, unless_superseded(state, revise), actor=Actor.ISOLATE)
         log_isolation(state, "isolation_confirmed", CONFIRMED)
         return IsolationResult.DONE
 
@@ -164,11 +170,13 @@ class Isolate(Struct, frozen=True):
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         if not orchestrator.applicable:
+            if not ordered and keeps_work(state):  # nothing but the status keeps work off the node
+                return IsolationResult.NOTHING
             return self._confirm(state, rules, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
-        if state.isolation is Isolation.CONFIRMED:  # cordoned for claims; a proven fault takes it out of service
-            claimed = state.live_case is not None and rests_on_claims(state, state.live_case)
-            how = Isolation.CONFIRMED
-            return IsolationResult.NOTHING if claimed else self._confirm(state, rules, how, CONFIRMED, ordered=ordered)
+        if state.isolation is Isolation.CONFIRMED:  # it was cordoned, and its work stayed
+            if keeps_work(state):
+                return IsolationResult.NOTHING
+            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
         if state.isolation is Isolation.NONE:
             state = self._request(state, rules, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
@@ -182,7 +190,7 @@ class Isolate(Struct, frozen=True):
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, rules.config))
         if answer.ok:
-            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered, called=True)
         after = self._record_failure(state, rules, answer)
         proof = proof_of_failure(after) if answer.failure is ProviderFailure.NOT_FOUND else None
         if proof is not None:  # the orchestrator removed its node with the instance, so nothing is left to cordon
@@ -219,15 +227,16 @@ class Isolate(Struct, frozen=True):
         return after
 
     def _confirm(
-        self, state: NodeState, rules: Rules, how: Isolation, reason: str, *, ordered: bool
+        self, state: NodeState, rules: Rules, how: Isolation, reason: str, *, ordered: bool, called: bool = False
     ) -> IsolationResult:
         revise = self.permitted(confirm(how, reason, ordered=ordered), rules)
+        revise = unless_superseded(state, revise) if called else revise
         after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         return confirmed(after, reason, self.append.clock.now())
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         if state.isolation is Isolation.CONFIRMED:  # the sweep repeats an uncordon whose answer is lost
-            state = self.append(state.key, request_again, actor=Actor.ISOLATE, current=state).state
+            state = self.append(state.key, _request_uncordon, actor=Actor.ISOLATE, current=state).state
             if needs_isolation(state, ordered=False) or not in_service(state):
                 return IsolationResult.NOTHING
         answer = orchestrator.uncordon(ClusterNode.of(state, rules.config))
@@ -236,22 +245,17 @@ class Isolate(Struct, frozen=True):
             return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
-            if now.isolation is Isolation.NONE:  # it was only discouraged
+            if now.isolation is Isolation.NONE:  # it was only discouraged, or another call withdrew it too
                 return Transition(replace(now, discouraged=False))
-            if now.isolation is not Isolation.REQUESTED or needs_isolation(now, ordered=False):
-                return Transition(now)
-            draft = isolation_note(now, WITHDRAWN, at)
-            # Only a tick may set the status `healthy`, so the node is due at once.
-            serving, drafts = end_backoff(replace(now, isolation=Isolation.NONE, due_at=at), at)
-            return Transition(serving, (draft, *drafts))
+            if now.isolation_number != state.isolation_number:
+                return request_again(now, at)
+            return Transition(now) if needs_isolation(now, ordered=False) else withdraw(now, at, WITHDRAWN)
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE).state
-        if after.isolation is Isolation.CONFIRMED:
-            # Another call cordoned the node for a newer fault, and this uncordon may have come after it.
-            requested = self.append(state.key, request_again, actor=Actor.ISOLATE).state
-            return self._isolate_waiting(requested, rules, orchestrator)
-        if after.isolation is Isolation.NONE and needs_isolation(after, ordered=False):
-            return self.isolate_as_read(after, rules)  # it failed again, and this uncordon ended its discouragement
+        if waits_out_of_service(after):  # another call took it out of service, and this uncordon may have come after it
+            return self._isolate_waiting(after, rules, orchestrator)
+        if needs_isolation(after, ordered=False):
+            return self.isolate_as_read(after, rules)  # it failed again, and this uncordon ended what kept work off
         log_isolation(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 
@@ -274,6 +278,15 @@ class Isolate(Struct, frozen=True):
 
 def _is_kept_from_work(state: NodeState) -> bool:
     return state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}
+
+
+def keeps_work(state: NodeState) -> bool:
+    """Return whether the running work of a node stays there, although the node has a case."""
+    return state.live_case is not None and work_stays(state, state.live_case)
+
+
+def _request_uncordon(state: NodeState, at: datetime) -> Transition:
+    return request_again(state, at) if state.isolation is Isolation.CONFIRMED else Transition(state)
 
 
 def _mark_discouraged(state: NodeState, _: datetime) -> Transition:

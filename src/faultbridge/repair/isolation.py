@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.node_conditions import NodeConditions
-from faultbridge.decide.governing_rules import rests_on_claims
+from faultbridge.decide.work import DAY, MAX_WITHDRAWALS, work_stays
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind
@@ -29,6 +29,7 @@ def waits_out_of_service(state: NodeState) -> bool:
     return waits and state.status in _OUT_OF_SERVICE and state.isolation is Isolation.REQUESTED
 
 
+CORDONED = "in service, cordoned: no new work; running work stays"
 MINUTE = timedelta(minutes=1)
 OVERDUE_AFTER = 5 * MINUTE
 """How long the isolation of a node may fail before an operator is paged."""
@@ -118,7 +119,7 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
     `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator cordons the node, or `requested`
     for a dead instance without a confirmation. `ordered` is True if the node's repair starts.
 
-    A cordoned node whose case rests on claims stays in service, because its work continues (`Isolate.take_out`).
+    A cordoned node whose work is not lost stays in service, because its work continues (`Isolate.take_out`).
     """
 
     def revise(now: NodeState, at: datetime) -> Transition:
@@ -127,17 +128,37 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
             return Transition(now)
         isolated, drafts = end_backoff(replace(now, isolation=how), at)
         case = now.live_case
-        if how is Isolation.CONFIRMED and case is not None and rests_on_claims(now, case):
-            return Transition(isolated, (*drafts, *_cordoned(now, reason, at)))
+        if how is Isolation.CONFIRMED and case is not None and work_stays(now, case):
+            cordoned = now.isolation is Isolation.CONFIRMED
+            return Transition(isolated, drafts if cordoned else (*drafts, _in_service(isolated, CORDONED, at)))
         return quarantine(isolated, at, reason, *drafts)
 
     return revise
 
 
-def _cordoned(state: NodeState, reason: str, at: datetime) -> tuple[Draft, ...]:
-    if state.isolation is Isolation.CONFIRMED:
-        return ()
-    return (isolation_note(state, f"{reason}: no new work; running work continues until the fault is proven", at),)
+def _in_service(state: NodeState, reason: str, at: datetime) -> Draft:
+    """Draft the entry of a change of isolation that leaves the node in service."""
+    status = state.status or NodeStatus.DEGRADED
+    return entry_builder.status_change(state, status, at, reason)
+
+
+def withdraw(state: NodeState, at: datetime, reason: str) -> Transition:
+    """Return the transition of a node in service whose cordon is removed; the next tick may make it healthy."""
+    recent = tuple(one for one in state.withdrawals if at - one < DAY)[1 - MAX_WITHDRAWALS :]
+    free = replace(state, isolation=Isolation.NONE, withdrawals=(*recent, at), due_at=at)
+    serving, drafts = end_backoff(free, at)
+    return Transition(serving, (_in_service(serving, reason, at), *drafts))
+
+
+def unless_superseded(called: NodeState, revise: Revise) -> Revise:
+    """Return a change after a cordon that requests the isolation again if it changed since the call was made."""
+
+    def if_current(now: NodeState, at: datetime) -> Transition:
+        if now.isolation_number == called.isolation_number or now.incarnation != called.incarnation:
+            return revise(now, at)
+        return request_again(now, at)
+
+    return if_current
 
 
 def confirm_cordon(state: NodeState, at: datetime) -> Transition:
@@ -146,8 +167,8 @@ def confirm_cordon(state: NodeState, at: datetime) -> Transition:
 
 
 def request_again(state: NodeState, at: datetime) -> Transition:
-    """Return the transition from a confirmed to a requested isolation, because the cordon may be gone."""
-    if state.isolation is not Isolation.CONFIRMED:
+    """Return the transition to a requested isolation, because it is not known whether the node is cordoned."""
+    if state.isolation in {Isolation.REQUESTED, Isolation.NOT_APPLICABLE} or state.status in {None, NodeStatus.RETIRED}:
         return Transition(state)
     # Without the time of the request, a missing cordon would never count as overdue.
     return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=at))

@@ -20,14 +20,13 @@ from faultbridge.decide.case_moves import (
     stop_ignoring,
 )
 from faultbridge.decide.fold.changes import Arrival
-from faultbridge.decide.fold.expire import ORDERED_QUARANTINE
+from faultbridge.decide.fold.expire import ORDERED_QUARANTINE, ORDERED_REPLACEMENT
 from faultbridge.decide.observe import observe
 from faultbridge.model.cases import Case
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import NODE_COMPONENT, Fault
-from faultbridge.model.isolation import ORDERED
 from faultbridge.model.nodes import Ignored, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
@@ -38,7 +37,6 @@ from faultbridge.record.rulebook import Rulebook, rules_for_order
 from faultbridge.repair.case_orders import OperatorOrder, withdraw_orders
 
 SOURCE = "operator"
-REPLACE = f"{ORDERED}replace"
 WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, NodeStatus.RETIRED})
 
 
@@ -64,7 +62,7 @@ class NodeOrders(Struct, frozen=True):
             if instance not in {None, backing}:
                 now_on = f"{key.node} has {backing or 'no known instance'} now, and not {instance}"
                 raise Rejected("instance_changed", f"the instance changed since you looked: {now_on}")
-            observed = self._observe_order(_resumed(state), REPLACE, order, rules, now)
+            observed = self._observe_order(_resumed(state), ORDERED_REPLACEMENT, order, rules, now)
             return _requeue_escalated(observed, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 
         return self._order(key, revise)

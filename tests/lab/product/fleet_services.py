@@ -88,7 +88,7 @@ def fleet_services(
     """Build the product's services for a cluster of `nodes` nodes that Faultbridge repairs."""
     catalog, table, stack = load_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
     config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, expected=nodes)
-    rules = Rules(policy, config, catalog.version, stack_id)
+    rules = Rules(policy, config, catalog, stack_id)
     rulebook = FixedRulebook(table, stack_id, lambda: catalog, lambda: policy, fixed=rules)
     store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)
     orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}

@@ -194,11 +194,11 @@ def test_an_approval_request_is_withdrawn_when_the_case_is_absorbed():
     assert world.case(1).pending_approval is not None
 
 
-def test_an_isolated_node_that_recovers_is_verified_and_returns_while_the_incident_is_open():
+def test_a_cordoned_node_that_recovers_serves_again_while_the_incident_is_open():
     world = world_of(16, orchestrated=True)
     lose_links(world)
     world.advance_minutes(2)
-    assert world.status(1) is NodeStatus.QUARANTINED
+    assert (world.status(1), "node-1" in world.orchestrator.cordoned) == (NodeStatus.DEGRADED, True)
     restore_links(world, (1,))
     world.until(lambda: world.case(1).status is CaseStatus.RESOLVED, minutes=30)
     assert world.case(1).resolution is Resolution.RECOVERED

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide.fold.expire import ORDERED_QUARANTINE as QUARANTINE
+from faultbridge.decide.fold.expire import ORDERED_REPLACEMENT
 from faultbridge.model.cluster.config import Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected
@@ -14,7 +15,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.record.ports import PageUrgency, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
-from faultbridge.repair.node_orders import REPLACE, NodeOrders
+from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.pager.page import PageState
@@ -41,7 +42,7 @@ def test_an_operator_can_replace_a_healthy_node_and_is_recorded() -> None:
     world.until_case(RESOLVED)
     assert (world.case().resolution, world.status(), codes(world)) == (Resolution.REPLACED, NodeStatus.HEALTHY, [])
     assert operators(world) == [(ADA.operator, "replace: burnt smell")]
-    assert world.case().code == REPLACE
+    assert world.case().code == ORDERED_REPLACEMENT
 
 
 def test_an_ordered_replacement_obeys_the_limits_and_may_need_approval() -> None:

@@ -98,6 +98,7 @@ def test_attempts_that_an_unreachable_orchestrator_stops_do_not_count() -> None:
 @pytest.mark.parametrize("minutes", [15, 25])
 def test_an_outage_before_the_drain_does_not_extend_the_deadline_of_the_drain(minutes: int) -> None:
     world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.fault()  # a lost GPU, whose work is evicted
     world.pause_repairs(paused=True)
     world.advance_minutes(minutes)
     assert (world.status(), world.node().isolation) == (NodeStatus.QUARANTINED, Isolation.REQUESTED)

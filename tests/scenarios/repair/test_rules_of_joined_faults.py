@@ -115,10 +115,10 @@ def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_befo
     joins: str, mild: bool
 ) -> None:
     asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,), release_without_capacity=True)
-    world = with_rules(asks, Rule("reboots", Match(codes=("xid.95",)), release_without_capacity=True))
+    world = with_rules(asks, Rule("reboots", Match(codes=("xid.79",)), release_without_capacity=True))
     world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
     world.pause_repairs(paused=True)
-    world.fault_and_react(code="xid.95", severity=Severity.ERROR, action=Action.REBOOT_NODE)
+    world.fault_and_react(code="xid.79", severity=Severity.ERROR, action=Action.REBOOT_NODE)
     if joins == "while queued":
         reboot(world)
     else:
@@ -126,7 +126,7 @@ def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_befo
     world.pause_repairs(paused=False)
     world.until(lambda: bool(world.restarter.restarted))
     world.advance_minutes(1)
-    for code in ("xid.95", "xid.48"):
+    for code in ("xid.79", "xid.48"):
         world.clear(code=code)
     assert list(world.node().active()) == []
     if mild:

@@ -8,6 +8,7 @@ from typing import Any
 
 from faultbridge.model.edges import NODE_EDGES, allowed
 from faultbridge.model.enums import Actor, Isolation, NodeStatus
+from faultbridge.model.isolation import in_service, needs_isolation
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
 from tests.sim.invariants.arithmetic import status_of_cluster
@@ -103,6 +104,8 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
             yield f"{state.key.stream} is {state.status} and cordoned"
         if not cordoned and state.isolation is Isolation.CONFIRMED:
             yield f"{state.key.stream} is isolated and not cordoned"
+        if in_service(state) and state.isolation is Isolation.CONFIRMED and not needs_isolation(state, ordered=False):
+            yield f"{state.key.stream} is cordoned without a reason"
         # A node out of service may stay REQUESTED: the repair of a dead instance does not wait for the orchestrator.
         requested = state.isolation is Isolation.REQUESTED and state.status is not None and state.status.in_service
         if requested and not _held_by_breaker(view, state):
@@ -136,7 +139,7 @@ INVARIANTS = (
     Invariant("an instance backs at most one node", _shared_instances),
     Invariant("the alias of an instance resolves to its node", _wrong_aliases),
     Invariant("the rows of unhealthy nodes match the node states", _wrong_rows),
-    Invariant("exactly the isolated nodes are cordoned", _wrong_cordons),
+    Invariant("exactly the isolated nodes are cordoned, and each has a reason", _wrong_cordons),
     Invariant("a node in service has a live instance", _missing_instances),
     Invariant("no timer is overdue", _overdue_timers),
 )

@@ -198,7 +198,7 @@ def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[
     The result maps the key of each active condition to the sources that assert the condition.
     """
     policy, catalog = default_policy(), data.load_catalog()
-    rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
+    rules = Rules(policy, ClusterConfig(WATCHED), catalog, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)
     arrivals = [Arrival(one, _time_of(part, one), part.record.record_id) for part in parts for one in part.observations]
     for arrival in sorted(arrivals, key=lambda one: one.at):

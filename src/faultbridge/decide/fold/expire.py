@@ -33,6 +33,8 @@ _UNUSED = Catalog("")
 ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 """The code of the condition that keeps a node out of service until a later order or a replacement ends it."""
 
+ORDERED_REPLACEMENT = f"{ORDERED}replace"
+
 
 def end_all(state: NodeState, *, at: datetime, reason: str) -> Folded:
     """End every condition of a node, because its instance was replaced or the node was removed."""

@@ -1,4 +1,4 @@
-"""The step DrainNode: waits until running work has left the node; none is evicted for a claim."""
+"""The step DrainNode: waits until running work has left the node; it is evicted only if the fault already ended it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Callable
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
+from faultbridge.decide.fold.expire import ORDERED_REPLACEMENT
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
+from faultbridge.decide.work import work_stays
 from faultbridge.model.cases import Phase, Reason
+from faultbridge.model.catalog import LOST
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
-from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CallResult, Orchestrator
@@ -54,41 +56,42 @@ def drain_node(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the drain after its deadline.
 
-    - If the orchestrator does not answer, the case is queued again, and an operator is paged.
-    - If the case rests on claims, it is queued again until the node is idle.
+    - If the orchestrator does not answer, the case is queued again, and an operator is paged, except for a claim.
+    - If running work stays (`work_stays`), the case is queued again until the node is idle.
     - If the drain could not start, the case is queued again, or escalated after the last permitted attempt. This is
-      so even for a fatal fault, because the jobs had no time to leave.
-    - If the drain started and a proven fault is fatal, a repair of the instance continues, because no work can run on
-      the node. A verification does not continue, because diagnostics never run beside work.
+      so even for a lost node, because the jobs had no time to leave.
+    - If the drain started and the node is proven lost, or an operator ordered its replacement, a repair of the instance
+      continues. A verification does not continue, because diagnostics never run beside work.
     - In every other situation, the case is queued again, or escalated after the last permitted attempt.
     """
-    if rests_on_claims(context.state, context.case):
-        return _wait_until_idle(context, reason)
-    if context.state.orchestrator_lost_at is not None:
+    if context.state.orchestrator_lost_at is not None and not rests_on_claims(context.state, context.case):
         return _hold(context, reason)
+    if work_stays(context.state, context.case):
+        return _wait_until_idle(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
         return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"the drain could not begin: {reason}", LATE))
-    if context.case.repair_action is not RepairAction.VERIFY and _is_proven_fatal(context):
-        return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
+    if context.case.repair_action is not RepairAction.VERIFY and _is_proven_lost(context):
+        return _finish_drained(context, "forced", f"not drained in time, but the node is lost: {reason}")
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure=LATE)
     return context.retry_or_escalate(WaitingFor.WAIT, Reason(f"work did not leave in time: {reason}", LATE), draft)
 
 
-def _is_proven_fatal(context: StepContext) -> bool:
+def _is_proven_lost(context: StepContext) -> bool:
     proven = believed(context.state).active()
-    return any(one.severity is Severity.FATAL and one.action.opens_case for one in proven)
+    ordered = any(one.code == ORDERED_REPLACEMENT for one in context.state.active())
+    return ordered or any(one.work in LOST and one.action.opens_case for one in proven)
 
 
 def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     """Queue the case again until no work runs on the node. The attempt does not count, because nothing failed."""
-    text = f"nothing is evicted for a claim: {reason}"
+    text = f"running work stays, because the fault did not end it: {reason}"
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure=LATE)
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
 def _result_of(context: StepContext, answer: CallResult) -> StepResult:
-    waits = answer.inconclusive or (answer.failure is not None and answer.failure.retriable)
-    if waits and rests_on_claims(context.state, context.case):
+    waits = answer.failure is not None and answer.failure.retriable and work_stays(context.state, context.case)
+    if waits and (not answer.inconclusive or rests_on_claims(context.state, context.case)):
         return _wait_until_idle(context, answer.reason)
     if answer.inconclusive:
         return _without_orchestrator(context, answer.reason)
@@ -124,7 +127,7 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
     """Drain the node. If its cordon is not confirmed, cordon it first.
 
-    If the case rests on claims, only check whether the node is idle.
+    If running work stays, only check whether the node is idle.
 
     From the second attempt, a confirmed cordon is repeated too, because the earlier attempt may have removed it.
     """
@@ -139,8 +142,8 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
         if answer.ok and context.state.isolation is Isolation.REQUESTED:
             context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
     member, deadline = context.member, context.attempt.deadline or context.now
-    claimed = rests_on_claims(context.state, context.case)
-    answer = _answer(lambda: orchestrator.idle(member) if claimed else orchestrator.drain(member, deadline))
+    stays = work_stays(context.state, context.case)
+    answer = _answer(lambda: orchestrator.idle(member) if stays else orchestrator.drain(member, deadline))
     if not answer.inconclusive and context.state.orchestrator_lost_at is not None:
         context = context.commit(_orchestrator_answers)
     return context, answer

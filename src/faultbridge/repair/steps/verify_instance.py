@@ -14,6 +14,7 @@ from faultbridge.decide.fold.changes import Folded
 from faultbridge.decide.fold.claims import confirm_claims, is_unproven
 from faultbridge.decide.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.decide.governing_rules import required_repair_action, rests_on_claims, without_claims
+from faultbridge.decide.work import work_stays
 from faultbridge.decode.frames.instance_type import missing_gpus
 from faultbridge.model.cases import Phase, Reason
 from faultbridge.model.cluster.vacancies import mark_gone
@@ -242,7 +243,7 @@ def _requeue_if_gone(context: StepContext) -> StepResult | None:
 
 
 def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | None:
-    """Queue a case that rests on claims again until the node is idle; escalate any other one after the deadline.
+    """Queue a case whose node keeps its work again until the node is idle; escalate any other one after the deadline.
 
     Returns None before the deadline, because the verification is started again, and for any verdict but `occupied`.
     Nothing about the hardware is known, so no claim is confirmed.
@@ -254,7 +255,7 @@ def _end_if_occupied(context: StepContext, found: Verification) -> StepResult | 
     draft = entry_builder.step(
         case, NAME, "occupied", context.now, reason=reason, operation=operation, new_instance=instance
     )
-    if rests_on_claims(context.state, case):
+    if work_stays(context.state, case):
         return context.requeue(WaitingFor.IDLE, reason, draft, counts=False)
     if context.attempt.deadline is None or context.now < context.attempt.deadline:
         return None

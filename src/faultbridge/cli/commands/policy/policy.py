@@ -222,7 +222,7 @@ class _Replays:
         catalog = load_catalog()
         evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
         policy = load(Policy, document)
-        rules = Rules(policy, self.config, catalog.version, "back-test", gpus_by_instance_type())
+        rules = Rules(policy, self.config, catalog, "back-test", gpus_by_instance_type())
         replayed = replay(self.events, rules, evidence)
         return Report(backtest_document(self.config.cluster, self.events, replayed, policy.version), replayed)
 
