@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultbridge.adapters.slurm.rest import SlurmJob
-from faultbridge.decode.slurm.node_state import SlurmNode
+from faultbridge.decode.slurm import SlurmNode
 from faultbridge.model.values import replace
 
 REST = "https://slurm.example.internal:6820"

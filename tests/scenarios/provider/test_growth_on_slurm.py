@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.slurm.orchestrator import SlurmOrchestrator
-from faultbridge.decode.slurm.node_state import SlurmNode
+from faultbridge.decode.slurm import SlurmNode
 from faultbridge.model.cluster.config import SLURM
 from faultbridge.model.enums import Isolation, NodeStatus
 from faultbridge.repair.registry.registration import Registration

@@ -17,7 +17,7 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.ec2 import commands
 from faultbridge.adapters.ec2.commands import RUNNING, UNFINISHED
 from faultbridge.adapters.slurm.rest import Access, RestClient, SlurmJob, SlurmRest, checked_address
-from faultbridge.decode.slurm.node_state import SlurmNode, slurm_nodes
+from faultbridge.decode.slurm import SlurmNode, slurm_nodes
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause

@@ -16,7 +16,7 @@ from datetime import datetime
 from faultbridge.adapters.call_results import errors_become_results
 from faultbridge.adapters.slurm.access import SlurmOperations
 from faultbridge.adapters.slurm.rest import SlurmJob
-from faultbridge.decode.slurm.node_state import SlurmNode
+from faultbridge.decode.slurm import SlurmNode
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.names import short_name

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from faultbridge.adapters.http_post import Limits, limited_connection
-from faultbridge.decode.slurm.node_state import SlurmNode, slurm_nodes
+from faultbridge.decode.slurm import SlurmNode, slurm_nodes
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, Transient
 from faultbridge.model.names import expand_host_list, rest_address
 

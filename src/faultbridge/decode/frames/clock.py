@@ -7,23 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from faultbridge.decode.data import table
+
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MONTHS: Mapping[str, int] = {name: number for number, name in enumerate(_NAMES, 1)}
-# Month names of other languages that have only one meaning; a German and a French system print them in `dmesg -T`.
-_OTHER_NAMES: Mapping[str, int] = {
-    **dict.fromkeys(("jän", "ene", "gen", "janv", "1月"), 1),
-    **dict.fromkeys(("févr", "fév", "fev", "2月"), 2),
-    **dict.fromkeys(("mär", "mrz", "mars", "3月"), 3),
-    **dict.fromkeys(("abr", "avr", "avril", "4月"), 4),
-    **dict.fromkeys(("mai", "mag", "mei", "5月"), 5),
-    **dict.fromkeys(("juin", "giu", "6月"), 6),
-    **dict.fromkeys(("juil", "lug", "7月"), 7),
-    **dict.fromkeys(("ago", "août", "8月"), 8),
-    **dict.fromkeys(("set", "sept", "9月"), 9),
-    **dict.fromkeys(("okt", "ott", "out", "10月"), 10),
-    **dict.fromkeys(("11月",), 11),
-    **dict.fromkeys(("dez", "dic", "déc", "12月"), 12),
-}
+_OTHER_NAMES: Mapping[str, int] = {name: int(one) for one, found in table("months")["names"].items() for name in found}
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 
 

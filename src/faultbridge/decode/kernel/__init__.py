@@ -1,6 +1,5 @@
 """The decoder of kernel logs, the most frequent and most performance-critical source.
 
 `kernel_log` is the decoder; it also separates crash dumps of an earlier boot. `line_filter` selects the relevant lines.
-The modules that read messages are `xid` (Xids with the details of NVLink errors, and SXids), `driver` (lost GPUs and
-their names), and `host`, which reads all other messages by the rows of `data/texts/kernel.json` and firmware reports.
+The modules that read messages are `xid` (Xids with the details of NVLink errors, and SXids) and `host` (all others).
 """

@@ -1,8 +1,7 @@
 """Decodes `kernel-log`: kernel messages about GPUs, NVSwitches, PCIe and the host.
 
 It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, after any of the prefixes that
-`frames.prefix` strips. `xid` reads NVIDIA's numbered errors, `DriverMessageReader` reads the driver's other
-errors, and `host` reads all other messages.
+`frames.prefix` strips. `xid` reads NVIDIA's numbered errors, and `host` reads all other messages.
 
 Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
 date that is at most a day after receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors:
@@ -15,9 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from faultbridge.decode.frames.chain import framed_lines, framed_pieces, single_lines
 from faultbridge.decode.frames.clock import iso_instant
@@ -28,17 +26,13 @@ from faultbridge.decode.frames.joined_lines import SIGNATURE, candidates, parts_
 from faultbridge.decode.frames.journal import is_journal, journal_lines
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.decode.frames.prefix import USER, KernelMessage, unprefixed
-from faultbridge.decode.kernel.driver import DriverMessageReader
+from faultbridge.decode.kernel.host import DriverMessageReader, HostReader
 from faultbridge.decode.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decode.kernel.xid import SxidReader, read_xid
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Clear, Fault, Observation
 from faultbridge.model.values import replace
-
-if TYPE_CHECKING:
-    from faultbridge.decode.kernel.host import HostReader
-
 
 # Finds the crash dumps of an earlier boot, which pstore kept, in a kernel log.
 #
@@ -195,14 +189,8 @@ class _LogReader:
         self._of_service: list[Item] = []
         self._gpu = DriverMessageReader(self._found)
         self._sxid = SxidReader(self._found)
+        self._host = HostReader(self._gpu, self._found)
         self._dumps: DumpSplitter | None = None
-
-    @cached_property
-    def _host(self) -> HostReader:
-        # Xid lines do not need the rows of texts.
-        from faultbridge.decode.kernel.host import HostReader
-
-        return HostReader(self._gpu, self._found)
 
     def read(self, text: bytes, frame: Line | None = None) -> None:
         """Add the observations in a piece of whole lines. `frame` has the facts of the frame around all of them."""

@@ -30,7 +30,7 @@ from faultbridge.decode.kubernetes.node_objects import (
     is_node,
     node_reports,
 )
-from faultbridge.decode.nvsentinel.health_events import joined, node_observations
+from faultbridge.decode.nvsentinel import joined, node_observations
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot

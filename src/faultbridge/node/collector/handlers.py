@@ -16,8 +16,8 @@ from typing import Any
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.decoder import members, objects_in, text
 from faultbridge.decode.kubernetes.node_conditions import DETECTOR_SOURCE, EKS_SOURCE, NODE_SOURCE, recognize
-from faultbridge.decode.nvsentinel.health_events import SOURCE as NVSENTINEL_SOURCE
-from faultbridge.decode.nvsentinel.health_events import is_check
+from faultbridge.decode.nvsentinel import SOURCE as NVSENTINEL_SOURCE
+from faultbridge.decode.nvsentinel import is_check
 from faultbridge.model import names
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import log_cause

@@ -1,1 +1,0 @@
-"""The decoder of the logs of training jobs: `training_log`."""
