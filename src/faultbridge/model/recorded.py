@@ -13,7 +13,7 @@ from msgspec import Struct, UnsetType
 
 from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.event_data import EVENTS, EventData
-from faultbridge.model.times import from_text
+from faultbridge.model.times import EPOCH, from_text
 
 D = TypeVar("D")
 S = TypeVar("S", bound=Struct)
@@ -43,7 +43,8 @@ def as_structure(kind: type[S], value: Mapping[str, Any]) -> S:
     """Return a JSON object as a structure.
 
     A later release may have written other values. A text that is no value of its vocabulary, or breaks a limit, is kept
-    as it is, so compare values of vocabularies with `==`. A missing value is null if the field permits it, else empty.
+    as it is, so compare values of vocabularies with `==`. A missing value is null if the field permits it, else
+    empty, or the start of 1970.
     """
     try:
         return msgspec.convert(value, kind)
@@ -60,8 +61,10 @@ def _structure(kind: type[S], value: Mapping[str, Any]) -> S:
 
 def _missing(hint: object) -> Any:  # noqa: ANN401 - of the type of the field
     kind, nullable = _kind_in(hint)
-    if nullable or kind is datetime:
+    if nullable:
         return None
+    if kind is datetime:
+        return EPOCH
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _structure(kind, {})
     return "" if isinstance(kind, type) and issubclass(kind, StrEnum) else (get_origin(kind) or kind)()

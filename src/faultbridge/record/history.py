@@ -5,17 +5,28 @@ Tests: tests/cli/test_device.py, tests/api/test_hardware.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from faultbridge.model.enums import EntryType, NoteKind
-from faultbridge.model.event_data import doc
+from faultbridge.model.event_data import (
+    CaseStatusData,
+    Component,
+    EventData,
+    FaultData,
+    NodeStatusData,
+    NoteData,
+    ReplacementStepData,
+    doc,
+)
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds, Offender, Place, Stay, find_offenders
+from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.storage import devices, keys
+from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import query_all
@@ -64,8 +75,8 @@ class DeviceHistory(Struct, frozen=True):
         """Return the history of a device, oldest line first; empty for an unknown device."""
         events = [_seen(row) for row in self._sightings(device)]
         cases: dict[str, set[str]] = {}
-        for line in Timeline(self.table).entries(TimelineQuery(device=device)):
-            event = event_of_entry(line.event)
+        for entry in self._entries(TimelineQuery(device=device)):
+            event = event_of_entry(entry)
             if event is not None:
                 events.append(event)
                 cases.setdefault(event.case_id or "", set()).add(event.instance_id or "")
@@ -86,13 +97,13 @@ class DeviceHistory(Struct, frozen=True):
         for device in self._faulty(cluster):
             rows = (row for row in self._sightings(device) if row["cluster"] == cluster)
             stays += (Stay(device, _place(row["instance_id"], row["pci"], device)) for row in rows)
-            types, severe = (EntryType.FAULT_DETECTED.value,), _REPAIRABLE
-            query = TimelineQuery(cluster=cluster, device=device, types=types, since=since)
-            for event in (line.event for line in Timeline(self.table).entries(query)):
-                instance = str((event["data"].get("incarnation") or {}).get("instance_id"))
-                if event["data"]["severity"] in severe:
-                    stays.append(Stay(device, _place(instance, event["data"]["component"]["pci"], device), 1))
-                    instances.setdefault(event["metadata"]["node"], set()).add(instance)
+            types = (EntryType.FAULT_DETECTED.value,)
+            for entry in self._entries(TimelineQuery(cluster=cluster, device=device, types=types, since=since)):
+                data = entry.data
+                if isinstance(data, FaultData) and data.severity in _REPAIRABLE:
+                    instance = str(data.incarnation.instance_id if data.incarnation else None)
+                    stays.append(Stay(device, _place(instance, data.component.pci, device), 1))
+                    instances.setdefault(str(entry.metadata.node), set()).add(instance)
         for node, held in instances.items():
             stays += self._cards_of(cluster, node, held)
         return find_offenders(stays, odds)
@@ -103,12 +114,14 @@ class DeviceHistory(Struct, frozen=True):
         The faults of other cards and slots are compared with these stays.
         """
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
-        for line in Timeline(self.table).entries(query):
-            data = line.event["data"]
-            if data["kind"] == NoteKind.DEVICES and data["facts"]["instance_id"] in instances:
-                for seen in data["facts"]["devices"]:
-                    card = self._name(seen["serial"] or seen["uuid"])
-                    yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
+        for entry in self._entries(query):
+            for seen in _listed_devices(entry.data):
+                if seen["instance_id"] in instances:
+                    card = self._name(str(seen["serial"] or seen["uuid"]))
+                    yield Stay(card, _place(seen["instance_id"], seen["pci"], card))
+
+    def _entries(self, query: TimelineQuery) -> Iterator[RecordedEvent[EventData | None]]:
+        return (line.read() for line in Timeline(self.table).entries(query))
 
     def _faulty(self, cluster: str) -> list[str]:
         """Return the serial number, or else the UUID, of each device that had a fault in a cluster."""
@@ -120,7 +133,7 @@ class DeviceHistory(Struct, frozen=True):
         link = self.table.get(keys.device_link(device))
         return device if link is None else str(link["serial"])
 
-    def _sightings(self, device: str) -> Iterator[Mapping[str, Any]]:
+    def _sightings(self, device: str) -> Iterator[Item]:
         """Yield the sightings of a device, including those stored under its serial number."""
         for name in dict.fromkeys((device, self._name(device))):
             for row in query_all(self.table, keys.device(name), up_to=devices.LAST_SIGHTING):
@@ -133,12 +146,14 @@ class DeviceHistory(Struct, frozen=True):
         `instances` are the instances in which the device had a fault of this case.
         """
         query = TimelineQuery(case=case_id, types=(EntryType.REPLACEMENT_STEP.value,))
-        for event in (line.event for line in Timeline(self.table).entries(query)):
-            data = event["data"]
-            if data["step"] == "intent":
-                yield _event(event, "repair", f"{data['repair_action']} {data['outcome']}", data["old_instance"])
-            elif data["step"] == "verify" and data["outcome"] in _VERDICTS and data["new_instance"] in instances:
-                yield _event(event, "verdict", f"diagnostics {data['outcome']}", data["new_instance"])
+        for entry in self._entries(query):
+            data = entry.data
+            if not isinstance(data, ReplacementStepData):
+                continue
+            if data.step == "intent":
+                yield _event(entry, "repair", f"{data.repair_action} {data.outcome}", data.old_instance)
+            elif data.step == "verify" and data.outcome in _VERDICTS and data.new_instance in instances:
+                yield _event(entry, "verdict", f"diagnostics {data.outcome}", data.new_instance)
 
 
 def _place(instance_id: object, pci: object, card: str) -> Place:
@@ -146,38 +161,52 @@ def _place(instance_id: object, pci: object, card: str) -> Place:
     return Place(str(instance_id), str(pci or f"unknown slot of {card}"))
 
 
-def _seen(row: Mapping[str, Any]) -> DeviceEvent:
-    place = (str(row["cluster"]), str(row["node"]), row["instance_id"], row["pci"])
-    return DeviceEvent(from_text(str(row["seen_at"])), "seen", *place, "first seen in this instance")
+def _listed_devices(data: EventData | None) -> Sequence[dict[str, str | None]]:
+    """Return the devices that a note lists, each with the instance in which it was seen; empty for other data."""
+    if not isinstance(data, NoteData) or data.kind != NoteKind.DEVICES:
+        return ()
+    return [{**seen, "instance_id": data.facts["instance_id"]} for seen in data.facts["devices"]]
 
 
-def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
+def _seen(row: Item) -> DeviceEvent:
+    instance, slot = (None if row[name] is None else str(row[name]) for name in ("instance_id", "pci"))
+    cluster, node, text = str(row["cluster"]), str(row["node"]), "first seen in this instance"
+    return DeviceEvent(from_text(str(row["seen_at"])), "seen", cluster, node, instance, slot, text)
+
+
+def event_of_entry(entry: RecordedEvent[EventData | None]) -> DeviceEvent | None:
     """Return the history line of an entry, or None if the history leaves the entry out.
 
     Lines exist for the start and the end of a fault, and for a case that opened, was escalated or closed.
     """
-    data, kind = event["data"], event["metadata"]["event_type"]
-    if kind in _KINDS:
-        instance = (data["incarnation"] or {}).get("instance_id") if _KINDS[kind] == "fault" else None
-        return _event(event, _KINDS[kind], f"{data['severity']} {data['code']}", instance)
-    if kind != EntryType.CASE_STATUS.value or not (data["from"] is None or data["to"] in _CASE_ENDS):
+    data, kind = entry.data, _KINDS.get(entry.metadata.event_type)
+    if isinstance(data, FaultData) and kind:
+        instance = data.incarnation.instance_id if data.incarnation and kind == "fault" else None
+        return _event(entry, kind, f"{data.severity} {data.code}", instance)
+    if not isinstance(data, CaseStatusData) or not (data.from_ is None or data.to in _CASE_ENDS):
         return None
-    result = f", {data['resolution']}" if data["resolution"] else ""
-    return _event(event, "case", f"{data['to']}: {data['cause']['code']}, {data['repair_action']}{result}")
+    result = f", {data.resolution}" if data.resolution else ""
+    return _event(entry, "case", f"{data.to}: {data.cause.code}, {data.repair_action}{result}")
 
 
-def _event(event: Mapping[str, Any], kind: Kind, text: str, instance_id: str | None = None) -> DeviceEvent:
+def _component(data: EventData | None) -> Component | None:
+    """Return the component of a fault, or of the fault that caused a case; None for other data."""
+    if isinstance(data, CaseStatusData):
+        return data.cause.component
+    return data.component if isinstance(data, FaultData) else None
+
+
+def _event(
+    entry: RecordedEvent[EventData | None], kind: Kind, text: str, instance_id: str | None = None
+) -> DeviceEvent:
     """Return a line of a device's history.
 
     `instance_id` is the instance that the line is about, or None if the entry does not prove it. For example, the end
     of a fault may be recorded after the instance was replaced.
     """
-    metadata, data = event["metadata"], event["data"]
-    slot = devices.component_of(data).get("pci")
-    return DeviceEvent(
-        from_text(metadata["occurred_at"]), kind, metadata["cluster"], metadata["node"], instance_id, slot, text,
-        metadata["case_id"], metadata["event_id"],
-    )  # fmt: skip
+    of, component = entry.metadata, _component(entry.data)
+    slot = component.pci if component else None
+    return DeviceEvent(of.occurred_at, kind, of.cluster, str(of.node), instance_id, slot, text, of.case_id, of.event_id)
 
 
 class NodeEvent(Struct, frozen=True):
@@ -211,33 +240,19 @@ class NodeHistory(Struct, frozen=True):
         An unregistered node raises Rejected `unknown_node`.
         """
         instance: str | None = None
-        for event in (line.event for line in Timeline(self.table).entries(TimelineQuery(node.cluster, node.node))):
-            data, kind = event["data"], event["metadata"]["event_type"]
-            current = (data.get("incarnation") or {}).get("instance_id")
-            if kind == EntryType.NODE_STATUS.value and current not in {None, instance}:
-                instance = current
-                yield _event_of_node_history(event, "instance", "this instance backs the node", instance)
-            if data.get("kind") == NoteKind.DEVICES:
-                for seen in data["facts"]["devices"]:
-                    named = seen["serial"] or seen["uuid"]
-                    yield _event_of_node_history(
-                        event, "device", "first seen in this instance", data["facts"]["instance_id"], seen["pci"], named
-                    )
-            found = event_of_entry(event)
+        for line in Timeline(self.table).entries(TimelineQuery(node.cluster, node.node)):
+            entry = line.read()
+            data, of = entry.data, entry.metadata
+            place = of.case_id, of.event_id
+            current = getattr(data, "incarnation", None)
+            if isinstance(data, NodeStatusData) and current and current.instance_id not in {None, instance}:
+                instance = current.instance_id
+                text = "this instance backs the node"
+                yield NodeEvent(of.occurred_at, "instance", instance, None, None, text, *place)
+            for seen in _listed_devices(data):
+                named, text = seen["serial"] or seen["uuid"], "first seen in this instance"
+                yield NodeEvent(of.occurred_at, "device", seen["instance_id"], seen["pci"], named, text, *place)
+            found, component = event_of_entry(entry), _component(data)
             if found is not None:
-                component = devices.component_of(data)
-                named = component.get("serial") or component.get("uuid")
-                yield _event_of_node_history(event, found.kind, found.text, found.instance_id, found.slot, named)
-
-
-def _event_of_node_history(
-    event: Mapping[str, Any],
-    kind: str,
-    text: str,
-    instance_id: str | None,
-    slot: str | None = None,
-    device: str | None = None,
-) -> NodeEvent:
-    metadata = event["metadata"]
-    case_id, event_id = metadata["case_id"], metadata["event_id"]
-    return NodeEvent(from_text(metadata["occurred_at"]), kind, instance_id, slot, device, text, case_id, event_id)
+                named = (component.serial or component.uuid) if component else None
+                yield NodeEvent(found.at, found.kind, found.instance_id, found.slot, named, found.text, *place)

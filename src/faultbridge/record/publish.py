@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -17,7 +16,7 @@ from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.events.hyperpod import StackLocation, mirror
 from faultbridge.model.events.wire import detail_of, stub_of
 from faultbridge.model.log import log_cause
-from faultbridge.model.storage.writes import Key, Present, Update
+from faultbridge.model.storage.writes import Item, Key, Present, Update
 from faultbridge.record.ports import BusEvent, EventBus, FailedEvent, Table
 
 STACK_ARN_PARTS = 6
@@ -39,7 +38,7 @@ class Publish(Struct, frozen=True):
     stack_id: str
     mirrored: frozenset[str] = frozenset()
 
-    def publish(self, entries: Sequence[Mapping[str, Any]]) -> int:
+    def publish(self, entries: Sequence[Item]) -> int:
         """Publish entry items and return their number; raises Transient if at least one must be sent again."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
@@ -68,7 +67,7 @@ class Publish(Struct, frozen=True):
         pending = [item for item in items.values() if "gsi4pk" in item]
         return self.publish(pending) if pending else 0
 
-    def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
+    def _put(self, entries: Mapping[str, Item], *, stub: bool) -> list[FailedEvent]:
         """Put the events of entries on the bus; return the entries that failed.
 
         With `stub`, the events are sent without their data, because the bus permanently refused the complete events. A
@@ -82,7 +81,7 @@ class Publish(Struct, frozen=True):
                 failed.append(FailedEvent(event_id, f"{type(error).__name__}: {error}", permanent=False))
         return [*(self.bus.put(events) if events else ()), *failed]
 
-    def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
+    def _mirror(self, entries: Mapping[str, Item]) -> list[FailedEvent]:
         """Send copies of mirrored clusters' entries as HyperPod events; return the copies to send again.
 
         A copy that the bus permanently refuses is not sent again, because the original event is published.
@@ -117,7 +116,7 @@ class Publish(Struct, frozen=True):
             # The entry expired after it was archived, so its mark is gone too.
             log_cause("published_mark_skipped", reason=str(conflict), entry_pk=mark.key.pk, entry_sk=mark.key.sk)
 
-    def _event(self, entry: Mapping[str, Any], *, stub: bool) -> BusEvent:
+    def _event(self, entry: Item, *, stub: bool) -> BusEvent:
         body = str(entry["body"])
         return BusEvent(
             event_id=str(entry["event_id"]),
@@ -127,7 +126,7 @@ class Publish(Struct, frozen=True):
         )
 
 
-def _key(entry: Mapping[str, Any]) -> Key:
+def _key(entry: Item) -> Key:
     return Key(str(entry["pk"]), str(entry["sk"]))
 
 

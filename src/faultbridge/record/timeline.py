@@ -17,7 +17,9 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, Job
 from faultbridge.model.errors import Rejected
+from faultbridge.model.event_data import EventData
 from faultbridge.model.nodes import Head, NodeKey
+from faultbridge.model.recorded import RecordedEvent, read_event
 from faultbridge.model.storage import jobs, keys
 from faultbridge.model.storage.devices import component_of, is_of_device
 from faultbridge.model.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
@@ -167,7 +169,7 @@ class TimelineQuery(Struct, frozen=True):
     severities: Sequence[str] = ()
     codes: Sequence[str] = ()
 
-    def covers(self, item: Mapping[str, Any]) -> bool:
+    def covers(self, item: Item) -> bool:
         """Return whether an entry item matches every filter."""
         recorded = str(item["recorded_at"])
         return (
@@ -182,7 +184,7 @@ class TimelineQuery(Struct, frozen=True):
             and (self.device is None or self._is_of_device(item, self.device))
         )
 
-    def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
+    def _is_of_device(self, item: Item, device: str) -> bool:
         """Return whether an entry is indexed under a device and about this serial number or UUID.
 
         In the timeline of a job or case, an entry that names no UUID is about the device under which it is indexed. The
@@ -208,6 +210,10 @@ class Line(Struct, frozen=True):
         """Return the parsed body of the entry, which is the published event without evidence."""
         event: dict[str, Any] = json.loads(self.body)
         return event
+
+    def read(self) -> RecordedEvent[EventData | None]:
+        """Return the event of the entry as a structure."""
+        return read_event(self.event)
 
 
 class Timeline(Struct, frozen=True):

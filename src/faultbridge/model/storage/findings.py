@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 from msgspec import field
 
@@ -53,7 +52,7 @@ def finding_item(finding: Finding, now: datetime) -> Item:
     return row
 
 
-def read_finding(row: Mapping[str, Any]) -> Finding:
+def read_finding(row: Item) -> Finding:
     """Return the finding that a table item stores."""
     return items.stored_value(Finding, row, "finding")
 
@@ -65,11 +64,11 @@ def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) 
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
 
 
-def compared_at(row: Mapping[str, Any]) -> datetime:
+def compared_at(row: Item) -> datetime:
     """Return the time at which the counter baselines in a table item were compared."""
-    return from_text(row["at"])
+    return from_text(str(row["at"]))
 
 
-def read_baselines(row: Mapping[str, Any]) -> Baselines:
+def read_baselines(row: Item) -> Baselines:
     """Return the counter baselines that a table item stores."""
     return items.stored_value(Baselines, row, "baselines")

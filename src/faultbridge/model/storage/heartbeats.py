@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import pack, unpack
-from faultbridge.model.storage.writes import Absent, Equals, Key, Put
+from faultbridge.model.storage.writes import Absent, Equals, Item, Key, Put
 from faultbridge.model.times import from_milliseconds, from_text, to_milliseconds, to_text
 
 BATCH, LAST = "BATCH#", "LAST#"
@@ -80,12 +80,12 @@ def batch_put(
     return Put(items.item(key, now, {**content, "expires_at": expires}))
 
 
-def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
+def read_batch(row: Item) -> dict[str, datetime]:
     """Return the heartbeat times of one batch by node."""
     return {str(node): from_milliseconds(at) for node, at in unpack(dict[str, int], row["heartbeats"]).items()}
 
 
-def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
+def read_snapshots(row: Item) -> dict[str, dict[str, datetime]]:
     """Return the health snapshot times of one batch by node and reporter.
 
     The result is empty if the batch contains no such times.
@@ -118,9 +118,9 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
     return Put(items.item(last_key(cluster, heartbeats.shard), now, content), when=unchanged)
 
 
-def read_last(row: Mapping[str, Any]) -> LastHeartbeats:
+def read_last(row: Item) -> LastHeartbeats:
     """Return the last heartbeats of one shard that a table item stores."""
     content = unpack(dict[str, Any], row["last"])
     last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
-    shard = int(str(row["sk"]).removeprefix(LAST))
-    return LastHeartbeats(shard, from_text(row["read_to"]), last, frozenset(content["silent"]), int(row["version"]))
+    shard, version = int(str(row["sk"]).removeprefix(LAST)), int(str(row["version"]))
+    return LastHeartbeats(shard, from_text(str(row["read_to"])), last, frozenset(content["silent"]), version)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.storage import items, keys
@@ -40,6 +38,6 @@ def incident_item(incident: Incident, now: datetime) -> Item:
     return row
 
 
-def read_incident(row: Mapping[str, Any]) -> Incident:
+def read_incident(row: Item) -> Incident:
     """Return the incident that a table item stores."""
     return items.stored_value(Incident, row, "incident")

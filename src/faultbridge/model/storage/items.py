@@ -70,7 +70,7 @@ def row_item(key: Key, row: Stored, now: datetime) -> Item:
     return item(key, now, dump(row))
 
 
-def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
+def stored_value(kind: type[T], row: Item, attribute: str | None = None) -> T:
     """Return the domain value in an attribute of an item, or in the whole item if `attribute` is None.
 
     A packed (compressed) attribute is unpacked first. Raises Misconfigured if this release cannot read the item.
@@ -96,7 +96,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
     return row
 
 
-def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
+def read_state(key: NodeKey, row: Item | None) -> NodeState:
     """Return the state of a node from its item; without an item, the state of an unregistered node."""
     return NodeState(key) if row is None else stored_value(NodeState, row, "state")
 
@@ -164,7 +164,7 @@ def case_item(case: Case, key: NodeKey, shard: int, now: datetime) -> Item:
     )
 
 
-def read_case(row: Mapping[str, Any]) -> Case:
+def read_case(row: Item) -> Case:
     """Return the case that a table item stores."""
     return stored_value(Case, row, "case")
 
@@ -184,7 +184,7 @@ def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datet
     return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry
 
 
-def read_alias(row: Mapping[str, Any]) -> AliasRow:
+def read_alias(row: Item) -> AliasRow:
     """Return an alias (another name of a node) from its table item."""
     return stored_value(AliasRow, row, "row")
 
@@ -194,7 +194,7 @@ def config_item(config: ClusterConfig, now: datetime) -> Item:
     return item(keys.cluster_config(config.cluster), now, {"version": config.version, "config": dump(config)})
 
 
-def read_config(row: Mapping[str, Any]) -> ClusterConfig:
+def read_config(row: Item) -> ClusterConfig:
     """Return the cluster registration that a table item stores."""
     return stored_value(ClusterConfig, row, "config")
 
@@ -204,7 +204,7 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
     return item(keys.cluster_state(state.cluster), now, {"version": state.head.version, "state": dump(state)})
 
 
-def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
+def read_cluster(cluster: str, row: Item | None) -> ClusterState:
     """Return the state of a cluster from its item; without an item, a state without entries and status."""
     return ClusterState(cluster) if row is None else stored_value(ClusterState, row, "state")
 
@@ -214,7 +214,7 @@ def spare_item(spare: Spare, now: datetime) -> Item:
     return item(keys.spare(spare.cluster, spare.number), now, {"version": spare.version, "spare": dump(spare)})
 
 
-def read_spare(row: Mapping[str, Any]) -> Spare:
+def read_spare(row: Item) -> Spare:
     """Return the spare (one numbered position of a cluster's spare pool) that a table item stores."""
     return stored_value(Spare, row, "spare")
 
@@ -228,6 +228,6 @@ def control_item(control: Control, now: datetime) -> Item:
     return item(keys.cluster_control(control.cluster), now, attributes)
 
 
-def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:
+def read_control(cluster: str, row: Item | None) -> Control:
     """Return the controls of a cluster from their table item; without an item, all slots are free."""
     return Control(cluster) if row is None else stored_value(Control, row)

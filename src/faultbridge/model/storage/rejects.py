@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from faultbridge.model.records import CANARY
 from faultbridge.model.storage import items, keys
@@ -75,7 +74,7 @@ def item(reject: Reject) -> Item:
     return row
 
 
-def read(row: Mapping[str, Any]) -> Reject:
+def read(row: Item) -> Reject:
     """Return the rejected record that a table item stores."""
     return load(Reject, row["reject"])
 

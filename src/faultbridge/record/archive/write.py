@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
 from faultbridge.model.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
+from faultbridge.model.storage.writes import Item
 from faultbridge.record.ports.objects import ArchiveSink
 
 
@@ -35,7 +36,7 @@ class WriteArchive(Struct, frozen=True):
 
     sink: ArchiveSink
 
-    def write(self, entries: Sequence[Mapping[str, Any]]) -> int:
+    def write(self, entries: Sequence[Item]) -> int:
         """Send entries, given as table items, to the archive; raises `Transient` unless all were accepted."""
         lines = [line_of(entry) for entry in entries]
         if lines:

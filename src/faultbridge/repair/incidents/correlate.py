@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ from faultbridge.model.storage import incidents as stored_incidents
 from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump, load
 from faultbridge.model.storage.node_rows import UnhealthyNode
-from faultbridge.model.storage.writes import Absent, Equals, Put
+from faultbridge.model.storage.writes import Absent, Equals, Item, Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import held_cases, nodes_in_use, unhealthy_nodes
@@ -79,7 +78,7 @@ class Onsets(Struct, frozen=True):
 
     def read(self, cluster: str) -> OnsetHistory:
         """Return the counted starts of faults by family and failure domain; empty before the first count."""
-        found: Mapping[str, Any] | None = self.table.get(stored_incidents.onsets(cluster))
+        found: Item | None = self.table.get(stored_incidents.onsets(cluster))
         return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
 
     def count(

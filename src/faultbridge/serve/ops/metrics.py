@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faultbridge.model.enums import EntryType, NodeStatus
+from faultbridge.model.storage.writes import Item
 from faultbridge.model.times import from_text
 
 MILLISECONDS_PER_SECOND = 1000
@@ -60,14 +61,14 @@ def node_gauges(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: sum(counts.get(status.value, 0) for status in statuses) for name, statuses in NODE_GAUGES.items()}
 
 
-def count_entries(entries: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, ClusterMetrics]:
+def count_entries(entries: Iterable[Item], now: datetime) -> dict[str, ClusterMetrics]:
     """Return the metrics of a batch of published entries, by cluster; `now` is the time of publication."""
     by_cluster: dict[str, ClusterMetrics] = defaultdict(ClusterMetrics)
     for entry in entries:
         metrics = by_cluster[str(entry["cluster"])]
         lag = now - from_text(str(entry["recorded_at"]))
         metrics.durations["PublishLag"].append(max(int(lag.total_seconds() * MILLISECONDS_PER_SECOND), 0))
-        _add_entry(metrics, EntryType(entry["type"]), json.loads(str(entry["body"]))["data"])
+        _add_entry(metrics, EntryType(str(entry["type"])), json.loads(str(entry["body"]))["data"])
     return dict(by_cluster)
 
 

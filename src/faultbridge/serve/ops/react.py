@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Transient
 from faultbridge.model.log import Failures, log_cause
+from faultbridge.model.storage.writes import Item
 from faultbridge.record.cluster_reads import ClusterReads
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
@@ -130,7 +130,7 @@ def _seconds(time: timedelta) -> str:
     return f"{time.total_seconds():.1f}"
 
 
-def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def status_causes(entries: Iterable[Item]) -> dict[str, str]:
     """Return, by cluster, the event id of the last node status change in the list `entries`."""
     changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
     return {str(one["cluster"]): str(one["event_id"]) for one in changes}

@@ -6,9 +6,7 @@ and urgency is left, the summary is resolved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -162,5 +160,5 @@ def _same_event(page: Page) -> Equals:
     return Equals("event_id", page.event_id)
 
 
-def _read(row: Mapping[str, Any]) -> OpenPage:
+def _read(row: Item) -> OpenPage:
     return load(OpenPage, row["live"])

@@ -10,13 +10,14 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.errors import Rejected
+from faultbridge.model.storage.writes import Item
 
 LINES = "archive/"
 MANIFESTS = "manifests/"
@@ -61,13 +62,13 @@ _NAMES = ArchiveLine.__struct_fields__
 _REQUIRED = ("stream", "cluster", "event_id", "type", "recorded_at", "body", "hash")
 
 
-def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
+def line_of(entry: Item) -> ArchiveLine:
     """Return the archive line for the table item of a timeline entry."""
     node = entry.get("node")
     cluster = str(entry["cluster"])
     values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
     values["stream"] = cluster if node is None else f"{cluster}/{node}"
-    values["epoch"], values["sequence"] = int(entry["epoch"]), int(entry["sequence"])
+    values["epoch"], values["sequence"] = int(str(entry["epoch"])), int(str(entry["sequence"]))
     values["evidence"] = str(entry.get("evidence") or "")
     return ArchiveLine(**values)
 
@@ -95,7 +96,7 @@ def unpack(body: bytes) -> Iterator[ArchiveLine]:
             raise Rejected("bad_object", f"invalid archive line: {number}; expected an entry as JSON") from None
 
 
-def _line(entry: Mapping[str, Any]) -> ArchiveLine:
+def _line(entry: Item) -> ArchiveLine:
     if not all(isinstance(entry[name], str) for name in _REQUIRED):
         raise TypeError
     if not all(isinstance(entry[name], int) for name in ("epoch", "sequence")):
