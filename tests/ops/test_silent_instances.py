@@ -13,6 +13,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, ProviderFailure, RepairAction
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
+from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
 from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator
 from faultbridge.repair.registry.registration import NewNode
@@ -105,6 +106,26 @@ def test_a_probe_whose_checks_are_refused_reports_no_answer() -> None:
     world.ports.seam.before = lambda call: fail_named(call, "provider.checks")
     go_silent(world, "a")
     assert condition(world, "a")[0] == "alive"
+
+
+def test_a_silent_node_is_reported_although_the_incidents_of_its_cluster_cannot_be_read() -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    beat(world, "a")
+
+    def fail(call: Call) -> None:
+        if call.name == "table.get" and call.argument == keys.cluster_control(KEY.cluster):
+            raise Transient("the table does not answer")
+
+    world.ports.seam.before = fail
+    pass_time(world, 8)
+    assert (condition(world, "a")[0], probes(world)) == ("unknown", 0)
+
+
+def test_the_status_checks_of_an_instance_that_is_gone_are_not_read() -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    terminate(world)
+    go_silent(world, "a")
+    assert (probes(world), world.ports.seam.named("provider.checks")) == (1, [])
 
 
 def fail_named(call: Call, name: str) -> None:

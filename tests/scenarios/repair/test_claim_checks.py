@@ -12,7 +12,7 @@ from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, Resolution, WaitingFor
-from faultbridge.model.errors import Transient
+from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.record.ports import HostOutput
 from tests.builders import GPU, OTHER_GPU
 from tests.scenarios.world import World
@@ -46,6 +46,11 @@ def shows(
         return HostOutput(None, log, first, b"" if smi is None else nvidia_smi_xml(smi, 1, now))
 
     return output
+
+
+def shows_no_log(world: World) -> Callable[[str], HostOutput]:
+    """What an instance shows whose kernel log cannot be read."""
+    return lambda _instance: HostOutput(None, nvidia_smi=nvidia_smi_xml(HEALTHY_GPU, 1, world.clock.now()))
 
 
 def claimed(world: World, code: str = "xid.79", **others: object) -> None:
@@ -136,6 +141,7 @@ def test_what_an_instance_shows_beside_the_claim_is_not_reported() -> None:
 NO_ANSWERS = {
     "no answer": lambda _world: lambda _instance: None,
     "no nvidia-smi": lambda world: shows(world, smi=None),
+    "no kernel log": shows_no_log,
     "a short log": lambda world: shows(world, since=0.5),
     "an old fault": lambda world: shows(world, kernel_line(119, 1, world.clock.now() - timedelta(hours=3))),
     "a clock that is wrong": lambda world: shows(world, clock=-3, since=30),
@@ -176,6 +182,29 @@ def test_a_call_that_fails_is_repeated_and_fails_no_sweep() -> None:
     world.until(world.case_is(CaseStatus.RESOLVED), minutes=5)
 
 
+def test_a_check_that_no_retry_can_make_succeed_is_tried_once() -> None:
+    world = busy_world()
+
+    def fail(call: Call) -> None:
+        if call.name == "collector.read":
+            raise Misconfigured("the role may send no commands")
+
+    world.seam.before = fail
+    world.claim()
+    world.process_entries()
+    swept = world.advance_minutes(5)
+    assert (swept.failures, len(world.seam.named("collector.read"))) == ([], 1)
+
+
+def test_a_fault_that_an_instance_dates_in_the_future_happened_when_it_was_read() -> None:
+    world = busy_world()
+    world.collector.outputs = shows(world, kernel_line(79, 1, world.clock.now() + timedelta(hours=1)))
+    claimed(world, source="alertmanager")
+    (condition,) = world.node().active()
+    assert not condition.claimed
+    assert max(one.last_at for one in condition.reporters.values()) <= world.clock.now()
+
+
 def test_a_later_claim_of_the_node_has_a_check_of_its_own() -> None:
     world = busy_world()
     claimed(world)
@@ -210,6 +239,24 @@ def test_what_was_read_before_a_reboot_proves_nothing_after_it() -> None:
     world.collector.outputs = lambda _instance: None
     world.report_boot("boot-2")
     world.advance_minutes(5)
+    assert [one.claimed for one in world.node().active()] == [True]
+
+
+def test_what_an_instance_showed_proves_nothing_if_it_boots_before_that_is_recorded() -> None:
+    world = busy_world()
+    world.report_boot("boot-1")
+    world.collector.outputs = shows(world, kernel_line(79, 1, world.clock.now()))
+
+    def boots(call: Call) -> None:
+        if call.name == "collector.read" and any(world.collector.read_at.values()):
+            world.seam.after = lambda _: None
+            world.clock.advance(1)
+            world.report_boot("boot-2")
+
+    world.seam.after = boots
+    world.claim()
+    world.process_entries()
+    world.until(lambda: bool(world.node().incarnation and world.node().incarnation.boot_id == "boot-2"))
     assert [one.claimed for one in world.node().active()] == [True]
 
 

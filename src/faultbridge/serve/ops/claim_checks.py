@@ -26,7 +26,7 @@ from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, WaitingFor
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.model.faults import NODE_COMPONENT, Observation, Snapshot, faults_of
+from faultbridge.model.faults import Observation, Snapshot, faults_of
 from faultbridge.model.isolation import in_service
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeState
@@ -141,8 +141,7 @@ def _evidence(
         if claim.code.startswith(KERNEL_CODES) and output.log_from <= oldest[claim.code]:
             covers[claim.code] = (*covers.get(claim.code, ()), claim.component)
     if refuted := {code: on for code, on in covers.items() if code in oldest and code not in shown}:
-        # Without `devices`, those that the claims name would count as seen.
-        yield Arrival(Snapshot(SOURCE, refuted, devices=snapshots[0].devices or (NODE_COMPONENT,)), at, token)
+        yield Arrival(Snapshot(SOURCE, refuted, devices=snapshots[0].devices), at, token)
 
 
 def _decoded(source: str, body: bytes) -> tuple[Observation, ...]:
