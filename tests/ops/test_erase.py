@@ -20,6 +20,8 @@ from faultbridge.serve.wiring.services import wire_registration
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
 from tests.cli.builders import CARD, UUID
+from tests.scenarios.world import CLUSTER
+from tests.scenarios.world import World as Fleet
 from tests.sim.fakes import Call
 from tests.world import World
 
@@ -91,8 +93,8 @@ def test_what_is_not_registered_cannot_be_erased() -> None:
         Erase(world().table).erase("nowhere")
 
 
-def report_card(world: World, cluster: str) -> None:
-    found = wire_ingest(world.app).ingest([world.message(CARD, source="nvidia-smi-xml", cluster=cluster)])
+def report_card(world: World, cluster: str, card: str = CARD) -> None:
+    found = wire_ingest(world.app).ingest([world.message(card, source="nvidia-smi-xml", cluster=cluster)])
     assert not found.reasons
 
 
@@ -110,3 +112,24 @@ def test_the_serial_number_of_a_uuid_is_erased_with_the_last_cluster_that_saw_th
     assert [one.cluster for one in DeviceHistory(made.ports.table)(UUID)] == ["other"]
     erase.erase("other")
     assert [item for item in made.ports.table.items() if UUID in str(item) or "1653" in str(item)] == []
+
+
+def test_the_serial_number_of_a_uuid_is_erased_although_another_cluster_saw_another_device_with_this_number() -> None:
+    made = World()
+    registration = wire_registration(made.app)
+    registration.add_cluster(ClusterConfig("other"))
+    registration.add_node("other", NewNode(KEY.node, made.ports.fleet.launch("other-group")))
+    made.ports.clock.advance(timedelta(minutes=5))
+    report_card(made, KEY.cluster)
+    report_card(made, "other", CARD.replace(UUID, UUID.replace("5b1f2c3d", "6c2f3d4e")))
+    Erase(made.ports.table).erase(KEY.cluster)
+    assert made.ports.table.get(keys.device_link(UUID)) is None
+
+
+def test_the_aliases_of_instances_that_were_replaced_are_erased() -> None:
+    made = Fleet()
+    made.fault_until_resolved()
+    (former,) = made.node().former_instances
+    assert made.table.get(keys.alias("instance", former)) is not None
+    Erase(made.table).erase(CLUSTER)
+    assert made.table.get(keys.alias("instance", former)) is None

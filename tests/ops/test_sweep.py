@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure
@@ -162,6 +162,23 @@ def test_under_overload_every_partition_of_retries_is_processed_eventually():
         assert sweep.run().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
     assert len(retried) == len(used)
+
+
+def test_after_the_time_of_its_part_a_sweep_delivers_the_callbacks_of_no_further_cluster():
+    world = World()
+    for name in ("train-b", "train-c"):
+        config = replace(cluster_config(world.table, CLUSTER), cluster=name)
+        world.table.write(Put(config_item(config, world.clock.now())))
+        world.table.write(Put(item(keys.cluster_listed(name), world.clock.now(), {"cluster": name})))
+    delivered: list[str] = []
+
+    def slow(cluster: str, _until: datetime) -> None:
+        delivered.append(cluster)
+        world.clock.advance(30)
+
+    steps = replace(world.sweep.cluster_steps, has_callbacks=lambda _: True)
+    swept = replace(world.sweep, cluster_steps=steps, deliver_callbacks=slow).run()
+    assert (len(swept.with_callbacks), len(delivered), swept.unfinished) == (3, 1, True)
 
 
 def test_after_the_time_of_its_part_a_sweep_isolates_no_further_node_and_runs_the_other_steps():

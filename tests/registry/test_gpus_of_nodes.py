@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from faultbridge.model.faults import Component
@@ -28,10 +29,16 @@ def without_first_gpu(smi: str) -> str:
     return head.replace("<attached_gpus>8<", "<attached_gpus>7<") + rest.partition("</gpu>")[2]
 
 
-def report(world: World, smi: str, boot: str) -> None:
+def report(world: World, smi: str, boot: str, node: str = KEY.node) -> None:
     """Let a node report its GPUs, five minutes after its last report."""
     world.ports.clock.advance(timedelta(minutes=5))
-    wire_ingest(world.app).ingest([world.message(smi, source="nvidia-smi-xml", boot_id=boot)])
+    wire_ingest(world.app).ingest([world.message(smi, source="nvidia-smi-xml", boot_id=boot, node=node)])
+
+
+def with_shared_serial(smi: str) -> str:
+    """Return the report with the serial number of the second GPU on the first one too."""
+    first, second = re.findall("<serial>([0-9]+)</serial>", smi)[:2]
+    return smi.replace(f"<serial>{first}<", f"<serial>{second}<")
 
 
 def gpus_before(world: World, minutes: int) -> tuple[Component, ...] | None:
@@ -66,4 +73,22 @@ def test_a_node_that_lost_a_gpu_at_a_reboot_has_no_known_gpus() -> None:
     world = world_with_gpus()
     report(world, without_first_gpu(healthy_smi()), "second")
     assert len(world.node().devices) == 7
+    assert gpus_before(world, 1) is None
+
+
+def test_gpus_that_another_node_had_are_not_known_to_have_been_in_this_one() -> None:
+    world = World(nodes=(KEY.node, "n-other"))
+    wire_ingest(world.app).ingest([world.message(boot_id="first")])
+    report(world, healthy_smi(), "of the other", "n-other")
+    report(world, healthy_smi(), "second")
+    assert len(world.node().devices) == 8
+    assert gpus_before(world, 1) is None
+
+
+def test_a_gpu_that_another_one_shares_its_serial_number_with_counts_as_seen_only_by_its_uuid() -> None:
+    world = World()
+    shared = with_shared_serial(healthy_smi())
+    report(world, without_first_gpu(shared), "first")
+    report(world, shared, "second")
+    assert len(world.node().devices) == 8
     assert gpus_before(world, 1) is None
