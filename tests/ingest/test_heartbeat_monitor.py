@@ -62,7 +62,7 @@ def test_a_node_is_silent_only_after_the_timeout_without_heartbeats() -> None:
     pass_time(world, 1)
     assert silent(world) == [True]
     state = world.node()
-    assert (state.status, state.live_case.code) == (NodeStatus.QUARANTINED, "host.silent")
+    assert (state.status, state.live_case.code) == (NodeStatus.DEGRADED, "host.silent")
 
 
 @pytest.mark.parametrize("last", range(1, 5))

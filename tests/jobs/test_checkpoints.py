@@ -11,7 +11,7 @@ import pytest
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.enums import ProviderFailure
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure
 from faultbridge.model.errors import Rejected, Transient
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.repair.jobs.checkpoints import answer_checkpoint, answered
@@ -135,6 +135,34 @@ def test_a_node_is_free_when_all_its_jobs_ended_or_answered():
     assert not answered([job(world), job(world, "2")], "node-1", since)
     jobs(world).end(CLUSTER, "2")
     assert answered([job(world), job(world, "2")], "node-1", since)
+
+
+def precursor(*job_ids: str) -> World:
+    """Return a world in which these jobs run on a node with a fault that precedes a lost GPU."""
+    world = running(1)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(days=1)
+    for one in job_ids:
+        jobs(world).start(CLUSTER, one, ["node-1"])
+    world.fault_and_react(code="host.pcie_fatal")
+    world.advance_minutes(5)
+    assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.CONFIRMED)
+    return world
+
+
+def test_a_node_with_a_precursor_of_lost_work_is_drained_once_all_its_jobs_answered():
+    world = precursor("1", "2")
+    answer_checkpoint(jobs(world), CLUSTER, "1")
+    world.advance_minutes(5)
+    assert world.status() is NodeStatus.DEGRADED
+    answer_checkpoint(jobs(world), CLUSTER, "2")
+    world.until(lambda: world.status() is NodeStatus.DRAINING, minutes=3)
+
+
+def test_a_node_whose_jobs_are_not_followed_is_not_drained_because_nobody_can_answer():
+    world = precursor()
+    jobs(world).end(CLUSTER, "1")
+    world.advance_minutes(10)
+    assert (world.status(), world.seam.named("orchestrator.drain")) == (NodeStatus.DEGRADED, [])
 
 
 def test_the_two_minutes_of_a_spot_interruption_are_the_deadline_also_of_a_request_that_waits():

@@ -15,11 +15,12 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from faultbridge.decide.entry_builder import node_list, reference_data
-from faultbridge.model.catalog import Catalog, WorkEffect
+from faultbridge.decide.work import permit_drain
+from faultbridge.model.catalog import WorkEffect
 from faultbridge.model.cluster.config import ANNOTATION, SLURM, SLURM_SIGNAL, ClusterConfig
 from faultbridge.model.cluster.jobs import CHECKPOINT_INTERVAL, Checkpoint, Job
-from faultbridge.model.conditions import Condition, row_of
-from faultbridge.model.entries import Draft, limited
+from faultbridge.model.conditions import Condition
+from faultbridge.model.entries import Draft, Transition, limited
 from faultbridge.model.enums import Actor, EntryType, JobChangeKind
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.event_data import JobCheckpointData, JobImpact
@@ -46,25 +47,20 @@ class Suspicion(Struct, frozen=True):
     deadline: datetime | None = None
 
 
-def suspicion_of(state: NodeState, config: ClusterConfig, catalog: Catalog, now: datetime) -> Suspicion | None:
+def suspicion_of(state: NodeState, config: ClusterConfig, now: datetime) -> Suspicion | None:
     """Return why the work of a node is at risk, or None.
 
-    New work must already be kept off the node (its isolation is requested), or the provider must repair it.
+    New work must already be kept off the node (its isolation is requested), if an orchestrator can do that, or the
+    provider must repair it.
     """
-    kept = config.follows_provider or (config.repairs and not takes_work(state))
-    found = [one for one in state.active() if one.known_incarnation and is_at_risk(one, catalog)]
+    kept = config.follows_provider or (config.repairs and (not takes_work(state) or config.orchestrator == "none"))
+    found = [one for one in state.active() if one.known_incarnation and one.work is WorkEffect.AT_RISK]
     if not kept or not found:
         return None
     latest = max(found, key=lambda one: one.since)
     ends = (at for one in found if (at := _ends_at(one)) is not None and at > now)
     since = max(latest.since, state.permitted_at or latest.since)
     return Suspicion(state.key.node, latest, since, min(ends, default=None))
-
-
-def is_at_risk(condition: Condition, catalog: Catalog) -> bool:
-    """Return whether work that a condition endangers still runs and may die."""
-    effects = {catalog.row(row_of(key)).work for key, one in condition.reporters.items() if one.active}
-    return WorkEffect.AT_RISK in effects and effects.isdisjoint({WorkEffect.NODE, WorkEffect.DEVICE})
 
 
 def _ends_at(condition: Condition) -> datetime | None:
@@ -90,14 +86,20 @@ class JobCheckpoints(Struct, frozen=True):
     callbacks: DeliverCallbacks
 
     def request(self, state: NodeState) -> tuple[Job, ...]:
-        """Ask the jobs on a node for a checkpoint if their work is at risk; return the jobs that are asked now."""
+        """Ask the jobs on a node for a checkpoint if their work is at risk; return the jobs that are asked now.
+
+        If all of them answered before, their work may leave a node whose fault precedes the loss of work.
+        """
         cluster, now = state.key.cluster, self.jobs.clock.now()
-        config = rules_of(self.rulebook, cluster).config
-        suspicion = suspicion_of(state, config, self.rulebook.catalog(), now)
+        config, catalog = rules_of(self.rulebook, cluster).config, self.rulebook.catalog()
+        suspicion = suspicion_of(state, config, now)
         if suspicion is None:
             return ()
-        running = [row.id for row in self.jobs.rows(cluster) if row.ended_at is None and suspicion.node in row.nodes]
-        asked = tuple(job for one in running if (job := self._request(config, one, suspicion)) is not None)
+        running = [row for row in self.jobs.rows(cluster) if row.ended_at is None and suspicion.node in row.nodes]
+        asked = tuple(job for one in running if (job := self._request(config, one.id, suspicion)) is not None)
+        may_drain = running and config.repairs and permit_drain(state, catalog) != state
+        if may_drain and answered(self.jobs.read(cluster, running), suspicion.node, suspicion.since):
+            self.jobs.append(state.key, lambda now, _: Transition(permit_drain(now, catalog)), actor=Actor.ISOLATE)
         for job in asked:
             self.callbacks.deliver_now(job)  # the sweep repeats those that fail
         return asked
