@@ -24,6 +24,7 @@ from faultbridge.decode.dcgm.texts import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.clock import instant
 from faultbridge.decode.frames.decoder import (
     Hints,
+    digits,
     elements,
     fault_of,
     members,
@@ -90,8 +91,8 @@ def entity(kind: str, value: str) -> tuple[str, str | int] | None:
         return "pci", pci
     if kind == "GPU_UUID" and _UUID.fullmatch(value):
         return "uuid", value
-    if kind == "GPU" and value.isascii() and value.isdigit() and len(value) <= 3:  # noqa: PLR2004 - an index
-        return "index", int(value)
+    if kind == "GPU" and (index := digits(value, 3)) is not None:
+        return "index", index
     return ("name", value[:64]) if kind in {"NIC", "NIC_PORT", "INTERFACE"} else None
 
 

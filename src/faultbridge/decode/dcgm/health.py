@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from faultbridge.decode.dcgm.texts import code_of_text, codes_of_texts, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, fault_of
+from faultbridge.decode.frames.decoder import Hints, digits, fault_of
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -161,7 +161,7 @@ def _incidents(report: Mapping[str, Any]) -> Iterator[tuple[Component, str, str,
     for entity, kind in _ENTITIES.items():
         group = next((found for name, found in report.items() if name.lower() == entity), None)
         for name, device in _children(group):
-            index = int(name) if name.isascii() and name.isdigit() and len(name) <= 4 else None  # noqa: PLR2004 - a small number
+            index = digits(name, 4)
             component = Component(kind, index=index, name=None if index is not None else name[:64])
             systems = dict(_children(device))
             for system, system_node in _children(systems["Errors"]) if "Errors" in systems else systems.items():

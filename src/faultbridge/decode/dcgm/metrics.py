@@ -22,7 +22,7 @@ from faultbridge.decode.data import table
 from faultbridge.decode.data.counters import COUNTERS, HEALTH, RENAMED, STATES, XID_COUNT
 from faultbridge.decode.dcgm.health import health_code
 from faultbridge.decode.dcgm.texts import CODES
-from faultbridge.decode.frames.decoder import Hints, bounded, evidence, pci_of, truncate
+from faultbridge.decode.frames.decoder import Hints, bounded, digits, evidence, pci_of, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import Sample, number_of, samples
 from faultbridge.model.errors import Rejected
@@ -141,12 +141,11 @@ def _gpu(sample: Sample) -> Component | None:
     index, uuid = sample.label("gpu"), sample.label("UUID", "uuid", "gpu_uuid")
     if index is None and uuid is None:
         return None
-    number = int(index) if index and index.isascii() and index.isdigit() and len(index) <= 4 else None  # noqa: PLR2004 - a small number
     return Component(
         ComponentType.GPU,
         pci=pci_of(sample.label("pci_bus_id") or ""),
         uuid=uuid[:64] if uuid else None,
-        index=number,
+        index=digits(index, 4),
     )
 
 

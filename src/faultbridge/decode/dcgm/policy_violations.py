@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import Hints, evidence, fault_of, truncate
+from faultbridge.decode.frames.decoder import Hints, evidence, fault_of, key_of, truncate
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
 from faultbridge.model.errors import Rejected
@@ -43,7 +43,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
             at = local_time(timestamp[1].strip())
         elif found and (value := _VALUE.match(line)) is not None:
             last = found[-1]
-            details = {**last.attributes, _key(value[1]): value[2]}
+            details = {**last.attributes, key_of(value[1]): value[2]}
             raw, message = evidence(f"{last.evidence}\n{line}"), truncate(f"{last.message} {line}")
             found[-1] = replace(last, message=message, evidence=raw, attributes=details)
     return tuple(found)
@@ -65,7 +65,3 @@ def _stated(line: str) -> tuple[str, dict[str, Any]] | None:
         return f"xid.{int(xid[1])}", {}
     matches = ((code, phrase.match(line)) for phrase, code in _POLICIES)
     return next(((code, found.groupdict()) for code, found in matches if found), None)
-
-
-def _key(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")

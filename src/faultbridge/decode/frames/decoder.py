@@ -117,6 +117,7 @@ MAX_EVIDENCE = 4096
 MAX_MESSAGE = 512
 # No node has this many GPUs: a body that names more does not describe one node.
 MAX_GPUS = 128
+_NO_KEY = re.compile(r"[^a-z0-9]+")
 _PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
 
 
@@ -151,9 +152,17 @@ def number(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return value if 0 <= value < 2**64 else None
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:  # noqa: PLR2004 - 64 bits
-        return number(int(value))
-    return None
+    return number(digits(value, 20)) if isinstance(value, str) else None
+
+
+def digits(text: str | None, most: int) -> int | None:
+    """Return the number that a text of at most `most` decimal digits states, or None for any other text."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= most else None
+
+
+def key_of(label: str) -> str:
+    """Return a label in lower case with underscores, as the name of a field or an attribute."""
+    return _NO_KEY.sub("_", label.lower()).strip("_")
 
 
 def attributes_of(**values: str | None) -> dict[str, str]:

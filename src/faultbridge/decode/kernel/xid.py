@@ -50,7 +50,7 @@ def nvlink_attributes(text: str) -> dict[str, str]:
 
 
 def _findings(text: str) -> Iterator[str]:
-    words = [_register(word) for word in text.split(",")]
+    words = [_number(word) for word in text.split(",")]
     if len(words) != _REGISTERS or None in words:
         return
     remaining = [word or 0 for word in words]
@@ -61,13 +61,6 @@ def _findings(text: str) -> Iterator[str]:
             yield meaning
     if any(remaining):
         yield "undescribed"
-
-
-def _register(text: str) -> int | None:
-    try:
-        return int(text.strip(), 16)
-    except ValueError:
-        return None
 
 
 _ERROR = lazy_pattern(

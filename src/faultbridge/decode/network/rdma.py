@@ -29,6 +29,7 @@ from faultbridge.decode.frames.decoder import (
     Hints,
     attributes_of,
     bounded,
+    digits,
     evidence,
     members,
     number,
@@ -184,8 +185,7 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
 
 def state_number(text: str | None) -> int | None:
     """Return the number before the colon in a state such as `4: ACTIVE`, or None if there is none."""
-    head = (text or "").partition(":")[0].strip()
-    return int(head) if head.isascii() and head.isdigit() and len(head) <= 2 else None  # noqa: PLR2004 - at most two digits
+    return digits((text or "").partition(":")[0].strip(), 2)
 
 
 def gigabits(text: str | None) -> int | None:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import MONTHS, calendar_time
-from faultbridge.decode.frames.decoder import bounded, evidence, pci_of, truncate
+from faultbridge.decode.frames.decoder import bounded, digits, evidence, pci_of, truncate
 from faultbridge.decode.kernel.xid import recovery_verdict
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -91,11 +91,7 @@ def _ecc(gpu: Fields) -> GpuCheckResult | None:
 
 
 def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
-    return {name: count for name in names if (count := _count(gpu.get(_VOLATILE + name))) is not None}
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+    return {name: count for name in names if (count := digits(gpu.get(_VOLATILE + name), _MAX_DIGITS)) is not None}
 
 
 _MAX_DIGITS = 18
@@ -105,7 +101,9 @@ MAX_RETIRED_PAGES = 60
 
 def _retired_pages(gpu: Fields) -> GpuCheckResult | None:
     names = ("single_bit", "double_bit")
-    counts = {name: count for name in names if (count := _count(gpu.get(f"retired_pages/{name}"))) is not None}
+    counts = {
+        name: count for name in names if (count := digits(gpu.get(f"retired_pages/{name}"), _MAX_DIGITS)) is not None
+    }
     if not counts:
         return None
     if sum(counts.values()) < MAX_RETIRED_PAGES:
@@ -278,7 +276,6 @@ _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
 _TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
 _MONTHS = frozenset(MONTHS)
 _MAX_SERIAL = 32
-_MAX_INDEX = 3
 
 
 class GpuOutput(Struct, frozen=True):
@@ -340,7 +337,7 @@ def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Co
 
 def index_of(text: str) -> int | None:
     """Return the index of a GPU, or None if the text is not a number of one to three digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_INDEX else None
+    return digits(text, 3)
 
 
 def local_time(text: str) -> datetime | None:

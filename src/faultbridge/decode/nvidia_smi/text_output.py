@@ -16,7 +16,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type, table
-from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded
+from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded, key_of
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
@@ -172,18 +172,14 @@ def _extended_path(path: list[str], indent: int, label: str) -> list[str]:
     fits = indent % _STEP == 0 and depth <= min(len(path), _MAX_DEPTH)
     if not fits and path:
         raise _bad_indentation(label, indent)
-    return [*path[:depth], _key(label)]
+    return [*path[:depth], key_of(label)]
 
 
 def _bad_indentation(label: str, indent: int) -> Rejected:
     return Rejected(
         "bad_indentation",
-        f"wrong indentation of {_key(label)[:80]!r}: {indent} spaces; expected {_STEP} spaces a level",
+        f"wrong indentation of {key_of(label)[:80]!r}: {indent} spaces; expected {_STEP} spaces a level",
     )
-
-
-def _key(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
 def _gpu_output(gpu: _Gpu, index: int | None) -> smi.GpuOutput:
