@@ -89,6 +89,22 @@ def test_a_job_waits_for_all_of_its_affected_nodes_and_for_no_other() -> None:
     assert world.case().status is RESOLVED
 
 
+def test_a_job_waits_for_the_repair_of_a_node_in_service_whose_severe_fault_is_gone() -> None:
+    hot = Rule("hot", Match(codes=("xid.79", "net.nic_hot")), isolate=False, action=Action.REBOOT_NODE)
+    world = started(1, rules=(hot,))
+    world.pause_repairs(paused=True)
+    world.fault(code="net.nic_hot")
+    break_and_end(world)
+    world.clock.advance(timedelta(minutes=1))
+    world.clear()
+    world.process_entries(minutes=10)
+    assert (world.status(), world.case().status) == (NodeStatus.DEGRADED, CaseStatus.QUEUED)
+    assert changes(world) == ["started", "hit", "ended"]
+    world.pause_repairs(paused=False)
+    world.until(lambda: "resumable" in changes(world))
+    assert world.case().status is RESOLVED
+
+
 def test_a_fault_that_is_reported_just_after_the_end_counts() -> None:
     world = started(1)
     jobs(world).end(CLUSTER, "1", outcome="failed")
