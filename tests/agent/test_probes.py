@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -38,7 +39,7 @@ from faultbridge.node.agent.probes import (
 from faultbridge.node.agent.settings import AgentSettings
 from tests.agent.builders import ScriptedProbe
 from tests.agent.fakes import NOON, ManualClock, script
-from tests.waiting import BUSY_FACTOR
+from tests.waiting import BUSY_FACTOR, eventually
 
 
 def result_of(child: RunningProbe, seconds: float = 10) -> ProbeResult:
@@ -75,9 +76,14 @@ def test_a_crash_and_a_failure_have_different_outcomes(tmp_path):
 
 
 def test_a_hanging_program_is_killed_with_its_children(tmp_path):
-    child = ChildProcess([script(tmp_path, "p", "sleep 300 & sleep 300")])
-    assert child.poll() is None
-    assert child.kill()
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    child = ChildProcess([script(tmp_path, "p", f"sleep 300 > {held} & sleep 300")])
+    with held.open("rb", buffering=0) as pipe:  # waits for the child of the program
+        os.set_blocking(pipe.fileno(), False)
+        assert (child.poll(), pipe.read(1)) == (None, None)
+        assert child.kill()
+        eventually(lambda: pipe.read(1) == b"", 5)
 
 
 def test_a_program_ends_even_if_its_child_holds_the_pipe(tmp_path):
