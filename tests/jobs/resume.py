@@ -28,7 +28,5 @@ def job_data(world: World) -> list[dict[str, Any]]:
 
 
 def break_and_end(world: World, node: int = 1, outcome: str = "failed") -> None:
-    world.fault(node)
-    world.process_entries()
-    world.advance_minutes()
+    world.fault_and_react(node, minutes=1)
     jobs(world).end(CLUSTER, "1", outcome=outcome)

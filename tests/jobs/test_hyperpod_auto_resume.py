@@ -23,8 +23,7 @@ def repaired_by_hyperpod(world: HyperPodWorld, *, ends: bool, restarts: bool) ->
     old = world.instance()
     assert old is not None
     world.clock.advance(timedelta(minutes=1))
-    world.fault(1)
-    world.process_entries()
+    world.fault_and_react(1)
     if ends:
         service.end(CLUSTER, "1", outcome="failed")
     world.advance_minutes(5)

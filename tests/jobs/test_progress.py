@@ -311,8 +311,7 @@ def test_a_heartbeat_of_a_job_that_ended_is_rejected() -> None:
 def test_a_loss_that_is_not_a_number_in_the_log_of_a_node_affects_the_job_but_not_its_resume() -> None:
     world = running()
     job = Component(ComponentType.JOB)
-    world.fault(1, "train.loss_not_finite", component=job, severity=Severity.WARNING, action=Action.NONE)
-    world.process_entries()
+    world.fault_and_react(1, "train.loss_not_finite", component=job, severity=Severity.WARNING, action=Action.NONE)
     (hit,) = (data["hit"] for data in job_data(world) if data["change"] == "hit")
     assert hit["about"]["code"] == "train.loss_not_finite"
     assert jobs(world).show(CLUSTER, "1").affected == {}

@@ -83,8 +83,7 @@ def test_a_node_that_keeps_its_instance_is_returned() -> None:
 def test_a_job_waits_for_all_of_its_affected_nodes_and_for_no_other() -> None:
     world = started(1)
     break_and_end(world)
-    world.fault(2)
-    world.process_entries()
+    world.fault_and_react(2)
     world.until(lambda: "resumable" in changes(world))
     assert world.case().status is RESOLVED
 
@@ -109,9 +108,7 @@ def test_a_fault_that_is_reported_just_after_the_end_counts() -> None:
     world = started(1)
     jobs(world).end(CLUSTER, "1", outcome="failed")
     world.clock.advance(timedelta(minutes=1))
-    world.fault(1)
-    world.process_entries()
-    world.until(world.case_is(RESOLVED))
+    world.fault_until(RESOLVED, 1)
     world.advance_minutes(10)
     assert changes(world) == ["started", "ended", "hit", "resumable"]
 

@@ -94,8 +94,7 @@ def test_a_job_that_cannot_resume_shows_its_nodes_until_a_week_and_five_minutes_
 
 def test_the_entries_of_an_affected_node_have_no_end_while_the_job_runs() -> None:
     world = started(1)
-    world.fault(1)
-    world.process_entries()
+    world.fault_and_react(1)
     world.clock.advance(2 * RESUME_WITHIN)
     note(world, "still running")
     assert note_texts(world) == ["still running"]
@@ -108,8 +107,7 @@ def test_entries_from_five_minutes_before_the_start_of_the_job_are_part_of_it() 
         note(world, text)
     world.clock.advance(job_timeline.BEFORE_START)
     jobs(world).start(CLUSTER, "1", [world.key(1).node])
-    world.fault(1)
-    world.process_entries()
+    world.fault_and_react(1)
     assert note_texts(world) == ["part of it"]
 
 

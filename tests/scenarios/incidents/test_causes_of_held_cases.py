@@ -29,9 +29,7 @@ def after_the_incident() -> World:
     """Return a world whose rack lost its links and has them back: node 3 was replaced, all others recovered."""
     world = world_of(16)
     lose_links(world)
-    world.fault(3, "xid.79")
-    world.process_entries()
-    world.advance_minutes(30)
+    world.fault_and_react(3, "xid.79", minutes=30)
     restore_links(world)
     world.until(lambda: cases(world) == {CaseStatus.RESOLVED})
     return world
@@ -64,8 +62,7 @@ def test_the_effects_of_an_opened_incident_are_the_cases_that_wait_for_it():
 def test_a_case_that_gives_its_approval_request_up_for_an_incident_names_the_incident_as_the_cause():
     asking = Rule("ask", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
     world = world_of(16, rules=(asking, NETWORK_WAITS))
-    world.fault(1, "xid.79")
-    world.process_entries()
+    world.fault_and_react(1, "xid.79")
     lose_links(world)
     (held,) = moves(world.bodies(1), to="absorbed")
     assert held["metadata"]["causation_id"] == of_incident(world, "opened")["metadata"]["event_id"]

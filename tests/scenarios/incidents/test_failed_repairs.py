@@ -56,8 +56,7 @@ def report(code: str, source: str) -> Callable[[World, Iterable[int]], None]:
 def world_past_the_intent(code: str = "xid.79", **others) -> World:
     """Return a world in which the repair of node 1, for a fault of its own, is past its intent."""
     world = world_of(16, **({"catalog": load_catalog(), "rules": (RESET, NETWORK_WAITS)} | others))
-    world.fault(1, code)
-    world.process_entries()
+    world.fault_and_react(1, code)
     world.until(lambda: Phase.INTENT in world.case(1).marks)
     return world
 
@@ -143,8 +142,7 @@ def test_an_old_incident_does_not_stop_the_first_replacement_of_a_node_whose_res
     world.until(lambda: incidents(world)[0].status is IncidentStatus.EXPIRED)
     restore_links(world, range(3, 9))
     world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
-    world.fault(node, "xid.48")
-    world.process_entries()
+    world.fault_and_react(node, "xid.48")
     world.until(lambda: "replace_node" in intents(world, node))
     assert incidents(world)[0].status is IncidentStatus.EXPIRED
 
@@ -183,8 +181,7 @@ def test_a_fault_of_its_own_that_was_admitted_before_is_repaired_although_its_ra
 def test_a_first_repair_does_not_wait_for_an_incident_whose_fault_its_node_does_not_have() -> None:
     world = world_of(16)
     lose_links(world, OTHERS)
-    world.fault_and_react(1)
-    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    world.fault_until(CaseStatus.RESOLVED, 1)
     assert (incidents(world)[0].status, intents(world)) == (IncidentStatus.OPEN, ["replace_node"])
     assert world.case(1).attempts == 1
 

@@ -52,8 +52,7 @@ def test_a_rack_with_a_shared_cause_is_one_incident_and_no_node_of_it_is_repaire
     world = World(nodes=64, domain=rack, catalog=catalog, **applied)
     for node in RACK:
         world.fault(node, code, source=source, action=None)
-    world.process_entries()
-    world.advance_minutes(50)
+    world.process_entries(minutes=50)
     (incident,) = incidents(world)
     assert (incident.domain.text, incident.affected) == ("rack rack-1", 8)
     assert incident.family is catalog.rows[code].family

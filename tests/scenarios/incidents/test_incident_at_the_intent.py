@@ -26,8 +26,7 @@ def is_intent(call: Call) -> bool:
 def test_an_incident_that_opens_after_the_last_check_stops_the_intent() -> None:
     world = world_of()
     before_the_intent_of(world, lambda: begin_incident(world))
-    world.fault_and_react(3)
-    world.advance_minutes(30)
+    world.fault_and_react(3, minutes=30)
     assert world.released_instances() == []
     assert world.case(3).waiting_for is WaitingFor.INCIDENT
     assert "intent committed" not in world.record_history(3)
@@ -51,8 +50,7 @@ def test_faults_that_nothing_has_correlated_yet_leave_the_volumes_of_a_node_wher
     world.policy = replace(world.policy, volumes=("data",))
     volume = world.volumes.add("i-00000000000000003", "data")
     before_the_next(world, "collect", lambda: [world.fault(node, "net.link_down") for node in RACK])
-    world.fault_and_react(3)
-    world.advance_minutes(5)
+    world.fault_and_react(3, minutes=5)
     assert world.case(3).waiting_for is WaitingFor.INCIDENT
     assert (world.node(3).moving_volumes, world.volumes.volumes[volume].instance_id) == ((), "i-00000000000000003")
 
@@ -66,8 +64,7 @@ def test_a_failed_update_of_the_incidents_delays_the_intent_and_is_no_failure_of
         raise Misconfigured("the item of node-9 cannot be read")
 
     before_the_next(world, "collect", lambda: monkeypatch.setattr(Correlate, "update_incidents", fail))
-    world.fault_and_react(3)
-    world.advance_minutes(5)
+    world.fault_and_react(3, minutes=5)
     assert world.released_instances() == []
     monkeypatch.undo()
     world.until(world.case_is(CaseStatus.RESOLVED, 3))
@@ -77,8 +74,7 @@ def test_a_failed_update_of_the_incidents_delays_the_intent_and_is_no_failure_of
 def test_a_pause_after_the_last_check_stops_the_intent() -> None:
     world = World()
     before_the_intent_of(world, lambda: world.pause_repairs(paused=True))
-    world.fault_and_react()
-    world.advance_minutes(30)
+    world.fault_and_react(minutes=30)
     assert (world.released_instances(), world.case().waiting_for) == ([], WaitingFor.PAUSE)
     world.pause_repairs(paused=False)
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -104,8 +100,7 @@ def test_an_intent_survives_changes_of_the_controls_that_hold_nothing(others: in
 def test_a_repair_that_is_canceled_after_the_last_check_is_not_begun() -> None:
     world = World()
     before_the_intent_of(world, lambda: world.orders.cancel(world.case().id, OperatorOrder("ada", "a false alarm")))
-    world.fault_and_react()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.fault_until_resolved()
     assert (world.released_instances(), world.case().resolution) == ([], Resolution.CANCELLED)
     assert "intent committed" not in world.record_history()
 
@@ -113,8 +108,7 @@ def test_a_repair_that_is_canceled_after_the_last_check_is_not_begun() -> None:
 def test_a_fault_that_joins_after_the_last_check_brings_the_approval_of_its_rule() -> None:
     world = World(rules=(CAREFUL, replace(MILD, action=Action.REPLACE_NODE)))
     before_the_intent_of(world, lambda: world.fault(code="xid.79"))
-    world.fault_and_react(code="xid.48")
-    world.advance_minutes(30)
+    world.fault_and_react(code="xid.48", minutes=30)
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
     assert "intent committed" not in world.record_history()
 

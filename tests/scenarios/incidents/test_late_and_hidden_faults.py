@@ -116,8 +116,7 @@ def test_a_wide_fault_late_in_an_incident_is_not_freed_with_the_nodes_of_that_in
 
 def disturb_the_verification(world: World) -> None:
     """Replace the first node; while its new instance is verified, the rest of its rack loses its links for a while."""
-    world.fault(1, "xid.79")
-    world.process_entries()
+    world.fault_and_react(1, "xid.79")
     world.until(lambda: Phase.VERIFYING in world.case(1).marks)
     incarnation = world.node(1).incarnation
     assert incarnation is not None
@@ -189,8 +188,7 @@ def test_a_repair_waits_for_the_incident_of_its_rack_beside_an_older_expired_one
     cut_off(world, (8,))
     world.advance_minutes(24 * 60)
     assert incidents(world)[0].status is IncidentStatus.EXPIRED
-    world.fault(1, "xid.48")
-    world.process_entries()
+    world.fault_and_react(1, "xid.48")
     world.until(lambda: Phase.INTENT in world.case(1).marks)
     cut_off(world, RACK)
     lose_links(world, range(2, 8))

@@ -48,8 +48,7 @@ def test_an_incident_neither_moves_nor_pages_for_a_node_that_an_operator_quarant
 
 def test_an_incident_neither_moves_nor_pages_for_a_repair_that_an_operator_denied() -> None:
     world = world_of(rules=(ASK, NETWORK_WAITS))
-    world.fault_and_react(3)
-    world.advance_minutes(2)
+    world.fault_and_react(3, minutes=2)
     world.orders.deny(world.case(3).id, ADA)
     world.process_entries()
     pass_an_incident(world)

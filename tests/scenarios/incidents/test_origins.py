@@ -42,8 +42,7 @@ def fail_fabric(world: World, symptom: str = PEER_LOST, *, origin_last: bool = F
         for gpu in GPUS[node == ORIGIN :]:
             show(world, node, symptom, gpu)
     if origin_last:
-        world.process_entries()
-        world.advance_minutes(2)
+        world.process_entries(minutes=2)
         show(world, ORIGIN, LINK_FATAL)
     world.process_entries()
 
@@ -99,8 +98,7 @@ def test_the_origin_is_unknown_if_no_fault_explains_those_of_the_other_nodes(tex
     world = world_with_catalog(domain=lambda _: "nvl72-1")
     for node in NODES:
         show(world, node, text)
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     (incident,) = incidents(world)
     assert incident.origin is None
     (page, *_) = [page for page in pages(world) if page.key.endswith(incident.id)]
@@ -121,8 +119,7 @@ def test_after_the_first_origin_is_repaired_the_next_one_is_named():
     fail_fabric(world)
     world.advance_minutes(1)
     show(world, 11, LINK_FATAL, GPUS[1])
-    world.process_entries()
-    world.advance_minutes(1)
+    world.process_entries(minutes=1)
     (incident,) = incidents(world)
     assert incident.origin is not None
     assert incident.origin.node == "node-5"

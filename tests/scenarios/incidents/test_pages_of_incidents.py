@@ -25,8 +25,7 @@ def test_eight_nodes_of_a_rack_that_lose_their_links_send_one_urgent_page_with_t
     lose_links(world)
     for node in (3, 5):
         world.fault(node, "xid.79")
-    world.process_entries()
-    world.advance_minutes(20)
+    world.process_entries(minutes=20)
     (incident,) = incidents(world)
     assert urgent(world) == [f"train-a:incident:{incident.id} triggered"]
     (page,) = [page for page in pages(world) if page.urgency is PageUrgency.URGENT]
@@ -40,8 +39,7 @@ def test_eight_nodes_of_a_rack_that_lose_their_links_send_one_urgent_page_with_t
 def test_a_notice_that_is_open_when_its_case_is_absorbed_is_resolved_with_a_pointer_to_the_incident():
     world = world_of(16, orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(hours=8)
-    world.fault(1, "xid.79")
-    world.process_entries()
+    world.fault_and_react(1, "xid.79")
     assert [page.attributes["state"] for page in pages(world)] == ["triggered"]
     lose_links(world)
     world.advance_minutes(10)
@@ -95,8 +93,7 @@ def test_nodes_of_another_cause_that_reach_the_limits_after_an_expiry_get_the_pa
     assert not any(":breaker" in line for line in urgent(world))
     for node in (9, 17, 25, 33, 41, 49, 57, 10, 18, 26, 34, 42, 50, 58):
         world.fault(node, "xid.79")
-    world.process_entries()
-    world.advance_minutes(2)
+    world.process_entries(minutes=2)
     assert [line for line in urgent(world) if ":breaker" in line] == ["train-a:breaker triggered"]
 
 

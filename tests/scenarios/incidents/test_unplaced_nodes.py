@@ -45,8 +45,7 @@ def test_a_node_of_another_rack_and_a_node_with_another_fault_do_not_wait():
     world = world_with_a_new_node()
     lose_links(world)
     lose_links(world, (OTHER,))
-    world.fault(NEW, "xid.79")
-    world.process_entries()
+    world.fault_and_react(NEW, "xid.79")
     for node in (NEW, OTHER):
         world.until(lambda node=node: CaseStatus.IN_PROGRESS in world.case(node).marks, minutes=60)
     assert {one.status for one in incidents(world)} == {IncidentStatus.OPEN}

@@ -126,8 +126,7 @@ def test_a_successor_on_another_host_is_drained_before_its_check_and_before_its_
 def test_while_slurm_does_not_answer_nothing_is_drained_or_released(slurm: RealSlurm) -> None:
     world = SlurmWorld(slurm)
     slurm.unreachable = True
-    world.fault_and_react()
-    world.advance_minutes(3)
+    world.fault_and_react(minutes=3)
     assert world.status() is NodeStatus.DEGRADED
     assert world.released_instances() == []
     slurm.unreachable = False

@@ -118,8 +118,7 @@ def test_a_past_outage_does_not_shorten_the_next_waiting_period() -> None:
     world.until(world.case_is(RESOLVED), 60)
     world.orchestrator.unreachable_until = world.clock.now() + LONG
     world.advance_minutes()
-    world.fault_and_react(code=DEAD[0], source=DEAD[1])
-    world.advance_minutes(8)
+    world.fault_and_react(code=DEAD[0], source=DEAD[1], minutes=8)
     assert (world.status(), len(world.released_instances())) == (NodeStatus.DEGRADED, 1)
 
 
@@ -170,8 +169,7 @@ def test_a_fatal_node_is_not_released_while_every_drain_call_is_throttled_or_con
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = NOON + LONG
     world.orchestrator.refuse_drains(refusal)
-    world.fault_and_react()
-    world.advance_minutes(300)
+    world.fault_and_react(minutes=300)
     assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
     assert (world.released_instances(), world.control().holders) == ([], {})
     assert pages(world) == ["note isolation overdue"]
@@ -196,8 +194,7 @@ def test_a_drain_call_without_any_answer_does_not_force_the_drain() -> None:
             raise Transient("the connection was closed")
 
     world.seam.before = lose_the_answer
-    world.fault_and_react()
-    world.advance_minutes(120)
+    world.fault_and_react(minutes=120)
     assert (world.released_instances(), world.control().holders) == ([], {})
     assert pages(world) == ["note isolation overdue"]
 

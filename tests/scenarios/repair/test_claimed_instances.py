@@ -69,8 +69,7 @@ def test_a_host_name_that_belongs_to_another_node_by_now_stays_with_it() -> None
     Registration(world.table, world.append, world.clock).add_node(CLUSTER, new_node)
     alias, row = Alias("name", f"{CLUSTER}/{host}"), AliasRow(world.key(2), SECOND, NOON)
     world.table.write(Put(items.alias_item(alias, row, NOON)))
-    world.fault_and_react(9)
-    world.until(world.case_is(CaseStatus.RESOLVED, 9))
+    world.fault_until(CaseStatus.RESOLVED, 9)
     stored = world.table.get(keys.alias(*alias))
     assert stored is not None
     assert items.read_alias(stored) == row

@@ -29,8 +29,7 @@ def destructive_calls(world: World) -> list[str]:
 def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: str) -> None:
     world = World()
     before = instance(world)
-    world.claim(code=code)
-    world.process_entries()
+    world.claim_and_react(code=code)
     world.until(world.case_is(CaseStatus.RESOLVED))
 
     assert (world.case().resolution, instance(world)) == (Resolution.RECOVERED, before)
@@ -44,8 +43,7 @@ def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: st
 def test_a_claim_that_a_health_snapshot_of_the_node_refutes_needs_no_diagnostics() -> None:
     world = World(rules=(Rule("stays in service", isolate=False),))
     world.pause_repairs(paused=True)
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     assert world.case().status is CaseStatus.QUEUED
     world.clock.advance(timedelta(seconds=30))
     world.show_healthy()
@@ -58,8 +56,7 @@ def test_a_claim_that_a_health_snapshot_of_the_node_refutes_needs_no_diagnostics
 
 def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> None:
     world = World()
-    world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
-    world.process_entries()
+    world.claim_and_react(code="net.link_absent", action=Action.REPLACE_NODE)
     world.until(world.case_is(CaseStatus.ESCALATED))
 
     assert destructive_calls(world) == []
@@ -70,8 +67,7 @@ def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() ->
     world = World()
     before = instance(world)
     world.verifier.results[before] = FAILED
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(world.case_is(CaseStatus.RESOLVED))
 
     assert world.case().resolution is Resolution.REPLACED
@@ -83,8 +79,7 @@ def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() ->
 def test_a_claim_that_diagnostics_confirm_is_queued_for_the_repair_action_that_its_fault_requires() -> None:
     world = World()
     world.verifier.results[instance(world)] = FAILED
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(lambda: "verify begun" in world.record_history())
     world.pause_repairs(paused=True)
     world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
@@ -99,15 +94,13 @@ def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repa
     world = World(orchestrated=True, rules=(reboot,))
     before = instance(world)
     world.verifier.results[before] = FAILED
-    world.claim(code="xid.48")
-    world.process_entries()
+    world.claim_and_react(code="xid.48")
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=35)
     world.until(lambda: any(one.confirmed_at for one in world.node().conditions.values()))
     del world.verifier.results[before]
     if with_later_claim:
-        world.claim(code="xid.79")
-        world.process_entries()
+        world.claim_and_react(code="xid.79")
     world.until(world.case_is(CaseStatus.RESOLVED))
 
     restarted = [instance for _, instance, _ in world.restarter.restarted]
@@ -119,8 +112,7 @@ def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_i
     reset = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
     world = World(rules=(reset,))
     world.verifier.results[instance(world)] = FAILED
-    world.claim(code="xid.48")
-    world.process_entries()
+    world.claim_and_react(code="xid.48")
     world.until(lambda: "verify begun" in world.record_history())
     world.pause_repairs(paused=True)
     world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
@@ -134,8 +126,7 @@ def test_a_repeated_claim_of_a_confirmed_relapse_does_not_make_its_repair_strong
     world.fault_until_resolved(code="xid.48")
     world.verifier.results[instance(world)] = FAILED
     world.clock.advance(timedelta(minutes=5))
-    world.claim(code="xid.48")
-    world.process_entries()
+    world.claim_and_react(code="xid.48")
     world.until(lambda: world.record_history().count("verify begun") == 2)
     world.pause_repairs(paused=True)
     world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
@@ -148,8 +139,7 @@ def test_a_repeated_claim_of_a_confirmed_relapse_does_not_make_its_repair_strong
 def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:
     world = World(rules=(RESET,), limits=limits(claim_ttl=timedelta(days=1)))
     world.verifier.results[instance(world)] = FAILED
-    world.claim(code="xid.48")
-    world.process_entries()
+    world.claim_and_react(code="xid.48")
     world.until(lambda: bool(world.restarter.restarted))
     del world.verifier.results[instance(world)]
     world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
@@ -161,13 +151,11 @@ def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed()
 
 def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:
     world = World()
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     for _ in range(60):
         world.advance_minutes()
         world.claim(source="dcgm")
-        world.claim()
-        world.process_entries()
+        world.claim_and_react()
 
     assert destructive_calls(world) == []
 
@@ -175,8 +163,7 @@ def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:
 def test_claims_about_a_successor_release_it_no_more_than_any_other_instance() -> None:
     world = World()
     before = instance(world)
-    world.fault()
-    world.process_entries()
+    world.fault_and_react()
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.claim(code="xid.95")
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -187,8 +174,7 @@ def test_claims_about_a_successor_release_it_no_more_than_any_other_instance() -
 
 def test_a_claim_after_the_verification_opens_a_case_of_its_own() -> None:
     world = World(orchestrated=True)
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     first = world.case().id
 
     def claim_again(call: Call) -> None:
@@ -212,8 +198,7 @@ def test_a_fault_that_the_node_itself_or_ec2_reports_too_is_repaired_without_fur
     for report in reports if first == "claim" else reversed(reports):
         report()
         world.clock.advance(timedelta(milliseconds=1))
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
 
     assert world.released_instances() == [before]
     assert world.record_history().index("intent committed") < world.record_history().index("verify begun")
@@ -223,13 +208,11 @@ def test_an_operator_who_approves_the_replacement_confirms_the_claim() -> None:
     asked = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
     world = World(rules=(asked,))
     before = instance(world)
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(lambda: world.case().pending_approval is not None)
     assert destructive_calls(world) == []
     world.orders.approve(world.case().id, OperatorOrder("arn:operator", "seen on the rack"))
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
 
     assert world.released_instances() == [before]
 
@@ -237,8 +220,7 @@ def test_an_operator_who_approves_the_replacement_confirms_the_claim() -> None:
 def test_without_a_result_of_the_diagnostics_an_operator_decides() -> None:
     world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
     world.verifier.result = UNANSWERED
-    world.claim()
-    world.process_entries()
+    world.claim_and_react()
     world.until(world.case_is(CaseStatus.ESCALATED))
 
     assert destructive_calls(world) == []
@@ -250,8 +232,7 @@ def test_without_a_result_from_a_node_that_is_silent_too_the_repair_goes_on() ->
     world.verifier.results[before] = UNANSWERED
     world.claim()
     world.fault(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.RUN_DIAGNOSTICS)
-    world.process_entries()
-    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.until_case(CaseStatus.RESOLVED)
 
     assert world.released_instances() == [before]
 
@@ -262,8 +243,7 @@ def test_claims_of_several_senders_and_of_a_missing_heartbeat_do_not_confirm_eac
     for source in ("kernel-log", "dcgm", "nvidia-smi-xml"):
         world.claim(source=source)
         world.clock.advance(timedelta(seconds=1))
-    world.claim(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.REPLACE_NODE)
-    world.process_entries()
+    world.claim_and_react(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.REPLACE_NODE)
     world.until(world.case_is(CaseStatus.ESCALATED))
     world.advance_minutes(120)
 
@@ -273,9 +253,7 @@ def test_claims_of_several_senders_and_of_a_missing_heartbeat_do_not_confirm_eac
 def test_claims_of_ec2_events_do_not_prove_an_instance_unusable_to_a_drain() -> None:
     world = World(orchestrated=True, rules=(DEFAULT_RULE,))
     world.orchestrator.unreachable_until = world.clock.now() + timedelta(days=1)
-    world.claim(code="cloud.instance_gone", component=NODE_COMPONENT, source="ec2-event")
-    world.process_entries()
-    world.advance_minutes(120)
+    world.claim_and_react(code="cloud.instance_gone", component=NODE_COMPONENT, source="ec2-event", minutes=120)
 
     assert destructive_calls(world) == []
     assert "drain forced" not in world.record_history()
@@ -298,8 +276,7 @@ def test_a_false_claim_every_15_minutes_for_a_day_takes_a_node_out_once_and_leav
     out = 0
     for minute in range(24 * 60):
         if minute % 15 == 0:
-            world.claim(code="xid.79", source="prometheus")
-            world.process_entries()
+            world.claim_and_react(code="xid.79", source="prometheus")
         world.advance_minutes()
         status = world.status()
         out += status is None or not status.in_service
@@ -318,8 +295,7 @@ def test_a_source_with_two_false_claims_is_named_once_and_then_ignored_in_the_wh
     world.policy = default_policy()
     for minute in range(24 * 60):
         if minute % 15 == 0:
-            world.claim(1 + minute // 15 % 12, code="xid.79", source="prometheus")
-            world.process_entries()
+            world.claim_and_react(1 + minute // 15 % 12, code="xid.79", source="prometheus")
         world.advance_minutes()
 
     assert 2 <= verified(world, 12) <= 4
@@ -328,8 +304,7 @@ def test_a_source_with_two_false_claims_is_named_once_and_then_ignored_in_the_wh
     assert {world.status(node) for node in range(1, 13)} == {NodeStatus.HEALTHY}
 
     before = verified(world, 12)
-    world.claim(12, code="xid.48", source="prometheus")
-    world.process_entries()
+    world.claim_and_react(12, code="xid.48", source="prometheus")
     assert dict(world.node(12).conditions) == {}
     world.claim(12, code="xid.48", source="grafana")
     world.fault(11, code="xid.79", source="prometheus")
@@ -340,8 +315,7 @@ def test_a_source_with_two_false_claims_is_named_once_and_then_ignored_in_the_wh
 def test_claims_of_a_damped_source_count_again_after_its_time() -> None:
     world = World(nodes=3)
     for node in (1, 2):
-        world.claim(node, source="prometheus")
-        world.process_entries()
+        world.claim_and_react(node, source="prometheus")
         world.until(world.case_is(CaseStatus.RESOLVED, node))
     world.advance_minutes(24 * 60)
     assert [one for one in world.record_history(None) if one.startswith("claims")] == [

@@ -133,8 +133,7 @@ def test_a_node_whose_launches_of_a_successor_get_no_answer_pages_after_an_hour(
             raise Transient("connection reset")
 
     world.seam.before = no_answer
-    world.fault_and_react()
-    world.advance_minutes(2 * HOUR)
+    world.fault_and_react(minutes=2 * HOUR)
     assert world.status() is NodeStatus.PROVISIONING
     assert states(world) == ["triggered"]
 
