@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -15,13 +16,44 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.findings import Mark
+from faultbridge.record.history import DeviceEvent
 from faultbridge.repair.jobs.reports import JobReport
+from faultbridge.repair.registry.documents import Case, Cluster, Entry, Incident, Node, Reject
+from faultbridge.repair.registry.hardware_documents import Finding, Offender
+from faultbridge.repair.registry.job_views import Job
+from faultbridge.repair.registry.views import CasePageSent
 from faultbridge.serve.api.problems import Problem
 from faultbridge.serve.api.routes import ROUTES
 from infra.event_models import limits
 
 CLOSED = frozenset({RepairAction, Mark})
 """The vocabularies whose values the description lists; any other one may grow, and is a text for clients."""
+
+LISTS: Mapping[type[Struct], tuple[str, str]] = {
+    Cluster: ("Clusters", "A list of all clusters."),
+    Node: ("Nodes", "A page of nodes. `next` is the token of the next page, or null."),
+    Case: ("Cases", "A list of cases, oldest first."),
+    CasePageSent: (
+        "CasePages",
+        "The pages (notifications to operators) that were sent about a case, sorted by kind.\n\n"
+        "A page is listed for 30 days after it was sent.",
+    ),
+    Incident: ("Incidents", "A list of incidents, oldest first."),
+    Entry: (
+        "Entries",
+        "A page of entries. `next` is the token of the next page; only the last page has null.\n\n"
+        "A page with fewer entries than the limit is not necessarily the last page.",
+    ),
+    Reject: ("Rejects", "A list of rejected records, earliest sent first."),
+    DeviceEvent: ("DeviceEvents", "The history of a device in one cluster, oldest first."),
+    Offender: (
+        "Offenders",
+        "Pairs of a device (card) and a slot with repeated severe faults.\n\nThe pair with the most faults is first.",
+    ),
+    Finding: ("Findings", "A list of findings, oldest first."),
+    Job: ("Jobs", "A page of jobs in the order of their ids. `next` is the token of the next page, or null."),
+}
+"""The name and the description of the list, or of a page of the list, of a class of documents."""
 
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC, milliseconds.")]
 
@@ -35,10 +67,11 @@ def models() -> dict[str, type[BaseModel]]:
 
 @cache
 def model(kind: type[Struct], *, is_body: bool = False) -> type[BaseModel]:
-    """Return the model of a structure; all fields of a response are always present."""
+    """Return the model of a structure, or of a list of structures; all fields of a response are always present."""
     config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": kind is not JobReport})
     given: dict[str, Any] = {one.name: _field(one, is_body=is_body) for one in fields(kind)}
-    return create_model(kind.__name__, __config__=config, __doc__=getdoc(kind), **given)
+    name, text = LISTS[get_args(kind)[0]] if get_args(kind) else (kind.__name__, getdoc(kind))
+    return create_model(name, __config__=config, __doc__=text, **given)
 
 
 def _field(one: FieldInfo, *, is_body: bool) -> tuple[object, object]:

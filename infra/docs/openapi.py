@@ -126,4 +126,4 @@ def _problem(text: str) -> dict[str, Any]:
 
 
 def _model(kind: type[Struct]) -> dict[str, str]:
-    return {"$ref": REFERENCE.format(model=kind.__name__)}
+    return {"$ref": REFERENCE.format(model=model(kind).__name__)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from faultbridge.model.times import EPOCH
 from faultbridge.record.hash_chain import Break
 from faultbridge.record.timeline import Line, is_late
 from faultbridge.record.verify import Verified
-from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView
+from faultbridge.repair.registry.views import CaseView, ClusterView, IncidentView
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -35,6 +35,18 @@ class Document(Struct, frozen=True, kw_only=True):
 
 D = TypeVar("D", bound=Struct)
 N = TypeVar("N", bound="Node")
+
+
+class Items(Document, Generic[D], frozen=True, kw_only=True):
+    """A list of documents; `infra/docs/api_models.py` has the description of each list."""
+
+    items: tuple[D, ...]
+
+
+class Page(Items[D], Generic[D], frozen=True, kw_only=True):
+    """A page of a list; `next` is the token of the next page, or None."""
+
+    next: str | None
 
 
 def shared(kind: type[D], source: object, /, **given: Any) -> D:  # noqa: ANN401 - the values of the fields
@@ -104,12 +116,6 @@ class Cluster(Document, frozen=True, kw_only=True):
     breakers: Annotated[tuple[Breaker, ...], doc("Every breaker that has opened before.")]
     holders: dict[str, datetime]
     no_capacity_until: Annotated[dict[str, datetime], doc("When a group without capacity is tried again, by group.")]
-
-
-class Clusters(Document, frozen=True, kw_only=True):
-    """A list of all clusters."""
-
-    items: tuple[Cluster, ...]
 
 
 def cluster_document(view: ClusterView) -> Cluster:
@@ -223,13 +229,6 @@ class ShownNode(Node, frozen=True, kw_only=True):
     no_repair: NoRepair | None
 
 
-class Nodes(Document, frozen=True, kw_only=True):
-    """A page of nodes. `next` is the token of the next page, or null."""
-
-    items: tuple[Node, ...]
-    next: str | None
-
-
 _NO_INSTANCE = Incarnation(instance=0, boot=0, instance_id=None, boot_id=None, since=EPOCH)
 
 
@@ -319,12 +318,6 @@ class Case(CaseFacts, Document, frozen=True, kw_only=True):
     relapse_of: str | None
 
 
-class Cases(Document, frozen=True, kw_only=True):
-    """A list of cases, oldest first."""
-
-    items: tuple[Case, ...]
-
-
 def case_document(view: CaseView, now: datetime) -> Case:
     """Return a case as a document, with the duration of each phase so far in milliseconds."""
     case = view.case
@@ -343,15 +336,6 @@ def case_document(view: CaseView, now: datetime) -> Case:
         phases=view.phases(now),
         gpu_time_lost_ms=gpu_time_lost(case, case.closed_at or now),
     )
-
-
-class CasePages(Document, frozen=True, kw_only=True):
-    """The pages (notifications to operators) that were sent about a case, sorted by kind.
-
-    A page is listed for 30 days after it was sent.
-    """
-
-    items: tuple[CasePageSent, ...]
 
 
 class Incident(Document, frozen=True, kw_only=True):
@@ -376,12 +360,6 @@ class Incident(Document, frozen=True, kw_only=True):
     expired_at: datetime | None
     closed_at: datetime | None
     operator: str | None
-
-
-class Incidents(Document, frozen=True, kw_only=True):
-    """A list of incidents, oldest first."""
-
-    items: tuple[Incident, ...]
 
 
 def incident_document(view: IncidentView) -> Incident:
@@ -410,16 +388,6 @@ class Entry(Document, frozen=True, kw_only=True):
     def event(self) -> RecordedEvent[EventData | None]:
         """The event of the entry as a structure, without what this version ignores."""
         return read_event({"metadata": self.metadata, "data": self.data})
-
-
-class Entries(Document, frozen=True, kw_only=True):
-    """A page of entries. `next` is the token of the next page; only the last page has null.
-
-    A page with fewer entries than the limit is not necessarily the last page.
-    """
-
-    items: tuple[Entry, ...]
-    next: str | None
 
 
 class Stream(Document, frozen=True, kw_only=True):
@@ -470,12 +438,6 @@ class Reject(Document, frozen=True, kw_only=True):
     sent_at: datetime
     rejected_at: datetime
     size: int | None
-
-
-class Rejects(Document, frozen=True, kw_only=True):
-    """A list of rejected records, earliest sent first."""
-
-    items: tuple[Reject, ...]
 
 
 def reject_document(reject: rejects.Reject) -> Reject:

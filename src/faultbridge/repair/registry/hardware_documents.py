@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 from faultbridge.model import findings, offenders
 from faultbridge.model.event_data import Count, doc
 from faultbridge.model.findings import Mark
-from faultbridge.record.history import DeviceEvent
 from faultbridge.repair.registry.documents import Document, shared
-
-
-class DeviceEvents(Document, frozen=True, kw_only=True):
-    """The history of a device in one cluster, oldest first."""
-
-    items: tuple[DeviceEvent, ...]
 
 
 class Trials(Document, frozen=True, kw_only=True):
@@ -42,15 +35,6 @@ class Offender(Document, frozen=True, kw_only=True):
     other_cards: Annotated[Trials, doc("Other cards of this slot.")]
     likelihood_ratio: Annotated[float, doc("Of a faulty card to a faulty slot.")]
     favors: Literal["card", "slot", "undetermined"]
-
-
-class Offenders(Document, frozen=True, kw_only=True):
-    """Pairs of a device (card) and a slot with repeated severe faults.
-
-    The pair with the most faults is first.
-    """
-
-    items: tuple[Offender, ...]
 
 
 def offender_document(offender: offenders.Offender) -> Offender:
@@ -86,12 +70,6 @@ class Finding(Document, frozen=True, kw_only=True):
     mark: Mark | None
     marked_by: str | None
     reason: str
-
-
-class Findings(Document, frozen=True, kw_only=True):
-    """A list of findings, oldest first."""
-
-    items: tuple[Finding, ...]
 
 
 def finding_document(finding: findings.Finding) -> Finding:

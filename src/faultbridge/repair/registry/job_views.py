@@ -63,13 +63,6 @@ class Job(Document, frozen=True, kw_only=True):
     verdict: JobVerdict | None
 
 
-class Jobs(Document, frozen=True, kw_only=True):
-    """A page of jobs in the order of their ids. `next` is the token of the next page, or null."""
-
-    items: tuple[Job, ...]
-    next: str | None
-
-
 def job_document(job: RecordedJob, now: datetime) -> Job:
     """Return a job as a document: its nodes, those whose faults affected it, its state at `now`, and its verdict."""
     asked = job.requested_checkpoint

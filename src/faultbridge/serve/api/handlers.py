@@ -31,14 +31,9 @@ from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.jobs.jobs import Jobs as RecordedJobs
 from faultbridge.repair.jobs.reports import MAX_REPORT, record_report
 from faultbridge.repair.registry.documents import (
-    CasePages,
-    Cases,
-    Clusters,
     Document,
-    Entries,
-    Incidents,
-    Nodes,
-    Rejects,
+    Items,
+    Page,
     Stream,
     case_document,
     cluster_document,
@@ -51,13 +46,10 @@ from faultbridge.repair.registry.documents import (
     verification_document,
 )
 from faultbridge.repair.registry.hardware_documents import (
-    DeviceEvents,
-    Findings,
-    Offenders,
     finding_document,
     offender_document,
 )
-from faultbridge.repair.registry.job_views import Job, Jobs, JobViews, job_document
+from faultbridge.repair.registry.job_views import Job, JobViews, job_document
 from faultbridge.repair.registry.views import CaseView, Views
 from faultbridge.serve.api.requests import (
     DEFAULT_LIMIT,
@@ -91,7 +83,7 @@ class HardwareHandlers(Struct, frozen=True):
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
         if not events:
             raise UnknownName("device", request.path["device"], request.cluster)
-        return DeviceEvents(items=tuple(events))
+        return Items(items=tuple(events))
 
     def offenders(self, request: Request) -> Document:
         """List pairs of a device (card) and a slot with repeated faults of severity error or worse.
@@ -101,14 +93,14 @@ class HardwareHandlers(Struct, frozen=True):
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
-        return Offenders(items=tuple(map(offender_document, found)))
+        return Items(items=tuple(map(offender_document, found)))
 
     def findings(self, request: Request) -> Document:
         """List findings, oldest first. Findings that have ended are listed only with `ended=true`."""
         request.check_parameters("ended")
         self.directory.cluster(request.cluster)
         found = self.judgments.list([request.cluster], ended=request.flag("ended"))
-        return Findings(items=tuple(map(finding_document, found)))
+        return Items(items=tuple(map(finding_document, found)))
 
     def finding(self, request: Request) -> Document:
         """Show a finding of the cluster."""
@@ -147,10 +139,10 @@ class JobHandlers(Struct, frozen=True):
         self.directory.cluster(request.cluster)
         job_id = request.text("id")
         if job_id is not None:
-            return Jobs(items=(self._document(self.jobs.job(request.cluster, job_id)),), next=None)
+            return Page(items=(self._document(self.jobs.job(request.cluster, job_id)),), next=None)
         limit, last_id = self.paging.read(request, "jobs")
         found, more = self.jobs.page(request.cluster, last_id, limit)
-        return Jobs(items=tuple(map(self._document, found)), next=self.paging.next(request, "jobs", more))
+        return Page(items=tuple(map(self._document, found)), next=self.paging.next(request, "jobs", more))
 
     def report(self, request: Request) -> Document:
         """Record that a job started, ended or reached a step."""
@@ -208,7 +200,7 @@ class Handlers(Struct, frozen=True):
     def clusters(self, request: Request) -> Document:
         """List all clusters."""
         request.check_parameters()
-        return Clusters(items=tuple(map(cluster_document, self.directory.clusters())))
+        return Items(items=tuple(map(cluster_document, self.directory.clusters())))
 
     def cluster(self, request: Request) -> Document:
         """Show a cluster: its registration, its status, and what limits its repairs."""
@@ -221,7 +213,7 @@ class Handlers(Struct, frozen=True):
         limit, last_node = self.paging.read(request, "nodes")
         nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
         more = nodes[limit - 1].key.node if len(nodes) > limit else None
-        return Nodes(items=tuple(map(node_document, nodes[:limit])), next=self.paging.next(request, "nodes", more))
+        return Page(items=tuple(map(node_document, nodes[:limit])), next=self.paging.next(request, "nodes", more))
 
     def node(self, request: Request) -> Document:
         """Show a node. If it is in service with faults but without a case, also show why no repair starts."""
@@ -241,7 +233,7 @@ class Handlers(Struct, frozen=True):
             views = self.directory.recent_cases(self.directory.cluster(request.cluster).config, statuses or LIVE, limit)
         else:
             views = self.directory.cases(request.cluster, statuses)
-        return Cases(items=tuple(case_document(view, self.clock.now()) for view in views))
+        return Items(items=tuple(case_document(view, self.clock.now()) for view in views))
 
     def case(self, request: Request) -> Document:
         """Show a case of the cluster, with the duration of its phases."""
@@ -251,13 +243,13 @@ class Handlers(Struct, frozen=True):
     def case_pages(self, request: Request) -> Document:
         """List the pages (notifications to operators) that were sent about a case, sorted by kind."""
         request.check_parameters()
-        return CasePages(items=self.directory.pages(self._case(request).case.id))
+        return Items(items=self.directory.pages(self._case(request).case.id))
 
     def incidents(self, request: Request) -> Document:
         """List incidents, oldest first. Closed incidents are listed only with `closed=true`."""
         request.check_parameters("closed")
         views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
-        return Incidents(items=tuple(map(incident_document, views)))
+        return Items(items=tuple(map(incident_document, views)))
 
     def incident(self, request: Request) -> Document:
         """Show an incident of the cluster."""
@@ -293,7 +285,7 @@ class Handlers(Struct, frozen=True):
         scope = repr(wanted)
         limit, position = self.paging.read(request, scope)
         lines, more = self.timeline.page(wanted, limit, position)
-        return Entries(items=tuple(map(entry_document, lines)), next=self.paging.next(request, scope, more))
+        return Page(items=tuple(map(entry_document, lines)), next=self.paging.next(request, scope, more))
 
     def stream(self, request: Request) -> Document:
         """List the entries of one stream after a sequence number, for consumers that miss entries.
@@ -332,7 +324,7 @@ class Handlers(Struct, frozen=True):
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         partition = keys.reject_partition(request.cluster)
         page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
-        return Rejects(items=tuple(reject_document(rejects.read(found)) for found in page.items))
+        return Items(items=tuple(reject_document(rejects.read(found)) for found in page.items))
 
     def approve(self, request: Request) -> Document:
         """Approve the repair attempt for which a case requires approval."""

@@ -8,25 +8,25 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from faultbridge.record.history import DeviceEvent
 from faultbridge.repair.jobs.reports import JobReport
 from faultbridge.repair.registry.documents import (
     Case,
-    CasePages,
-    Cases,
     Cluster,
-    Clusters,
     Document,
-    Entries,
+    Entry,
     Incident,
-    Incidents,
-    Nodes,
-    Rejects,
+    Items,
+    Node,
+    Page,
+    Reject,
     ShownNode,
     Stream,
     StreamVerification,
 )
-from faultbridge.repair.registry.hardware_documents import DeviceEvents, Finding, Findings, Offenders
-from faultbridge.repair.registry.job_views import Job, Jobs
+from faultbridge.repair.registry.hardware_documents import Finding, Offender
+from faultbridge.repair.registry.job_views import Job
+from faultbridge.repair.registry.views import CasePageSent
 from faultbridge.serve.api.handlers import (
     SEVERITIES,
     STATUSES,
@@ -107,15 +107,15 @@ def _jobs(handlers: Handlers) -> JobHandlers:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/clusters", "listClusters", Clusters, Handlers.clusters),
+    Route("GET", "/clusters", "listClusters", Items[Cluster], Handlers.clusters),
     Route("GET", _C, "showCluster", Cluster, Handlers.cluster),
-    Route("GET", f"{_C}/nodes", "listNodes", Nodes, Handlers.nodes, (_LIMIT, _TOKEN)),
+    Route("GET", f"{_C}/nodes", "listNodes", Page[Node], Handlers.nodes, (_LIMIT, _TOKEN)),
     Route("GET", f"{_C}/nodes/{{node}}", "showNode", ShownNode, Handlers.node),
     Route(
         "GET",
         f"{_C}/cases",
         "listCases",
-        Cases,
+        Items[Case],
         Handlers.cases,
         (
             Parameter(
@@ -128,14 +128,14 @@ ROUTES: tuple[Route, ...] = (
         ),
     ),
     Route("GET", f"{_C}/cases/{{case}}", "showCase", Case, Handlers.case),
-    Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", CasePages, Handlers.case_pages),
+    Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", Items[CasePageSent], Handlers.case_pages),
     Route("POST", f"{_C}/cases/{{case}}/approve", "approveCase", ApprovalResult, Handlers.approve, body=ApprovalAnswer),
     Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", ApprovalResult, Handlers.deny, body=ApprovalAnswer),
     Route(
         "GET",
         f"{_C}/incidents",
         "listIncidents",
-        Incidents,
+        Items[Incident],
         Handlers.incidents,
         (Parameter("closed", "`true` lists closed incidents too.", allowed=("true", "false")),),
     ),
@@ -152,7 +152,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/entries",
         "listEntries",
-        Entries,
+        Page[Entry],
         Handlers.entries,
         (
             Parameter("node", "Only this node."),
@@ -190,14 +190,14 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/devices/{{device}}/history",
         "showDeviceHistory",
-        DeviceEvents,
+        Items[DeviceEvent],
         _of(_hardware, HardwareHandlers.device_history),
     ),
     Route(
         "GET",
         f"{_C}/offenders",
         "listOffenders",
-        Offenders,
+        Items[Offender],
         _of(_hardware, HardwareHandlers.offenders),
         (Parameter("since", "Only faults recorded at this time or later.", kind="instant"),),
     ),
@@ -205,7 +205,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/findings",
         "listFindings",
-        Findings,
+        Items[Finding],
         _of(_hardware, HardwareHandlers.findings),
         (Parameter("ended", "`true` lists findings that ended too.", allowed=("true", "false")),),
     ),
@@ -222,11 +222,11 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{_C}/jobs",
         "listJobs",
-        Jobs,
+        Page[Job],
         _of(_jobs, JobHandlers.list),
         (Parameter("id", "Only the job with this id, which may contain `/`, such as `ml/llm`."), _LIMIT, _TOKEN),
     ),
     Route("POST", f"{_C}/jobs", "reportJob", Job, _of(_jobs, JobHandlers.report), body=JobReport),
     Route("GET", f"{_C}/jobs/{{job}}", "showJob", Job, _of(_jobs, JobHandlers.show)),
-    Route("GET", f"{_C}/rejects", "listRejects", Rejects, Handlers.rejected, (_LIMIT,)),
+    Route("GET", f"{_C}/rejects", "listRejects", Items[Reject], Handlers.rejected, (_LIMIT,)),
 )
