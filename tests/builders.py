@@ -62,7 +62,7 @@ ROWS = (
         "GPU is lost",
         Severity.FATAL,
         Action.REPLACE_NODE,
-        same_as="xid.79",
+        mode="xid.79",
         work=WorkEffect.DEVICE,
     ),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
@@ -71,7 +71,7 @@ PACKAGED = ("operator.", "cloud.", "net.link_", "host.silent")
 PACKAGED_ROWS = [row for code, row in data.load_catalog().rows.items() if code.startswith(PACKAGED)]
 CATALOG = Catalog(
     "test.1",
-    {row.code: row for row in (*ROWS, *PACKAGED_ROWS)},
+    {row.code: row for row in (*(replace(one, mode=one.mode or one.code) for one in ROWS), *PACKAGED_ROWS)},
     data.verification_coverage(),
     data.verifiers_by_fault(),
     data.load_catalog().modes,
@@ -96,7 +96,9 @@ def data_of(draft: Draft) -> dict[str, Any]:
 def fault_data(code: str = "xid.79", component: Component = GPU, message: str = "a fault") -> FaultData:
     """Return the data of an entry about a fault."""
     return FaultData(
+        failure_mode=CATALOG.row(code).mode,
         code=code,
+        codes=(code,),
         component=component_data(component),
         severity=Severity.FATAL,
         action=Action.REPLACE_NODE,
@@ -178,27 +180,17 @@ def condition(
     action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()
 ) -> Condition:
     """Build an active condition of one GPU that the kernel log reported at noon."""
-    reporters = {"kernel-log xid.1": Reporter(True, NOON)}
-    return Condition(
-        "xid.1",
-        GPU,
-        Severity.FATAL,
-        action,
-        scope,
-        ends_on,
-        NOON,
-        NOON,
-        "a fault",
-        reporters=reporters,
-        work=WorkEffect.DEVICE,
-    )
+    severity = Severity.FATAL
+    reporters = {"kernel-log xid.1": Reporter(True, NOON, severity=severity, action=action, count=1)}
+    given = {"since": NOON, "last_at": NOON, "mode": "xid.1", "work": WorkEffect.DEVICE}
+    return Condition("xid.1", GPU, severity, action, scope, ends_on, message="a fault", reporters=reporters, **given)
 
 
 def case(repair_action: RepairAction = RepairAction.REPLACE_NODE, **others: Any) -> Case:
     """Build a queued case of the fault of `condition`, opened at noon."""
     given = {"status": CaseStatus.QUEUED, "code": "xid.1", "rule": "rule", "policy": "p"} | others
     fatal = {"component": GPU, "severity": Severity.FATAL, "action": Action.REPLACE_NODE}
-    return Case(id="c-1", opened_at=NOON, repair_action=repair_action, **fatal, **given)
+    return Case(id="c-1", opened_at=NOON, repair_action=repair_action, mode=given["code"], **fatal, **given)
 
 
 ESCALATED = case(status=CaseStatus.ESCALATED, code="xid.79", rule="default", policy="default@1")

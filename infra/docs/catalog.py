@@ -139,9 +139,8 @@ def _short(name: str) -> str:
 
 
 def _row(row: Any) -> tuple[str, ...]:  # noqa: ANN401 - a row of the catalog, as above
-    counted = f" (counted as `{row.same_as}`)" if row.same_as else ""
     others = "; ".join(f"{one.source}: {one.says}" for one in row.recommendations)
     ends = ", ".join(row.ends_on)
-    named = f'<a id="{_anchor(row.code)}"></a>{code(row.code)}{counted}'
+    named = f'<a id="{_anchor(row.code)}"></a>{code(row.code)}'
     mode = f"[{code(row.mode)}](modes.md#{_anchor(row.mode)})"
     return named, row.name, mode, row.severity, row.action, row.scope, ends, others, row.reason

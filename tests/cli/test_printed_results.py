@@ -162,7 +162,7 @@ def test_a_fault_between_registrations_stays_in_its_place(desk: Desk) -> None:
     rows = desk("timeline", "--cluster", "lab").out.splitlines()[1:]
     assert "gpu-1 +1" in rows[0]
     assert "gpu-3 +1" in rows[-1]
-    assert "xid.79 gpu 0000:c1:00 detected" in rows[1]
+    assert "xid.79 (gpu.lost) gpu 0000:c1:00 detected" in rows[1]
     assert "+1" not in "".join(rows[1:-1])
 
 

@@ -22,7 +22,7 @@ from tests.loops import for_each
 
 ROWS = list(load_catalog().rows.values())
 ENDS = re.compile(r"reset_gpu|reboot_node|replace_node|verified|quiet:\d+|snapshot:[a-z0-9-]+")
-CANONICAL = {
+SAME_FAILURE = {
     "smi.gpu_lost": "xid.79",
     "smi.recovery_action": "xid.154",
     "smi.row_remap_failure": "xid.64",
@@ -103,15 +103,9 @@ def test_important_codes_have_the_expected_severity_and_action(one: str, judged:
     assert (row.severity, row.action) == judged
 
 
-@pytest.mark.parametrize(("one", "canonical"), CANONICAL.items())
-def test_codes_of_one_fault_from_several_sources_have_one_canonical_code(one: str, canonical: str) -> None:
-    assert load_catalog().canonical(one) == canonical
-
-
-def test_a_canonical_code_has_no_other_canonical_code() -> None:
-    targets = {row.same_as for row in ROWS if row.same_as}
-    assert targets <= load_catalog().rows.keys()
-    assert {load_catalog().row(target).same_as for target in targets} == {None}
+@pytest.mark.parametrize(("one", "other"), SAME_FAILURE.items())
+def test_codes_of_one_fault_from_several_sources_have_one_failure_mode(one: str, other: str) -> None:
+    assert load_catalog().row(one).mode == load_catalog().row(other).mode
 
 
 @pytest.mark.parametrize("one", ["xid.79", "xid.64", "xid.48"])
@@ -141,7 +135,7 @@ def test_a_row_with_severity_info_has_no_action_on_the_node() -> None:
 
 
 def test_a_state_from_a_snapshot_ends_when_a_later_snapshot_lacks_it() -> None:
-    states = [row for row in ROWS if row.code.startswith("smi.") and row.same_as is None]
+    states = [row for row in ROWS if row.code.startswith("smi.") and row.code not in SAME_FAILURE]
     assert all(row.kind is Kind.LEVEL for row in states)
     # Only the list reports links; each of the outputs reports all other states.
     outputs = {"nvidia-smi-xml", "nvidia-smi-text", "nvidia-smi-query-csv"}

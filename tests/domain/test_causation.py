@@ -18,7 +18,7 @@ STREAM = Stream("stack-id", "stack", "train-a", "node-1")
 
 
 def of_fault(kind: EntryType, code: str, component: str) -> Draft:
-    return Draft(kind, NOW, fault_data(code), causation_id="record", subject=f"{code}|{component}")
+    return Draft(kind, NOW, fault_data(code), causation_id="record", subject=f"{code}@{component}")
 
 
 def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_detection_of_the_fault() -> None:
@@ -28,7 +28,7 @@ def test_a_case_of_a_fault_whose_device_is_identified_at_once_is_caused_by_the_d
         of_fault(EntryType.FAULT_DETECTED, "dcgm.health_memory", "gpu 0"),
         of_fault(EntryType.FAULT_UPDATED, "dcgm.health_memory", "0000:53:00"),
         of_fault(EntryType.FAULT_DETECTED, "smi.row_remap_pending", "0000:c1:00"),
-        Draft(EntryType.CASE_STATUS, NOW, EventData(), case_id="c-1", subject="dcgm.health_memory|0000:53:00"),
+        Draft(EntryType.CASE_STATUS, NOW, EventData(), case_id="c-1", subject="dcgm.health_memory@0000:53:00"),
     )
     _, (detected, *_, opened) = name_causes(state, state, drafts, STREAM, Actor.INGEST)
     assert detected.causation_id == "record"

@@ -25,6 +25,12 @@ def condition() -> Condition:
     return next(iter(folded.state.conditions.values()))
 
 
+def seen(hours: dict[str, int]) -> Condition:
+    """Return a condition that one source observed in these hours."""
+    one = condition()
+    return replace(one, reporters={key: replace(each, hours=hours) for key, each in one.reporters.items()})
+
+
 @pytest.mark.parametrize(("granted", "answer"), [(None, None), (True, "approved"), (False, "denied")])
 def test_an_approval_names_its_answer(granted: bool | None, answer: str | None) -> None:
     assert Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1), granted).answer == answer
@@ -158,7 +164,7 @@ def test_the_provider_is_followed_where_it_repairs_and_faultbridge_may_act(
 
 
 def test_the_last_observation_that_a_rule_requires_counts() -> None:
-    twice = replace(condition(), count=2, hours={"2026-02-03T12": 2})
+    twice = seen({"2026-02-03T12": 2})
     assert Match(count=2).covers(twice, "c")
     assert not Match(count=2).below_count(twice, NOON)
     assert not Match(count=3).covers(twice, "c")
@@ -209,7 +215,7 @@ def test_a_cluster_has_more_shards_only_when_its_nodes_no_longer_fit() -> None:
 
 @pytest.mark.parametrize(("hours", "covered"), [(1, False), (2, True), (3, True)])
 def test_a_rule_counts_the_hour_of_the_last_observation_and_those_before_it(hours: int, covered: bool) -> None:
-    twice = replace(condition(), count=2, hours={"2026-02-03T11": 1, "2026-02-03T12": 1})
+    twice = seen({"2026-02-03T11": 1, "2026-02-03T12": 1})
     assert Match(count=2, hours=hours).covers(twice, "c") is covered
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.decide import entry_builder
-from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
 from faultbridge.model.cases import Case, case_id
 from faultbridge.model.conditions import Condition, Reporter, condition_key
 from faultbridge.model.entries import Draft, Stream, chain, seal
@@ -23,7 +23,7 @@ from faultbridge.model.enums import (
     WaitingFor,
 )
 from faultbridge.model.event_data import EVENTS
-from faultbridge.model.events import CaseStatusChange, NodeFaultDetected, read
+from faultbridge.model.events import CaseStatusChange, NodeFaultUpdated, read
 from faultbridge.model.events.wire import body_of, detail_of
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Component
@@ -44,15 +44,17 @@ CONDITION = Condition(
     since=NOON,
     last_at=NOON,
     message="GPU has fallen off the bus.",
-    reporters={"kernel-log": Reporter(active=True, last_at=NOON)},
+    reporters={"kernel-log xid.79": Reporter(active=True, last_at=NOON)},
     attributes={"pid": "1234"},
+    mode="gpu.lost",
 )
-STATE = node(incarnation=INCARNATION, conditions={condition_key("xid.79", GPU): CONDITION})
+STATE = node(incarnation=INCARNATION, conditions={condition_key("gpu.lost", GPU): CONDITION})
 CASE = Case(
     id=case_id(STACK_ID, *KEY, 1, 2),
     status=CaseStatus.OPEN,
     opened_at=NOON,
     code="xid.79",
+    mode="gpu.lost",
     component=GPU,
     severity=Severity.FATAL,
     action=Action.REPLACE_NODE,
@@ -82,7 +84,9 @@ def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others:
 
 DRAFTS = {
     "a condition begins": changed(ChangeKind.BEGAN),
-    "another source's code for it": changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost")),
+    "another source's code for it": changed(
+        ChangeKind.UPDATED, fault=fault("smi.gpu_lost"), changed_parts=(ADDED_CODE,)
+    ),
     "a component with every name": changed(ChangeKind.BEGAN, replace(CONDITION, component=ALL_NAMES)),
     "an unknown incarnation": changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)),
     "a condition changes": changed(ChangeKind.UPDATED, changed_parts=("count", "reporters")),
@@ -158,10 +162,10 @@ def test_the_hash_of_an_entry_can_be_computed_from_its_event() -> None:
         previous = entry.hash
 
 
-def test_an_event_contains_the_source_code_and_the_canonical_code() -> None:
+def test_an_event_contains_the_first_code_and_the_added_one() -> None:
     event = read(published(DRAFTS["another source's code for it"]))
-    assert isinstance(event, NodeFaultDetected)
-    assert (event.data.code, event.data.reported_code) == ("xid.79", "smi.gpu_lost")
+    assert isinstance(event, NodeFaultUpdated)
+    assert (event.data.code, event.data.added_code) == ("xid.79", "smi.gpu_lost")
 
 
 def test_the_closed_form_refuses_undescribed_values_and_fields() -> None:

@@ -181,7 +181,7 @@ def test_a_record_that_fails_does_not_delay_the_other_records_of_its_node() -> N
     result = wire_ingest(world.app).ingest([failing, good])
     assert result.failed == {failing.id: "unexpected_error"}
     assert result.outcomes == {good_id(good): Outcome.RECORDED}
-    assert "xid.79@gpu/pci=0000:c1:00" in world.node().conditions
+    assert "gpu.lost@gpu/pci=0000:c1:00" in world.node().conditions
 
 
 def good_id(delivery: Delivery) -> str:

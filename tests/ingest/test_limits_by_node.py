@@ -56,6 +56,6 @@ def test_in_a_post_about_two_nodes_only_the_one_with_too_many_faults_has_a_flood
     body = {"version": "4", "groupKey": "g", "status": "firing", "receiver": "r", "alerts": alerts}
     assert world.outcomes(world.message(json.dumps(body), source="alertmanager", node=None)) == [Outcome.RECORDED]
     flooded = world.node(KEY._replace(node="n-0")).conditions
-    assert "agent.flood@node" in flooded
+    assert "sensor.probe_failed@node" in flooded
     assert sum(condition.code == "xid.79" for condition in flooded.values()) == 63
     assert [condition.code for condition in world.node(KEY._replace(node="n-1")).active()] == ["xid.79"]

@@ -132,7 +132,7 @@ def test_after_a_conflict_an_older_snapshot_still_opens_no_condition(world: Worl
     world.ports.seam.before = write_before
     assert sorted(deliver(world, late, world.message(XID_79))) == [Outcome.RECORDED, Outcome.STALE]
     assert done
-    assert {key.partition("@")[0] for key in conditions(world)} == {"xid.79"}
+    assert {key.partition("@")[0] for key in conditions(world)} == {"gpu.lost"}
 
 
 def test_when_stored_snapshots_cannot_be_read_only_the_node_with_a_new_fault_waits(world: World) -> None:

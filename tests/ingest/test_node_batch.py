@@ -95,7 +95,7 @@ def _unrelated_write(world: World) -> Put:
     return Put({"pk": "OTHER", "sk": "X", "updated_at": world.now.isoformat()})
 
 
-CONDITION = "xid.79@gpu/pci=0000:c1:00"
+CONDITION = "gpu.lost@gpu/pci=0000:c1:00"
 
 
 def world_with_four_faults() -> World:

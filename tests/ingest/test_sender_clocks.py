@@ -124,7 +124,7 @@ def test_a_fault_of_a_node_with_a_slow_clock_has_a_case(world: World, slow: time
     line = f"{world.now - slow:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: {XID_79}" if stamped else XID_79
     assert world.outcomes(own(world, slow, line)) == [Outcome.RECORDED]
     assert world.node().live_case is not None
-    condition = world.node().conditions["xid.79@gpu/pci=0000:c1:00"]
+    condition = world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"]
     assert (condition.last_at, condition.attributes["time_claimed"]) == (world.now, to_text(world.now - slow))
 
 
@@ -141,7 +141,7 @@ def test_a_heartbeat_of_an_earlier_instance_does_not_show_the_clock_of_the_curre
     world.outcomes(
         heartbeat(world, world.now - timedelta(hours=26), instance_id="i-0000000000000dead"), own(world, slow)
     )
-    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now
+    assert world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"].last_at == world.now
 
 
 @pytest.mark.parametrize("delay", [timedelta(minutes=4), timedelta(minutes=14)])
@@ -164,7 +164,7 @@ def test_a_node_with_a_slow_clock_sends_a_counted_fault_that_waited_with_its_ord
         for second in range(3)
     )
     world.outcomes(own(world, slow, lines))
-    condition = world.node().conditions["xid.79@gpu/pci=0000:c1:00"]
+    condition = world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"]
     assert condition.since == world.now - waited
     assert (condition.last_at - condition.since, condition.count) == (timedelta(seconds=2), 3)
 
@@ -173,7 +173,7 @@ def test_a_time_of_another_clock_is_kept_while_the_clock_of_the_node_is_slow(wor
     world.outcomes(heartbeat(world, world.now - timedelta(hours=2)))
     minutes(world)
     world.outcomes(world.message(XID_79, sent_at=world.now - timedelta(minutes=5)))
-    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(minutes=5)
+    assert world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(minutes=5)
 
 
 def test_an_old_alert_of_a_collector_is_not_moved_by_the_clock_of_its_node(world: World) -> None:
@@ -184,7 +184,7 @@ def test_an_old_alert_of_a_collector_is_not_moved_by_the_clock_of_its_node(world
     alert = {"status": "firing", "labels": labels, "annotations": {}, "startsAt": to_text(begun), "fingerprint": "f"}
     body = {"version": "4", "groupKey": "g", "status": "firing", "receiver": "r", "alerts": [alert]}
     assert world.outcomes(world.message(json.dumps(body), source="alertmanager", node=None)) == [Outcome.RECORDED]
-    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == begun
+    assert world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"].last_at == begun
 
 
 def test_after_the_clock_was_set_old_times_are_those_of_records_that_waited(world: World) -> None:
@@ -192,7 +192,7 @@ def test_after_the_clock_was_set_old_times_are_those_of_records_that_waited(worl
     minutes(world)
     world.outcomes(heartbeat(world))
     world.outcomes(own(world, timedelta(hours=2)))
-    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(hours=2)
+    assert world.node().conditions["gpu.lost@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(hours=2)
     assert world.node().live_case is None
 
 
@@ -217,7 +217,7 @@ def test_a_slow_clock_that_moved_corrects_later_faults_by_its_new_difference(
     minutes(world, 5)
     world.outcomes(own(world, after))
     conditions = world.node().conditions
-    assert conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now
+    assert conditions["gpu.lost@gpu/pci=0000:c1:00"].last_at == world.now
     assert conditions["host.clock@node"].message == f"The node's clock is {int(after.total_seconds())} s behind."
 
 

@@ -115,9 +115,9 @@ def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
             "too late",
         ),
         (
-            EntryType.FAULT_DETECTED,
-            FAULT | {"reported_code": "smi.gpu_lost", "component": None},
-            "fatal xid.79 detected, reported as smi.gpu_lost",
+            EntryType.FAULT_UPDATED,
+            FAULT | {"failure_mode": "gpu.lost", "added_code": "smi.gpu_lost", "component": None, "count": None},
+            "fatal xid.79 (gpu.lost) changed, also reported as smi.gpu_lost",
             "fell off the bus",
         ),
         (EntryType.FAULT_UPDATED, FAULT | {"count": None}, "fatal xid.79 gpu 0000:c1:00 changed", "fell off the bus"),

@@ -23,8 +23,8 @@ from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault
 CATALOG = load_catalog()
 ANY_GPU, ANY_SWITCH = Component(ComponentType.GPU), Component(ComponentType.NVSWITCH)
 MILLISECOND = timedelta(milliseconds=1)
-NAMED = "xid.79@gpu/pci=0000:c1:00"
-REPLACE = "agent.replace_required@node"
+NAMED = "gpu.lost@gpu/pci=0000:c1:00"
+REPLACE = "provider.replace_requested@node"
 
 
 def condition(
@@ -42,11 +42,10 @@ def meant(
     source: str = "hyperpod-event",
 ) -> bool:
     """Return whether a report means the active specific condition."""
-    key = condition_key(specific.code, specific.component)
-    reported = fault(code, component, source=source)
-    found = specific_condition(condition_key(code, component), reported, at, {key: specific}, CATALOG)
-    assert found in {None, key}
-    return found == key
+    reported, key = fault(code, component, source=source), condition_key(CATALOG.row(code).mode, component)
+    found = specific_condition(key, reported, at, {specific.key: specific}, CATALOG)
+    assert found in {None, specific.key}
+    return found == specific.key
 
 
 @pytest.mark.parametrize(("device", "other"), [(GPU, OTHER_GPU), (OTHER_GPU, GPU)])
@@ -58,9 +57,9 @@ def test_of_several_conditions_a_report_means_the_worst_and_then_the_one_observe
         (condition(component=device), condition(component=other, severity=Severity.ERROR, at=after(minutes=1))),
         (condition(component=device, at=after(minutes=1)), condition(component=other)),
     ]:
-        conditions = {condition_key(one.code, one.component): one for one in (expected, second)}
+        conditions = {one.key: one for one in (expected, second)}
         found = specific_condition(REPLACE, general, after(minutes=2), conditions, CATALOG)
-        assert found == condition_key(expected.code, expected.component)
+        assert found == expected.key
 
 
 COVERED = [
@@ -86,7 +85,7 @@ def test_a_report_means_a_condition_that_its_code_and_device_can_name(
     assert meant(specific, code, component) is expected
     unspecific = {"reported": condition(code, component)}
     assert unspecific_conditions(specific, unspecific, CATALOG) == (["reported"] if expected else [])
-    ended = {condition_key(specific_code, device): Tombstone(NOON)}
+    ended = {specific.key: Tombstone(NOON, {f"kernel-log {specific_code}": NOON})}
     assert belongs_to_ended(fault(code, component), NOON, ended, CATALOG) is expected
 
 
@@ -121,7 +120,7 @@ def test_a_new_condition_explains_reports_observed_within_fifteen_minutes(distan
     ("source", "key", "expected"),
     [
         ("hyperpod-event", REPLACE, True),
-        ("hyperpod-event", "agent.reboot_required@node", False),
+        ("hyperpod-event", "provider.reboot_requested@node", False),
         ("kernel-log", REPLACE, False),
         ("dcgm-health", REPLACE, False),
     ],
@@ -129,7 +128,8 @@ def test_a_new_condition_explains_reports_observed_within_fifteen_minutes(distan
 def test_a_repeated_report_means_the_condition_that_has_it_from_the_same_source(
     source: str, key: str, expected: bool
 ) -> None:
-    reporters = {"kernel-log": Reporter(True, NOON), "hyperpod-event": Reporter(True, NOON, unspecific_key=key)}
+    unspecific = Reporter(True, NOON, unspecific_key=key)
+    reporters = {"kernel-log xid.79": Reporter(True, NOON), "hyperpod-event agent.replace_required": unspecific}
     assert meant(replace(condition(), reporters=reporters), at=after(hours=1), source=source) is expected
 
 
@@ -143,11 +143,11 @@ def test_a_repeated_report_means_the_condition_that_has_it_from_the_same_source(
     ],
 )
 def test_a_report_means_an_ended_condition_until_its_end(at: datetime, expected: bool) -> None:
-    ended = {NAMED: Tombstone(NOON, {"kernel-log": after(minutes=-5), "dcgm-health": after(minutes=-1)})}
+    ended = {NAMED: Tombstone(NOON, {"kernel-log xid.79": after(minutes=-5), "dcgm-health xid.79": after(minutes=-1)})}
     assert belongs_to_ended(fault("agent.replace_required", NODE_COMPONENT), at, ended, CATALOG) is expected
 
 
 @pytest.mark.parametrize(("code", "expected"), [("xid.92", False), ("xid.61", True), ("xid.79", True)])
 def test_a_report_means_no_ended_condition_milder_than_an_error(code: str, expected: bool) -> None:
-    ended = {f"{code}@gpu/pci=0000:c1:00": Tombstone(NOON)}
+    ended = {f"{CATALOG.row(code).mode}@gpu/pci=0000:c1:00": Tombstone(NOON, {f"kernel-log {code}": NOON})}
     assert belongs_to_ended(fault("agent.replace_required", NODE_COMPONENT), NOON, ended, CATALOG) is expected

@@ -27,6 +27,7 @@ from faultbridge.decide.fold.capacity import (
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
 from faultbridge.decode import data
+from faultbridge.model.catalog import WorkEffect
 from faultbridge.model.conditions import Condition, Reporter, Tombstone
 from faultbridge.model.enums import Actor
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -246,6 +247,7 @@ def test_of_more_than_8_reporters_inactive_and_old_ones_are_forgotten_first() ->
 
 
 texts = st.text(max_size=60)
+hours = st.dictionaries(st.sampled_from([f"2026-02-03T{hour:02}" for hour in range(24)]), st.integers(1, 10**6))
 conditions = st.builds(
     Condition,
     code=st.sampled_from(CODES),
@@ -262,11 +264,23 @@ conditions = st.builds(
     reported_action=st.sampled_from(Action),
     reporters=st.dictionaries(
         texts,
-        st.builds(Reporter, st.booleans(), st.just(NOON), st.just(("0" * 16,) * 8), st.none() | texts),
+        st.builds(
+            Reporter,
+            st.booleans(),
+            st.just(NOON),
+            st.just(("0" * 16,) * 8),
+            st.none() | texts,
+            st.just(True),
+            st.sampled_from(Severity),
+            st.sampled_from(Action),
+            st.integers(1, 10**6),
+            hours,
+        ),
         max_size=8,
     ),
     attributes=st.dictionaries(texts, texts, max_size=10),
-    hours=st.dictionaries(st.sampled_from([f"2026-02-03T{hour:02}" for hour in range(24)]), st.integers(1, 10**6)),
+    mode=texts,
+    work=st.sampled_from(WorkEffect),
 )
 
 

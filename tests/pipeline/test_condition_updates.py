@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.decide.fold.changes import ChangeKind
-from faultbridge.decide.fold.condition_updates import digest, merge_conditions, new_condition, repeat_condition
+from faultbridge.decide.fold.condition_updates import add_report, digest, merge_conditions, new_condition
 from faultbridge.decide.fold.fold import fold
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.normalize.timestamp import CLOCK, SECONDS_OFF
@@ -104,16 +104,18 @@ def test_a_clock_that_was_set_gives_its_condition_the_text_of_the_latest_fault(
 ) -> None:
     condition = new(CLOCK, message="first", attributes={SECONDS_OFF: "300"})
     again = fault(CLOCK, message="again", attributes={SECONDS_OFF: off})
-    repeated = repeat_condition(condition, f"kernel-log {CLOCK}", again, arrival(again, after(seconds=seconds)))
+    repeated = add_report(condition, CATALOG, again, arrival(again, after(seconds=seconds)))
     assert repeated.message == text
     assert repeated.attributes == (condition.attributes if text == "first" else again.attributes)
 
 
 def test_merged_conditions_have_the_observations_of_both_in_each_hour() -> None:
-    first = replace(new(), count=5, hours={"2026-02-03T10": 2, "2026-02-03T11": 3})
-    second = replace(new(), count=5, hours={"2026-02-03T11": 1, "2026-02-03T12": 4})
-    merged = merge_conditions(first, second)
-    assert merged.hours == {"2026-02-03T10": 2, "2026-02-03T11": 4, "2026-02-03T12": 4}
+    hours = ({"2026-02-03T10": 2, "2026-02-03T11": 3}, {"2026-02-03T11": 1, "2026-02-03T12": 4})
+    first, second = (
+        replace(new(), count=5, reporters={"a": Reporter(True, NOON, count=5, hours=one)}) for one in hours
+    )
+    merged = merge_conditions(first, second, CATALOG)
+    assert merged.reporters["a"].hours == {"2026-02-03T10": 2, "2026-02-03T11": 4, "2026-02-03T12": 4}
     assert merged.count == 10
 
 
@@ -121,7 +123,8 @@ def test_merged_conditions_have_the_worst_severity_the_strongest_action_and_the_
     mild = new(severity=Severity.ERROR, action=Action.RESET_GPU)
     worse = new(severity=Severity.FATAL, action=Action.REPLACE_NODE)
     later = replace(worse, since=after(minutes=1), last_at=after(minutes=2))
-    for merged in (merge_conditions(mild, later), merge_conditions(later, mild)):
+    later = replace(later, reporters={"dcgm-health xid.48": later.reporters["kernel-log xid.48"]})
+    for merged in (merge_conditions(mild, later, CATALOG), merge_conditions(later, mild, CATALOG)):
         assert (merged.severity, merged.reported_severity) == (Severity.FATAL, Severity.FATAL)
         assert (merged.action, merged.reported_action) == (Action.REPLACE_NODE, Action.REPLACE_NODE)
         assert (merged.since, merged.last_at) == (NOON, after(minutes=2))
@@ -139,7 +142,7 @@ def test_merged_conditions_keep_the_newer_report_of_each_source_and_are_known_if
     older, newer = (Reporter(True, after(minutes=minutes)) for minutes in (1, 2))
     first = replace(new(), reporters={"a": older, "b": newer}, known_incarnation=False)
     second = replace(new(), reporters={"a": newer, "b": older, "c": older}, known_incarnation=True)
-    merged = merge_conditions(first, second)
+    merged = merge_conditions(first, second, CATALOG)
     assert (merged.reporters, merged.known_incarnation) == ({"a": newer, "b": newer, "c": older}, True)
 
 

@@ -101,7 +101,7 @@ def test_a_condition_keeps_its_name_and_its_reports_get_the_current_name_of_thei
     ((key, condition),) = state.conditions.items()
     reporter = replace(condition.reporters["kernel-log xid.48"], unspecific_key=reported)
     conditions = {key: replace(condition, reporters={"kernel-log xid.48": reporter})}
-    assert list(rename_conditions(conditions, (IDENTIFIED,), arrival(DEVICES))) == []
+    assert list(rename_conditions(conditions, (IDENTIFIED,), arrival(DEVICES), CATALOG)) == []
     assert list(conditions) == [key]
     assert conditions[key].reporters == {"kernel-log xid.48": replace(reporter, unspecific_key=renamed)}
 

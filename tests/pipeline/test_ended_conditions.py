@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.decide.fold.attribution import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
+from faultbridge.decide.fold.attribution import MAX_EVICTED, NOTED_BECAUSE, keep_end
 from faultbridge.decide.fold.capacity import MAX_TOMBSTONES
 from faultbridge.decide.fold.changes import ChangeKind
 from faultbridge.model.fault_enums import ComponentType, Severity
@@ -31,9 +31,9 @@ def after_flaps(count: int = MAX_TOMBSTONES + 1) -> NodeState:
     return state
 
 
-def test_an_evicted_tombstone_leaves_the_time_of_its_code() -> None:
+def test_an_evicted_tombstone_leaves_the_time_of_its_mode() -> None:
     state = after_flaps()
-    assert (state.floor, state.evicted) == (None, {"net.link_down": after(seconds=0.999)})
+    assert (state.floor, state.evicted) == (None, {"nic.link_down": after(seconds=0.999)})
     assert len(state.tombstones) == MAX_TOMBSTONES
 
 
@@ -63,7 +63,7 @@ def test_a_late_fault_without_a_device_may_be_about_an_evicted_condition_of_any_
 
 def test_the_oldest_evicted_code_becomes_the_floor_when_there_are_too_many() -> None:
     evicted: dict[str, datetime] = {}
-    floors = [keep_end(f"code-{one}", after(minutes=one), evicted, None) for one in range(MAX_EVICTED_CODES + 1)]
-    assert floors == [None] * MAX_EVICTED_CODES + [NOON]
-    assert len(evicted) == MAX_EVICTED_CODES
+    floors = [keep_end(f"code-{one}", after(minutes=one), evicted, None) for one in range(MAX_EVICTED + 1)]
+    assert floors == [None] * MAX_EVICTED + [NOON]
+    assert len(evicted) == MAX_EVICTED
     assert keep_end("code-x", after(minutes=90), evicted, after(minutes=60)) == after(minutes=60)

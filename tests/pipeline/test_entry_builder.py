@@ -15,7 +15,7 @@ from faultbridge.decide.entry_builder import (
     status_change,
     step,
 )
-from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
 from faultbridge.model.cases import Approval, Case
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import MAX_REASON, Draft
@@ -77,7 +77,8 @@ def test_the_entry_of_a_fault_has_the_condition_and_what_the_source_reported() -
         "policy": "test-policy",
         "observed_at": NOON_TEXT,
         "source": "kernel-log",
-        "reported_code": None,
+        "failure_mode": "xid.1",
+        "codes": ["xid.1"],
         "attributes": {"pid": "8"},
         "changed": ["count"],
         "reason": "more",
@@ -89,14 +90,15 @@ def test_the_entry_of_a_fault_has_the_condition_and_what_the_source_reported() -
 
 def test_the_entry_of_a_condition_that_ended_without_a_report_has_the_attributes_of_the_condition() -> None:
     draft = changed(ChangeKind.ENDED, fault=None, record_id=None)
-    named = ("source", "reported_code", "attributes", "reason")
-    assert [data_of(draft)[name] for name in named] == [None, None, {"pid": "7"}, None]
+    named = ("source", "attributes", "reason")
+    assert [data_of(draft)[name] for name in named] == [None, {"pid": "7"}, None]
     assert (draft.type, draft.causation_id, draft.evidence) == (EntryType.FAULT_CLEARED, None, "")
 
 
-def test_the_entry_of_a_fault_names_the_code_of_the_source_if_it_is_not_that_of_the_condition() -> None:
-    draft = changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost"))
-    assert (data_of(draft)["code"], data_of(draft)["reported_code"]) == ("xid.1", "smi.gpu_lost")
+def test_the_entry_of_a_further_code_names_it() -> None:
+    draft = changed(ChangeKind.UPDATED, fault=fault("smi.gpu_lost"), changed_parts=(ADDED_CODE,))
+    assert (data_of(draft)["code"], data_of(draft)["added_code"]) == ("xid.1", "smi.gpu_lost")
+    assert "added_code" not in data_of(changed(ChangeKind.UPDATED, fault=fault("smi.gpu_lost")))
 
 
 def test_a_fault_names_an_incarnation_only_if_it_is_known_and_a_case_only_if_it_is_open() -> None:
@@ -165,7 +167,13 @@ def test_the_entry_of_a_closed_case_has_the_times_of_its_phases_and_the_lost_gpu
         "reason": "repaired",
         "waiting_for": None,
         "resolution": "replaced",
-        "cause": {"code": "xid.1", "component": COMPONENT, "message": "a fault"},
+        "cause": {
+            "failure_mode": "xid.1",
+            "code": "xid.1",
+            "codes": ["xid.1"],
+            "component": COMPONENT,
+            "message": "a fault",
+        },
         "severity": "fatal",
         "action": "replace_node",
         "repair_action": "replace_node",

@@ -31,7 +31,11 @@ RESET, REBOOT, NONE = Action.RESET_GPU, Action.REBOOT_NODE, Action.NONE
 
 def needing(*actions: Action, **others: object) -> NodeState:
     """Return a node with a condition for each of these actions; the first is fault xid.0."""
-    found = {f"xid.{n}": replace(condition(action), code=f"xid.{n}", **others) for n, action in enumerate(actions)}  # type: ignore[arg-type]
+    found = {}
+    for code, action in ((f"xid.{n}", action) for n, action in enumerate(actions)):
+        one = condition(action)
+        reporters = {f"kernel-log {code}": reporter for reporter in one.reporters.values()}
+        found[code] = replace(one, code=code, mode=code, reporters=reporters, **others)  # type: ignore[arg-type]
     return node(conditions=found)
 
 

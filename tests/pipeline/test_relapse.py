@@ -30,7 +30,8 @@ def condition(code: str = "xid.79", **others: object) -> Condition:
 
 
 def probation(action: RepairAction, code: str = "xid.79", **others: object) -> Probation:
-    return replace(Probation("c-1", code, GPU, action, 1, UNTIL), **others)  # type: ignore[arg-type]
+    mode = CATALOG.row(code).mode
+    return replace(Probation("c-1", code, GPU, action, 1, UNTIL, mode=mode), **others)  # type: ignore[arg-type]
 
 
 @given(st.sampled_from(ORDER), st.sampled_from([*REPAIR_ACTION_OF]), st.sets(st.sampled_from(ORDER)))
@@ -58,7 +59,7 @@ def test_probation_ends_at_its_time(passed: timedelta) -> None:
     assert (response.probation is not None) is (NOON + passed < UNTIL)
 
 
-def test_a_relapse_has_the_code_the_family_or_the_device_of_the_repaired_fault() -> None:
+def test_a_relapse_has_the_mode_the_family_or_the_device_of_the_repaired_fault() -> None:
     reset, replaced = probation(RepairAction.RESET_GPU, "xid.48"), probation(RepairAction.REPLACE_NODE, "xid.48")
     assert reset.is_relapse(condition("xid.48", component=OTHER_GPU))
     assert reset.is_relapse(condition("xid.79"))
@@ -101,7 +102,9 @@ def repaired(state: NodeState, family: Family | None = None, **limits: object) -
 
 def test_a_repaired_node_is_on_probation_for_the_fault_of_its_case() -> None:
     (begun,) = repaired(node(), Family.NETWORK, probation=timedelta(hours=6)).probations
-    assert begun == Probation("c-1", "xid.1", GPU, RepairAction.RESET_GPU, 1, after(hours=6), Family.NETWORK)
+    assert begun == Probation(
+        "c-1", "xid.1", GPU, RepairAction.RESET_GPU, 1, after(hours=6), Family.NETWORK, mode="xid.1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def test_no_probation_begins_without_its_time_or_without_an_instance(state: Node
         ({"until": after(milliseconds=1)}, True),
         ({"until": NOON}, False),
         ({"instance": 2}, False),
-        ({"code": "xid.1"}, False),
+        ({"mode": "xid.1"}, False),
     ],
 )
 def test_a_probation_ends_with_its_time_its_instance_or_a_new_one_for_its_fault(

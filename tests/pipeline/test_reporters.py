@@ -20,7 +20,7 @@ from faultbridge.model.records import Outcome
 from tests.builders import GPU, NOON, after, arrival, fault, node
 
 PACKAGED = load_catalog()
-KEY_OF_48 = "xid.48@gpu/pci=0000:c1:00"
+KEY_OF_48 = "gpu.ecc_uncorrectable@gpu/pci=0000:c1:00"
 CODES = ("dcgm.volatile_dbe_detected", "dcgm.dbe_violation")
 """Two codes that one source reports, and that the catalog stores as `xid.48`."""
 
@@ -103,11 +103,10 @@ def test_a_clear_ends_every_catalog_row_of_its_code_but_no_later_report() -> Non
 
 
 def test_a_row_first_seen_after_the_clear_of_its_code_counts_only_from_its_time() -> None:
-    """The condition stays active by another source, so no tombstone decides this."""
     begun = folded(node(), link_error(ROWS[0]), seen("xid.74", source="syslog")).state
     cleared = folded(begun, over("xid.74", after(minutes=2), "kernel-log")).state
     late = folded(cleared, link_error(ROWS[1], after(minutes=1)))
-    assert (late.state.conditions, late.outcomes) == (cleared.conditions, {"r-1": Outcome.DUPLICATE})
+    assert (late.state.conditions, late.outcomes) == (cleared.conditions, {"r-1": Outcome.STALE})
     assert len(active_reporters(folded(cleared, link_error(ROWS[1], after(minutes=2))).state)) == 2
 
 
@@ -147,10 +146,11 @@ def test_a_tombstone_keeps_the_time_of_each_code_of_a_source() -> None:
 
 
 def test_a_tombstone_keeps_the_latest_time_of_the_rows_of_a_code() -> None:
-    state = folded(node(), link_error(ROWS[0]), link_error(ROWS[1], after(minutes=1))).state
-    ended = folded(state, over("xid.74", after(minutes=2), "kernel-log")).state
+    rows = ({"attributes": {"recovery_action": value}, "source": "kernel-log"} for value in ("0x1", "0x2"))
+    state = folded(node(), *(seen("xid.154", after(minutes=at), **row) for at, row in enumerate(rows))).state
+    ended = folded(state, over("xid.154", after(minutes=2), "kernel-log")).state
     (tombstone,) = ended.tombstones.values()
-    assert tombstone.reporters.keys() == {"kernel-log xid.74"}
+    assert tombstone.reporters.keys() == {"kernel-log xid.154"}
 
 
 @pytest.mark.parametrize("reopened", [False, True])

@@ -140,8 +140,8 @@ def test_a_satisfied_rule_needs_observations_again_after_its_hours() -> None:
     state = with_twenty_faults()
     ((key, condition),) = state.conditions.items()
     edge = {"last_at": after(minutes=59), "hours": {"2026-02-03T12": 20}}
-    reporter = {key: replace(one, last_at=after(minutes=59)) for key, one in condition.reporters.items()}
-    stored = replace(state, conditions={key: replace(condition, reporters=reporter, **edge)})
+    reporter = {name: replace(one, **edge) for name, one in condition.reporters.items()}
+    stored = replace(state, conditions={key: replace(condition, reporters=reporter, last_at=after(minutes=59))})
     policy = Policy("counts", rules=(Rule("often", Match(count=3, hours=1)),))
     assert is_written(stored, with_fault(stored, after(minutes=60)), policy)
     assert not is_written(stored, with_fault(stored, after(minutes=59, seconds=59)), policy)

@@ -177,8 +177,8 @@ def test_the_version_depends_on_the_content_and_not_on_the_format() -> None:
             "rules: [{name: a, match: {severity: fatal}}]",
             "a (number 1)",
             "match.severity",
-            "unknown field; allowed: codes, severities, actions, components, clusters, sources, instance_types, count, "
-            "hours; did you mean severities?",
+            "unknown field; allowed: modes, codes, severities, actions, components, clusters, sources, instance_types, "
+            "count, hours; did you mean severities?",
         ),
         ("rules: [{name: 7}]", "number 1", "name", "is expected, such as lost-gpu"),
         ("budget: 3", None, "budget", "unknown field; allowed: rules, limits, breakers, incidents"),

@@ -95,7 +95,7 @@ def test_a_condition_that_still_exists_has_an_open_bar() -> None:
     page = node_page(found.document, found.entries, Span(NOON, world.clock.now()), older=False)
     (lane,) = [one for one in page.chart.lanes if one.name.startswith("xid.79")]
     assert [(bar.running, bar.end) for bar in lane.bars] == [(True, world.clock.now())]
-    assert [one.code for one in page.node.conditions] == ["xid.79"]
+    assert [one.failure_mode for one in page.node.conditions] == ["xid.79"]
 
 
 def test_the_stacked_area_has_the_height_of_all_nodes_at_every_time() -> None:

@@ -14,7 +14,7 @@ from faultbridge.serve.entrypoints.ingest import wire_ingest
 from tests.builders import KEY
 from tests.world import XID_79, World
 
-NAMED = "xid.79@gpu/pci=0000:c1:00"
+NAMED = "gpu.lost@gpu/pci=0000:c1:00"
 REPORTERS = ["hyperpod-agent-log", "hyperpod-event", "kernel-log"]
 Body = dict[str, object]
 
@@ -89,7 +89,7 @@ def test_three_reporters_in_any_order_assert_one_condition(order, shape, reason)
         ]()
         world.ports.clock.advance(timedelta(seconds=20))
     assert world.reporters_by_condition() == {NAMED: REPORTERS}
-    assert world.node().conditions[NAMED].count == 3
+    assert world.node().conditions[NAMED].count == 1
     assert world.node().live_case is not None
 
 
@@ -97,8 +97,8 @@ def test_reports_without_a_code_assert_one_condition():
     world = HyperPod()
     world.agent()
     world.event()
-    assert world.reporters_by_condition() == {"agent.gpu_unhealthy@gpu/any": REPORTERS[:2]}
-    assert world.node().conditions["agent.gpu_unhealthy@gpu/any"].action is Action.REPLACE_NODE
+    assert world.reporters_by_condition() == {"gpu.unnamed_fault@gpu/any": REPORTERS[:2]}
+    assert world.node().conditions["gpu.unnamed_fault@gpu/any"].action is Action.REPLACE_NODE
 
 
 def test_each_reporter_clears_only_its_own_assertion():
@@ -127,14 +127,17 @@ def test_a_report_long_after_a_fault_asserts_another_condition():
     world.kernel()
     world.ports.clock.advance(timedelta(hours=1))
     world.event()
-    assert world.reporters_by_condition().keys() == {NAMED, "agent.replace_required@node"}
+    assert world.reporters_by_condition().keys() == {NAMED, "provider.replace_requested@node"}
 
 
 def test_a_warning_does_not_give_its_code_to_a_fatal_report():
     world = HyperPod()
     world.ingest("kernel-log", "NVRM: Xid (PCI:0000:c1:00): 92, pid=1, name=python, High single-bit ECC error rate")
     world.event()
-    assert world.reporters_by_condition().keys() == {"xid.92@gpu/pci=0000:c1:00", "agent.replace_required@node"}
+    assert world.reporters_by_condition().keys() == {
+        "gpu.ecc_corrected_rate@gpu/pci=0000:c1:00",
+        "provider.replace_requested@node",
+    }
 
 
 def test_a_report_of_a_condition_that_has_ended_opens_nothing():

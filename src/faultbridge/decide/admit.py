@@ -250,9 +250,9 @@ def _check_budget(request: AdmissionRequest) -> Refused | None:
     return None
 
 
-def recent_evictions(control: Control, code: str, now: datetime) -> list[str]:
-    """Return the cases of this fault code whose repair drained a lost node of the cluster within the last hour."""
-    return [case for case, one in control.evictions.items() if one.code == code and one.at > now - HOUR]
+def recent_evictions(control: Control, mode: str, now: datetime) -> list[str]:
+    """Return the cases of this failure mode whose repair drained a lost node of the cluster within the last hour."""
+    return [case for case, one in control.evictions.items() if one.mode == mode and one.at > now - HOUR]
 
 
 def _check_isolation(request: AdmissionRequest) -> Refused | None:
@@ -265,7 +265,7 @@ def _check_isolation(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_evictions(request: AdmissionRequest) -> Refused | None:
-    """Refuse the drain of a lost node if too many nodes were drained for its fault code within an hour.
+    """Refuse the drain of a lost node if too many nodes were drained for its failure mode within an hour.
 
     A source that wrongly proves one fault on every node must not stop all work of the cluster.
     """

@@ -41,6 +41,7 @@ class Cause(Struct, frozen=True):
     """The fault or event that opens a case. `since` is its first observation, or None if unknown."""
 
     code: str
+    mode: str
     component: Component
     severity: Severity
     action: Action
@@ -69,6 +70,7 @@ def open_case(
         status=CaseStatus.OPEN,
         opened_at=now,
         code=cause.code,
+        mode=cause.mode,
         component=cause.component,
         severity=cause.severity,
         action=cause.action,
@@ -94,8 +96,8 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 LABEL = "label"
 """The value of `Ignored.by` if a tag of the instance or a label of the Kubernetes node excludes the node."""
 
-LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
-"""Codes of an instance that its owner terminates or stops."""
+LEAVING = "provider.instance_ended"
+"""The failure mode of an instance that its owner terminates or stops."""
 
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
@@ -123,7 +125,7 @@ def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig
 
 def is_absence(condition: Condition) -> bool:
     """Return whether a condition only reports an absent node, as expected during an update of its group."""
-    return condition.family is Family.HEARTBEAT or condition.code in LEAVING_CODES
+    return condition.family is Family.HEARTBEAT or condition.mode == LEAVING
 
 
 def start_ignoring(state: NodeState, ignored: Ignored) -> NodeState:

@@ -145,7 +145,7 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> 
       the worst first; the others follow with the next commit.
     """
     policy = rules.policy
-    changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
+    changed = {change.condition.key for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)
     overridden: list[Change] = []
     for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
@@ -155,7 +155,7 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> 
         if (severity, action) == (condition.severity, condition.action):
             continue
         effective = replace(condition, severity=severity, action=action)
-        if (condition.code, condition.component) in changed:
+        if key in changed:
             conditions[key] = effective
         elif len(overridden) < MAX_OVERRIDES:
             conditions[key] = effective
@@ -186,7 +186,9 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
     correlated = repair_action is None and may_be_shared(state)
     decided = open_case(
         decided,
-        Cause(condition.code, condition.component, condition.severity, condition.action, condition.since),
+        Cause(
+            condition.code, condition.mode, condition.component, condition.severity, condition.action, condition.since
+        ),
         rules,
         now,
         rule=rule.name,
@@ -236,12 +238,11 @@ def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now
     if state.case_deferred_until is not None:
         # Conditions that began while the node was excluded from repairs are treated as new.
         return needing_case
-    changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
+    changed = {change.condition.key for change in changes if change.condition}
     return [
         condition
         for condition in needing_case
-        if (condition.code, condition.component) in changed
-        and now - condition.last_at <= rules.policy.limits.act_within
+        if condition.key in changed and now - condition.last_at <= rules.policy.limits.act_within
     ]
 
 
@@ -270,14 +271,7 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
     condition = change.condition
     if condition is None or change.kind is ChangeKind.ENDED:
         return change
-    latest = next(
-        (
-            one
-            for one in state.conditions.values()
-            if (one.code, one.component) == (condition.code, condition.component)
-        ),
-        condition,
-    )
+    latest = state.conditions.get(condition.key, condition)
     return replace(change, condition=replace(condition, severity=latest.severity, action=latest.action))
 
 

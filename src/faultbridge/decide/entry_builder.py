@@ -12,11 +12,10 @@ from typing import Any
 from msgspec import UNSET
 
 from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
-from faultbridge.decide.fold.changes import Change, ChangeKind
+from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
 from faultbridge.model import event_data
 from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase, Reason
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.conditions import condition_key
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, NoteKind, ProviderFailure
 from faultbridge.model.event_data import or_unset
@@ -103,7 +102,10 @@ def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Pol
     condition, fault = change.condition, change.fault
     attributes = limit_attributes(fault.attributes if fault else condition.attributes, MAX_EVENT_ATTRIBUTE_BYTES)
     data = event_data.FaultData(
+        failure_mode=condition.mode,
         code=condition.code,
+        codes=condition.reported_codes,
+        added_code=fault.code if fault and ADDED_CODE in change.changed_parts else UNSET,
         component=component_data(condition.component),
         severity=condition.severity,
         action=condition.action,
@@ -113,7 +115,6 @@ def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Pol
         count=condition.count,
         reporters=tuple(sorted(condition.sources)),
         source=fault.source if fault else None,
-        reported_code=fault.code if fault and fault.code != condition.code else None,
         attributes=attributes,
         changed=tuple(change.changed_parts),
         reason=change.reason or None,
@@ -130,7 +131,7 @@ def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Pol
         case_id=state.live_case.id if state.live_case else None,
         causation_id=change.record_id,
         evidence=fault.evidence if fault else "",
-        subject=condition_key(condition.code, condition.component),
+        subject=condition.key,
     )
 
 
@@ -193,19 +194,25 @@ def case_change(
             relapse_of=or_unset(case.relapse_of),
         ),
         case_id=case.id,
-        subject=condition_key(case.code, case.component),
+        subject=case.condition_key,
     )
 
 
 def _cause_data(case: Case, state: NodeState | None) -> event_data.Cause:
-    condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
+    condition = state.conditions.get(case.condition_key) if state else None
     message = condition.message if condition else None
-    return event_data.Cause(code=case.code, component=component_data(case.component), message=message)
+    return event_data.Cause(
+        failure_mode=case.mode,
+        code=case.code,
+        codes=condition.reported_codes if condition else (case.code,),
+        component=component_data(case.component),
+        message=message,
+    )
 
 
-def reference_data(code: str, component: Component) -> event_data.FaultReference:
-    """Return the reference to a fault as event data."""
-    return event_data.FaultReference(code=code, component=component_data(component))
+def reference_data(code: str, component: Component, mode: str | None = None) -> event_data.FaultReference:
+    """Return the reference to a fault as event data; `mode` is the failure mode of a condition."""
+    return event_data.FaultReference(code=code, component=component_data(component), failure_mode=or_unset(mode))
 
 
 def note(

@@ -16,7 +16,7 @@ from msgspec import Struct
 from faultbridge.decide.fold.claims import is_unproven
 from faultbridge.model.cases import Case
 from faultbridge.model.catalog import Scope
-from faultbridge.model.conditions import Condition, condition_key
+from faultbridge.model.conditions import Condition, code_of, source_of
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.nodes import NodeState, Probation
@@ -81,7 +81,7 @@ def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     strongest = strongest_requirement(state, policy)
     if strongest is not None:
         return strongest.rule
-    condition = state.conditions.get(condition_key(case.code, case.component))
+    condition = state.conditions.get(case.condition_key)
     if condition is not None:
         return policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
     return _asking_rule(case.rule)
@@ -114,7 +114,7 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     ]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
     active = requiring or [one.rule for one in found]
-    has_ended = all((one.condition.code, one.condition.component) != (case.code, case.component) for one in found)
+    has_ended = all(one.condition.key != case.condition_key for one in found)
     changed = _rules_of_ended_fault(state, case, policy) if has_ended and case.policy != policy.version else ()
     rules = (rule_of_case(state, case, policy), *active, *changed, *former)
     return tuple({rule.name: rule for rule in rules}.values())
@@ -131,7 +131,9 @@ def _rules_of_ended_fault(state: NodeState, case: Case, policy: Policy) -> Itera
     if case.rule == INVENTORY_RULE:
         return
     begun, placement = case.opened_at, state.placement
-    fault = Condition(case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, "")
+    fault = Condition(
+        case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, "", mode=case.mode
+    )
     for rule in policy.rules:
         stored = replace(rule.match, severities=(), actions=(), sources=(), count=1)
         if stored.covers(fault, state.key.cluster, placement.instance_type):
@@ -307,8 +309,8 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
-    begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
+    running = [one for one in probations if one.instance == instance and one.until > now and one.mode != case.mode]
+    begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family, mode=case.mode)
     return (*running, begun)[-MAX_PROBATIONS:]
 
 
@@ -338,9 +340,10 @@ PROOFS: Mapping[str, frozenset[str]] = {
 def proof_of_failure(state: NodeState) -> str | None:
     """Return a text that states which report proves the instance unusable, or None without proof."""
     for condition in state.active():
-        reporters = condition.sources & PROOFS.get(condition.code, frozenset())
-        if reporters and condition.known_incarnation and not condition.claimed:
-            return f"{', '.join(sorted(reporters))} reports {condition.code}: the instance is unusable"
+        active = [key for key, one in condition.reporters.items() if one.active and not one.claimed]
+        proofs = sorted(key for key in active if source_of(key) in PROOFS.get(code_of(key), ()))
+        if proofs and condition.known_incarnation:
+            return f"{source_of(proofs[0])} reports {code_of(proofs[0])}: the instance is unusable"
     return None
 
 

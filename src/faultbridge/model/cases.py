@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import field
 
+from faultbridge.model.conditions import condition_key
 from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.event_data import CaseFacts
 from faultbridge.model.fault_enums import Action, Severity
@@ -150,6 +151,7 @@ class Approval(Stored, frozen=True):
 class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One case: the record of one fault of a node from detection to closure.
 
+    `mode` is the failure mode of the fault, and `code` is the code under which it was first reported.
     `marks` maps statuses and phases to the time when the case first reached them, and has keys such as `EXTERNAL`.
     `uncounted` is the number of attempts that do not count against the policy's limit. A `cancelled` case releases no
     instance: an attempt after the cancellation only verifies the node. `incident` is the id of the cluster incident for
@@ -196,7 +198,13 @@ class Case(CaseFacts, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     claimed: bool = False
     recurring: bool = False
     drain_for: str | None = None
+    mode: str = ""
     unknown_attributes: dict[str, Any] | None = None
+
+    @property
+    def condition_key(self) -> str:
+        """Return the key of the condition that the case is about; the node has it while the failure is active."""
+        return condition_key(self.mode, self.component)
 
     @property
     def reason(self) -> str:

@@ -11,6 +11,9 @@ from faultbridge.model.fault_enums import Action, ComponentType, Family, Severit
 from faultbridge.model.faults import Fault
 from faultbridge.model.values import replace
 
+UNCLASSIFIED = "unclassified."
+"""The prefix of the failure mode of a code that the catalog does not have; the code follows."""
+
 
 class Kind(StrEnum):
     """Whether a fault code reports an event (`edge`: an Xid) or a state (`level`: a pending row remap)."""
@@ -105,8 +108,6 @@ class Row:
     - `ends_on` lists what ends the fault: a repair action (`reset_gpu`, `reboot_node`, `replace_node`), a passed
       verification (`verified`), a health snapshot without the fault (`snapshot:<source>`), or a time without a new
       report of it (`quiet:<seconds>`).
-    - `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in nvidia-smi is
-      stored as `xid.79`.
     - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and code patterns
       (`xid.*`) that such a report can mean.
     - `conflict` is True if the sources in `recommendations` recommend different things.
@@ -120,7 +121,6 @@ class Row:
     kind: Kind = Kind.EDGE
     scope: Scope = Scope.BOOT
     ends_on: tuple[str, ...] = ("reboot_node", "replace_node", "verified")
-    same_as: str | None = None
     stands_for: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     conflict: bool = False
@@ -179,10 +179,6 @@ class Catalog:
         """Return whether the catalog has a fault code, or a failure mode of this name."""
         return code in self.rows or code in self.modes
 
-    def canonical(self, code: str) -> str:
-        """Return the code under which a fault is stored. Codes with the same meaning share one stored code."""
-        return self.row(code).same_as or code
-
     def row_of(self, fault: Fault) -> Row:
         """Return the most specific row of the catalog that describes a fault.
 
@@ -231,7 +227,7 @@ def _row_of_mode(mode: Mode) -> Row:
 
 
 def _unclassified(code: str, severity: Severity, work: WorkEffect) -> Row:
-    name, mode = "not in the catalog", f"unclassified.{code}"
+    name, mode = "not in the catalog", f"{UNCLASSIFIED}{code}"
     return Row(code, name, severity, Action.CONTACT_SUPPORT, mode=mode, work=work)
 
 

@@ -25,7 +25,6 @@ from msgspec import Struct, field
 
 from faultbridge.model.entries import FAULT_TYPES, Draft, Stream
 from faultbridge.model.enums import Actor, EntryType
-from faultbridge.model.event_data import FaultData
 from faultbridge.model.nodes import CaseEvent, NodeState
 from faultbridge.model.values import replace
 
@@ -84,7 +83,7 @@ class _Causes(Struct):
     status: str | None
     faults: dict[str, str] = field(default_factory=dict)
     detected: dict[str, str] = field(default_factory=dict)
-    codes: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
     last: str | None = None
     last_action: str | None = None
 
@@ -128,12 +127,12 @@ class _Causes(Struct):
         """
         if not draft.subject:
             return
-        code = draft.data.code if isinstance(draft.data, FaultData) else ""
+        mode = draft.subject.partition("@")[0]
         if draft.type is EntryType.FAULT_DETECTED:
-            self.codes[code] = event_id
+            self.modes[mode] = event_id
             self.faults[draft.subject] = self.detected[draft.subject] = event_id
-        elif draft.subject not in self.faults and code in self.codes:
-            self.faults[draft.subject] = self.detected[draft.subject] = self.codes[code]
+        elif draft.subject not in self.faults and mode in self.modes:
+            self.faults[draft.subject] = self.detected[draft.subject] = self.modes[mode]
 
     def stored_in(self, state: NodeState) -> NodeState:
         conditions = {

@@ -1,4 +1,4 @@
-"""Conditions: active faults of a node, one per fault code and component, and their reporters."""
+"""Conditions: active faults of a node, one per failure mode and component, and their reporters."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class Reporter(Stored, frozen=True):
       (`pipeline.fold.attribution`). It is the condition key of the report itself.
     - `claimed` is True if the sender of the report did not prove to be the node: an operator listed the sender, or the
       sender is a webhook. Otherwise it is None, which is not stored.
+    - `severity` and `action` are those of the source or of the catalog row, the strongest of its reports.
+    - `count` is the number of its observations of the condition. `hours` counts those of the last day by hour.
     """
 
     active: bool
@@ -42,6 +44,10 @@ class Reporter(Stored, frozen=True):
     digests: tuple[str, ...] = ()
     unspecific_key: str | None = None
     claimed: bool | None = None
+    severity: Severity | None = None
+    action: Action | None = None
+    count: int = 0
+    hours: Mapping[str, int] = field(default_factory=dict)
 
 
 def reporter_key(source: str, row: str) -> str:
@@ -73,16 +79,18 @@ def without_row(reporter: str) -> str:
 
 
 class Condition(Stored, frozen=True):
-    """One fault that is active on a node.
+    """One failure that is active on a node: a failure mode on a component.
 
-    - `count` is the number of observations. It can be too low, because counts that were not yet stored are lost if a
-      worker stops (`pipeline.fold.write_filter`).
-    - `reported_severity` and `reported_action` are the values of the source or the catalog. `severity` and `action` are
-      the values after the policy changed them.
+    - `code` is the fault code of the first report. The others are those of the reporters (`codes`).
+    - `count` is the largest number of observations of one source under one code. It can be too low, because counts that
+      were not yet stored are lost if a worker stops (`fold.write_filter`).
+    - `reported_severity` and `reported_action` are the strongest values of the active reporters (`fold.rating`).
+      `severity` and `action` are the values after the policy changed them.
+    - `scope`, `ends_on` and `family` are those of the failure mode, unless a catalog row has its own.
     - `ended_before` is when the previous condition with this key ended. Observations up to that time are ignored.
-    - `hours` counts the observations of the last day by hour.
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
+    - `codes_added` are the times of the last eight updates that recorded a further code.
     - `confirmed_at` is when a failed verification confirmed the condition, which only claims reported until then.
     - `claimed_until` is when the condition ends if only claims report it and nothing confirmed it.
     - `work` is what the condition does to the work on the node now, and `work_changes_at` is when time changes that
@@ -105,13 +113,30 @@ class Condition(Stored, frozen=True):
     ended_before: datetime | None = None
     reported_severity: Severity | None = None
     reported_action: Action | None = None
-    hours: Mapping[str, int] = field(default_factory=dict)
     event_id: str | None = None
     family: Family | None = None
     confirmed_at: datetime | None = None
     claimed_until: datetime | None = None
     work: WorkEffect | None = None
     work_changes_at: datetime | None = None
+    codes_added: tuple[datetime, ...] = ()
+    mode: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the condition in the state of its node."""
+        return condition_key(self.mode, self.component)
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Return the fault codes under which reporters assert the condition now."""
+        return frozenset([code_of(key) for key, reporter in self.reporters.items() if reporter.active])
+
+    @property
+    def reported_codes(self) -> tuple[str, ...]:
+        """Return all fault codes so far under which sources reported the condition, sorted."""
+        reported = {code_of(key) for key, one in self.reporters.items() if one.active or one.severity is not None}
+        return tuple(sorted(reported)) or (self.code,)
 
     @property
     def as_reported(self) -> Condition:
@@ -151,9 +176,16 @@ class Condition(Stored, frozen=True):
         return None if quiet is None else self.last_at + quiet
 
     def counted_within(self, hours: int) -> int:
-        """Count the observations in the hour of the last observation and in the `hours - 1` hours before it."""
+        """Count one source's observations under one code, the most, in the last of these hours and those before it.
+
+        The last hour is that of the last observation.
+        """
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
-        return sum(count for hour, count in self.hours.items() if hour >= earliest)
+        counts: dict[str, int] = {}
+        for key, reporter in self.reporters.items():
+            seen = sum(count for hour, count in reporter.hours.items() if hour >= earliest)
+            counts[without_row(key)] = counts.get(without_row(key), 0) + seen
+        return max(counts.values(), default=0)
 
 
 @lru_cache(REMEMBERED)
@@ -168,7 +200,7 @@ def hour_of(at: datetime) -> str:
 
 
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
-    """Return the hourly counters of a condition after `count` observations are added to the hour of `at`.
+    """Return the hourly counters of a reporter after `count` observations are added to the hour of `at`.
 
     The first observation in an hour removes all counters except those of the last 24 hours.
     """
@@ -273,9 +305,9 @@ def parse_component(key: str) -> Component | None:
     )
 
 
-def condition_key(code: str, component: Component) -> str:
-    """Return the key of a condition (an active fault): `<canonical code>@<canonical component>`."""
-    return f"{code}@{component_key(component)}"
+def condition_key(mode: str, component: Component) -> str:
+    """Return the key of a condition (an active failure): `<failure mode>@<canonical component>`."""
+    return f"{mode}@{component_key(component)}"
 
 
 def worst_severity(conditions: Iterable[Condition]) -> Severity | None:

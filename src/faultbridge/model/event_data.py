@@ -146,14 +146,20 @@ class NodeList(EventData, frozen=True, kw_only=True):
 class FaultReference(EventData, frozen=True, kw_only=True):
     """A fault, named by its fault code and its component."""
 
-    code: Annotated[Text, doc("Canonical fault code, such as `xid.79`.")]
+    code: Annotated[Text, doc("Fault code, such as `xid.79`; for a condition, that of its first report.")]
     component: Component
+    failure_mode: Annotated[Text | UnsetType, doc("Failure mode of the condition, such as `gpu.lost`.")] = UNSET
 
 
 class FaultData(EventData, frozen=True, kw_only=True):
     """The state of a condition after a change, and the observation that caused the change, if any."""
 
-    code: Annotated[Text, doc("Canonical fault code, such as `xid.79`.")]
+    failure_mode: Annotated[Text, doc("What is physically wrong, independent of its reporter, such as `gpu.lost`.")]
+    code: Annotated[Text, doc("Fault code of the first report, such as `xid.79`.")]
+    codes: Annotated[tuple[Text, ...], doc("All fault codes so far under which sources reported it.")]
+    added_code: Annotated[
+        Text | UnsetType, doc("Fault code under which it was reported for the first time; at most eight an hour.")
+    ] = UNSET
     component: Component
     severity: Annotated[Severity, doc("Severity for the node, after policy.")]
     action: Annotated[Action, doc("Recommended action, after policy.")]
@@ -163,13 +169,10 @@ class FaultData(EventData, frozen=True, kw_only=True):
     count: Annotated[Positive, doc("Lower bound of the number of observations.")]
     reporters: Annotated[tuple[Text, ...], doc("Sources that report it now; empty after it is cleared.")]
     source: Annotated[Text | None, doc("Source of the observation; null if time or policy ended the condition.")]
-    reported_code: Annotated[
-        Text | None, doc("The source's own code, if several of them map to the canonical code.")
-    ] = None
     attributes: Annotated[dict[str, str], doc("Details, with the source's field names in lower case.")]
     changed: Annotated[
         tuple[Text, ...],
-        doc("What an update changed: `count` (each power of ten), `severity`, `reporters`, `component`."),
+        doc("What an update changed: `count` (each power of ten), `severity`, `reporters`, `codes`, `component`."),
     ]
     reason: Annotated[str | None, doc("Why it changed or ended, if known.")]
     incarnation: Annotated[Incarnation | None, doc("Instance and boot with the fault; null if unknown.")]
@@ -215,7 +218,9 @@ class NoteData(EventData, frozen=True, kw_only=True):
 class Cause(EventData, frozen=True, kw_only=True):
     """The fault for which a case was opened."""
 
-    code: Annotated[Text, doc("Canonical fault code, such as `xid.79`.")]
+    failure_mode: Annotated[Text, doc("What is physically wrong, independent of its reporter, such as `gpu.lost`.")]
+    code: Annotated[Text, doc("Fault code of the first report, such as `xid.79`.")]
+    codes: Annotated[tuple[Text, ...], doc("All fault codes so far, while the condition is active.")]
     component: Component
     message: Annotated[str | None, doc("The condition's message, while the condition is active.")] = None
 
@@ -391,7 +396,7 @@ class ClusterSafetyData(EventData, frozen=True, kw_only=True):
     ] = UNSET
     operator: Annotated[Text | None, doc("ARN of the operator who gave the order.")] = None
     source: Annotated[Text | UnsetType, doc("Source whose claims are accepted or damped.")] = UNSET
-    code: Annotated[Text | UnsetType, doc("Fault code whose drains are limited.")] = UNSET
+    failure_mode: Annotated[Text | UnsetType, doc("Failure mode whose drains are limited.")] = UNSET
     covered_by: Annotated[
         Text | UnsetType, doc("Control whose page covers this change: `breaker` or `evictions`; else null.")
     ] = UNSET

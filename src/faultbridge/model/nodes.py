@@ -30,14 +30,15 @@ class Probation(Stored, frozen=True):
     instance: int
     until: datetime
     family: Family | None = None
+    mode: str = ""
 
     def is_relapse(self, condition: Condition) -> bool:
-        """Return whether a condition has the code, the family or the device of the repaired fault.
+        """Return whether a condition has the failure mode, the family or the device of the repaired fault.
 
         The device is not compared after a replacement of the instance, because the new instance has another device,
         even if it has the same PCI address. It is also not compared if the repaired fault was about the node itself.
         """
-        if condition.code == self.code or (self.family is not None and condition.family is self.family):
+        if condition.mode == self.mode or (self.family is not None and condition.family is self.family):
             return True
         shared = self.repair_action is RepairAction.REPLACE_NODE or self.component.type is ComponentType.NODE
         return not shared and component_key(condition.component) == component_key(self.component)

@@ -21,10 +21,12 @@ from faultbridge.model.values import replace
 class Match(Struct, frozen=True):
     """The conditions (active faults) that a policy rule applies to. An empty field matches any value.
 
-    `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of observations
-    within `hours` hours (1 to 24) up to the last observation.
+    `modes`, `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `modes` matches the failure mode of
+    a condition, and `codes` any code under which a source reports it now. `count` is the minimum number of observations
+    of one source under one code, within `hours` hours (1 to 24) up to the last observation.
     """
 
+    modes: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     severities: tuple[Severity, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -38,7 +40,7 @@ class Match(Struct, frozen=True):
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
         """Return whether a condition matches all fields of this match; an empty field matches any condition."""
         return (
-            (not self.codes or _matches_any(condition.code, self.codes))
+            self._names(condition)
             and (not self.severities or condition.severity in self.severities)
             and (not self.actions or condition.action in self.actions)
             and (not self.components or condition.component.type in self.components)
@@ -51,12 +53,18 @@ class Match(Struct, frozen=True):
     def below_count(self, condition: Condition, at: datetime) -> bool:
         """Return whether this match requires more observations than a condition had at the time `at`.
 
-        The result is False if `codes` is not empty and does not match the fault code of the condition. Fields other
-        than `codes`, `count` and `hours` are not considered.
+        The result is False if `modes` and `codes` do not match the condition. Fields other than these, `count` and
+        `hours` are not considered.
         """
-        if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
+        if self.count == 1 or not self._names(condition):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
+
+    def _names(self, condition: Condition) -> bool:
+        if self.modes and not _matches_any(condition.mode, self.modes):
+            return False
+        codes = condition.codes or (condition.code,)
+        return not self.codes or any(_matches_any(code, self.codes) for code in codes)
 
 
 def _matches_any(text: str, patterns: tuple[str, ...]) -> bool:

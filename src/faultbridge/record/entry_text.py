@@ -123,8 +123,9 @@ def _move(data: Change) -> str:
 
 def _fault(verb: str) -> Callable[[FaultData], EntryText]:
     def build(data: FaultData) -> EntryText:
-        fault = " ".join(filter(None, (data.code, component_text(data.component))))
-        verb_text = f"{verb}, reported as {data.reported_code}" if data.reported_code else verb
+        mode = f"({data.failure_mode})" if data.failure_mode not in {"", data.code} else ""
+        fault = " ".join(filter(None, (data.code, mode, component_text(data.component))))
+        verb_text = f"{verb}, also reported as {data.added_code}" if data.added_code else verb
         count = f" (seen {data.count} times)" if verb == "changed" and data.count else ""
         return EntryText(f"{data.severity} {fault} {verb_text}{count}", data.reason or data.message or "")
 

@@ -195,7 +195,8 @@ class TimelineQuery(Struct, frozen=True):
         return item.get("device") is not None and (is_of_device(data, device) if named else item["device"] == device)
 
     def _names_code(self, data: Mapping[str, Any]) -> bool:
-        return data.get("code") in self.codes or data.get("reported_code") in self.codes
+        names = {data.get("code"), data.get("failure_mode"), *data.get("codes", ())}
+        return not names.isdisjoint(self.codes)
 
 
 class Line(Struct, frozen=True):

@@ -80,10 +80,10 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
     if holding:
         starts = [*recent_starts(control, now), *(now for _ in holding)]
         taken["starts",] = [to_text(start) for start in starts]
-    draining = {one.case.id: code for one in ready if (code := first_loss(one.state, one.case)) is not None}
+    draining = {one.case.id: mode for one in ready if (mode := first_loss(one.state, one.case)) is not None}
     if draining:
         recent = {case: one for case, one in control.evictions.items() if one.at > now - HOUR}
-        recent |= {case: Eviction(code, now) for case, code in draining.items()}
+        recent |= {case: Eviction(mode, now) for case, mode in draining.items()}
         taken["evictions",] = dump(recent)
     dry = _updated_dry_groups(control, holding, now)
     if dry != control.no_capacity_until:

@@ -119,20 +119,21 @@ def _update_budget(
 def _update_eviction_limits(
     control: Control, rows: Iterable[UnhealthyNode], now: datetime, *, tripped: bool
 ) -> tuple[tuple[str, ...], tuple[Draft, ...]]:
-    """Return the fault codes for which lost nodes wait for their drain, and the entries of the codes that changed.
+    """Return the failure modes for which lost nodes wait for their drain, and the entries of those that changed.
 
     While a breaker is `tripped`, its page covers a new limit, and no limit ends, so that the breaker needs no page of
     its own in turn.
     """
     waiting = Counter(row.not_drained for row in rows if row.not_drained)
-    drained = {code: len(recent_evictions(control, code, now)) for code in {*waiting, *control.eviction_limits}}
-    kept = {code for code in control.eviction_limits if tripped or code in waiting or drained[code] >= MIN_EVICTIONS}
+    drained = {mode: len(recent_evictions(control, mode, now)) for mode in {*waiting, *control.eviction_limits}}
+    kept = {mode for mode in control.eviction_limits if tripped or mode in waiting or drained[mode] >= MIN_EVICTIONS}
     drafts = []
-    for code in sorted({*waiting, *control.eviction_limits}):
-        begins, ends = code in waiting and code not in control.eviction_limits, code not in kept | waiting.keys()
+    for mode in sorted({*waiting, *control.eviction_limits}):
+        begins, ends = mode in waiting and mode not in control.eviction_limits, mode not in kept | waiting.keys()
         if begins or ends:
-            cause = _cause([row for row in rows if row.not_drained == row.code == code]) or code
-            reason = f"{drained[code]} nodes were drained for {cause} within an hour; {waiting[code]} more are cordoned"
+            reported = _cause([row for row in rows if row.not_drained == mode])
+            cause = f"{mode} ({reported})" if reported else mode
+            reason = f"{drained[mode]} nodes were drained for {cause} within an hour; {waiting[mode]} more are cordoned"
             before, after = _USED_UP if begins else _AVAILABLE
             draft = control_draft(
                 SafetyKind.EVICTIONS,
@@ -140,9 +141,9 @@ def _update_eviction_limits(
                 after,
                 now,
                 reason=reason,
-                counts={"drained": drained[code], "waiting": waiting[code]},
-                name=f"evictions:{code}",
-                code=code,
+                counts={"drained": drained[mode], "waiting": waiting[mode]},
+                name=f"evictions:{mode}",
+                mode=mode,
                 covered_by=SafetyKind.BREAKER if tripped else None,
             )
             drafts.append(draft)

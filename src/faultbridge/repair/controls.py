@@ -158,7 +158,7 @@ def control_draft(
     name: str | None = None,
     incident: str | None = None,
     source: str | None = None,
-    code: str | None = None,
+    mode: str | None = None,
     covered_by: SafetyKind | None = None,
 ) -> Draft:
     """Draft the entry for a change of one control.
@@ -182,7 +182,7 @@ def control_draft(
         operator=operator,
         incident_id=or_unset(incident),
         source=or_unset(source),
-        code=or_unset(code),
+        failure_mode=or_unset(mode),
         covered_by=or_unset(covered_by),
     )
     return Draft(EntryType.CLUSTER_SAFETY, at, data, subject=name or kind)

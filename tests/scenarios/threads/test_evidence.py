@@ -22,7 +22,7 @@ from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.builders import KEY
 from tests.world import XID_79, World
 
-XID_79_ON_GPU = "xid.79@gpu/pci=0000:c1:00"
+XID_79_ON_GPU = "gpu.lost@gpu/pci=0000:c1:00"
 LABELS = '{gpu="0",UUID="GPU-0a",pci_bus_id="00000000:C1:00.0",hostname="' + KEY.node + '"'
 
 
@@ -60,7 +60,7 @@ def test_a_sensor_outage_of_90_seconds_opens_no_case_and_its_end_clears_it() -> 
     world = Sources()
     outage = timedelta(seconds=90)
     world.condition("eks-node-condition", "AcceleratedHardwareReady", "False", "DCGMError", wait=outage)
-    assert world.reporters_by_condition() == {"agent.dcgm_error@node": ["eks-node-condition"]}
+    assert world.reporters_by_condition() == {"sensor.dcgm_unreachable@node": ["eks-node-condition"]}
     assert (world.node().status, world.node().case) == (NodeStatus.DEGRADED, None)
     world.condition("eks-node-condition", "AcceleratedHardwareReady", "True", "NvidiaAcceleratedHardwareIsReady")
     assert (world.node().status, world.node().conditions) == (NodeStatus.HEALTHY, {})
@@ -70,7 +70,7 @@ def test_a_failed_diagnostic_of_dcgm_requests_a_diagnosis() -> None:
     """It finds a GPU faulty, so it is another fault than a host engine that does not respond."""
     world = Sources()
     world.condition("eks-node-condition", "AcceleratedHardwareReady", "False", "DCGMDiagnosticFailure")
-    assert world.reporters_by_condition() == {"agent.accelerator_unhealthy@node": ["eks-node-condition"]}
+    assert world.reporters_by_condition() == {"gpu.unnamed_fault@node": ["eks-node-condition"]}
     assert world.case().repair_action is RepairAction.VERIFY
 
 
@@ -101,7 +101,7 @@ def test_a_condition_of_node_problem_detector_opens_a_case_by_policy(policy: str
         document = read_policy(policy)
         PolicyStore(world.ports.table, world.ports.clock).put({**document, "version": version_of(document)})
     world.condition("node-problem-detector", "FrequentKubeletRestart", "True", "FrequentKubeletRestart")
-    assert world.reporters_by_condition() == {"host.service_restarts@node": ["node-problem-detector"]}
+    assert world.reporters_by_condition() == {"host.notice@node": ["node-problem-detector"]}
     assert (world.node().live_case is not None) is opened
 
 
@@ -189,5 +189,5 @@ def test_sources_that_name_different_xids_of_one_gpu_are_both_shown_with_their_r
     world.exporter("DCGM_FI_DEV_XID_ERRORS", 48)
     assert world.reporters_by_condition() == {
         XID_79_ON_GPU: ["kernel-log"],
-        XID_79_ON_GPU.replace("79", "48"): ["dcgm-metrics"],
+        XID_79_ON_GPU.replace("lost", "ecc_uncorrectable"): ["dcgm-metrics"],
     }

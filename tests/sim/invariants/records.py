@@ -102,13 +102,13 @@ def _effective(view: SystemView) -> set[str]:
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of records whose fault had no effect after a newer snapshot of another source.
 
-    The snapshot covers the code of the fault. The effect of such a record depends on the delivery order. If the fault
+    The snapshot covers the mode of the fault. The effect of such a record depends on the delivery order. If the fault
     arrives after the snapshot, the fault opens no condition. If the fault arrives first, it opens a condition, which
     the snapshot does not end, because another source reported the fault.
     """
-    canonical = data.load_catalog().canonical
+    rows = data.load_catalog()
     snapshots = [
-        (part.record.source, _time_of(part, one), {canonical(code) for code in one.covers})
+        (part.record.source, _time_of(part, one), {rows.row(code).mode for code in one.covers})
         for part in parts
         for one in part.observations
         if isinstance(one, Snapshot)
@@ -120,7 +120,7 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for one in part.observations
         if isinstance(one, Fault) and part.record.record_id in stale
         for source, at, covered in snapshots
-        if source != part.record.source and _time_of(part, one) <= at and canonical(one.code) in covered
+        if source != part.record.source and _time_of(part, one) <= at and rows.row_of(one).mode in covered
     }
 
 

@@ -35,6 +35,6 @@ class ReportLaw(Law):
                 continue
             for one in part.observations:
                 if isinstance(one, Fault) and rows.row(one.code).severity is Severity.FATAL:
-                    code = rows.canonical(one.code)
-                    if not any(f"'{name}'" in text for text in seen[record.node] for name in (code, one.code)):
+                    names = (rows.row_of(one).mode, one.code)
+                    if not any(f"'{name}'" in text for text in seen[record.node] for name in names):
                         yield DROPPED, f"{record.cluster}/{record.node}: {one.code} of {record.record_id} is stale"

@@ -71,7 +71,7 @@ NODE_HISTORY: Columns = {
 }
 NODES: Columns = {
     **fields("NODE", "STATUS", "SEVERITY"),
-    "FAULTS": lambda one: ", ".join(condition.code for condition in one.conditions),
+    "FAULTS": lambda one: ", ".join(condition.failure_mode for condition in one.conditions),
     "CASE": lambda one: one.case.case_id if one.case else None,
     **fields("INSTANCE=instance_id", "TYPE=instance_type", "GROUP"),
 }
@@ -106,7 +106,7 @@ CASE: Columns = {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Status": lambda one: one.status + (f" (waiting for {one.waiting_for})" if one.waiting_for else ""),
     **fields("Incident", "Resolution", "Reason"),
-    "Cause": lambda one: f"{one.severity}: {one.code} {component_text(one.component)}",
+    "Cause": lambda one: f"{one.severity}: {one.failure_mode} ({one.code}) {component_text(one.component)}",
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
     "Opened": lambda one: short_time(one.opened_at),
     "Approval": lambda one: _approval_text(one.approval),
@@ -190,7 +190,8 @@ def _ignored_text(ignored: Ignored | None) -> str | None:
 
 def _condition_text(condition: Condition) -> str:
     seen = f"{condition.count} times since {short_time(condition.since)}, by {', '.join(condition.reporters)}"
-    fault = f"{condition.severity} {condition.code} {component_text(condition.component)}"
+    name = f"{condition.failure_mode} {component_text(condition.component)}".rstrip()
+    fault = f"{condition.severity} {name} [{', '.join(condition.codes)}]"
     return f"{fault}: {condition.message} ({seen})"
 
 
@@ -199,7 +200,7 @@ def _not_healthy(counts: dict[str, int]) -> int:
 
 
 def _probation_text(probation: Probation) -> str:
-    fault = f"{probation.code} {component_text(probation.component)}"
+    fault = f"{probation.failure_mode} {component_text(probation.component)}"
     return f"{fault} until {short_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
 
 

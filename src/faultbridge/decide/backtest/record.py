@@ -357,7 +357,7 @@ class FactReader:
                 continue
             kind, at = _KINDS[metadata["event_type"]], from_text(data["observed_at"])
             component = Component.read(data["component"])
-            key = condition_key(data["code"], component)
+            key = condition_key(self._mode(data), component)
             condition = self._condition(event, component, after.get(key), at)
             if kind is ChangeKind.ENDED:
                 after.pop(key, None)
@@ -367,6 +367,9 @@ class FactReader:
             reason = data["reason"] or ""
             changes.append(Change(kind, at, condition, None, None, reason, tuple(data["changed"])))
         return tuple(changes), after
+
+    def _mode(self, data: Event) -> str:
+        return data.get("failure_mode") or self.catalog.row(data["code"]).mode
 
     def _condition(self, event: Event, component: Component, before: Condition | None, at: datetime) -> Condition:
         data = event["data"]
@@ -380,8 +383,12 @@ class FactReader:
         reported_severity = row.severity if rule and rule.severity else severity
         reported_action = row.action if rule and rule.action else action
         seen = max(count - before.count, 0) if before else count
+        hours = next((one.hours for one in before.reporters.values()), {}) if before else {}
+        hours = counted_at(hours, at, seen) if seen else hours
+        reporter = Reporter(True, at, severity=reported_severity, action=reported_action, count=count, hours=hours)
         return Condition(
             code=code,
+            mode=self._mode(data),
             component=component,
             severity=severity,
             action=action,
@@ -392,10 +399,9 @@ class FactReader:
             message=data["message"],
             count=count,
             known_incarnation=data["incarnation"] is not None,
-            reporters={reporter_key(name, code): Reporter(True, at) for name in data["reporters"]},
+            reporters=dict.fromkeys((reporter_key(name, code) for name in data["reporters"]), reporter),
             reported_severity=reported_severity,
             reported_action=reported_action,
-            hours=counted_at(before.hours if before else {}, at, seen) if seen else (before.hours if before else {}),
             family=row.family,
         )
 
@@ -404,7 +410,7 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
     """Remove the condition, with another key, that `condition` replaces with an identified device."""
     if key in conditions:
         return
-    same = [name for name, one in conditions.items() if (one.code, one.since) == (condition.code, condition.since)]
+    same = [name for name, one in conditions.items() if (one.mode, one.since) == (condition.mode, condition.since)]
     for name in same:
         if conditions[name].component.type is condition.component.type:
             del conditions[name]

@@ -12,24 +12,24 @@ assigned to a condition of severity error or worse that it can mean, if one of t
 A late fault can also be about a condition that has ended:
 
 A tombstone contains the times of one ended condition. A node stores a limited number of tombstones. When one is
-evicted, the end of its condition stays as the time of its code in `NodeState.evicted`. `NodeState.floor` is one time
-for all codes: the start of the last verified instance, or the latest end in a code that `evicted` had no room for.
+evicted, the end of its condition stays as the time of its mode in `NodeState.evicted`. `NodeState.floor` is one time
+for all modes: the start of the last verified instance, or the latest end in a mode that `evicted` had no room for.
 
 - A fault that is not later than the times of its tombstone is known, and is stale. If no source reported the condition
   under the code of the fault before it ended, the fault becomes a note.
-- Any other fault that is not later than the floor or, without a tombstone, than the time of its code may be about an
+- Any other fault that is not later than the floor or, without a tombstone, than the time of its mode may be about an
   evicted condition, or may never have been seen. It becomes a note and opens no condition: no fault is lost, and no
   fault that was repaired is repaired again.
-- Each later fault opens a condition. The end of conditions with other codes has no effect on it.
+- Each later fault opens a condition. The end of conditions with other modes has no effect on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
-from faultbridge.model.catalog import Catalog
+from faultbridge.model.catalog import Catalog, Row
 from faultbridge.model.conditions import (
     Condition,
     Tombstone,
@@ -44,7 +44,7 @@ from faultbridge.model.faults import Component, Fault
 
 MAX_ABSORBED = 8
 MAX_DISTANCE = timedelta(minutes=15)
-MAX_EVICTED_CODES = 32
+MAX_EVICTED = 32
 NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one of them"
 NEW_CODE = "older than the end of the same fault, which was not reported under this code before it ended"
 
@@ -55,11 +55,13 @@ def specific_condition(
     reported_key: str, fault: Fault, at: datetime, conditions: Conditions, catalog: Catalog
 ) -> str | None:
     """Return the key of the worst, then latest condition that an unspecific fault can mean, or None."""
-    code = catalog.canonical(fault.code)
+    row, component = catalog.row_of(fault), fault.component
+    if not (row.stands_for or _without_device(component)):
+        return None
     matching = [
         (condition.severity.rank, condition.last_at, key)
         for key, condition in _active(conditions)
-        if _stands_for(code, fault.component, condition, catalog)
+        if _stands_for(row, component, condition)
         and (_near(condition, at) or _reported_as(condition, fault.source, reported_key))
     ]
     return max(matching)[2] if matching else None
@@ -70,27 +72,30 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
     matching = (
         key
         for key, condition in _active(conditions)
-        if _stands_for(condition.code, condition.component, specific, catalog) and _near(condition, specific.last_at)
+        if _near(condition, specific.last_at)
+        and any(_stands_for(catalog.row(code), condition.component, specific) for code in condition.codes)
     )
     return list(islice(matching, MAX_ABSORBED))
 
 
 def is_unspecific(fault: Fault, catalog: Catalog) -> bool:
     """Return whether a fault names no device or only a general code."""
-    return bool(catalog.row(catalog.canonical(fault.code)).stands_for) or _without_device(fault.component)
+    return bool(catalog.row_of(fault).stands_for) or _without_device(fault.component)
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
     """Return whether an unspecific fault can mean an ended condition, so that the fault is stale."""
     if not is_unspecific(fault, catalog):
         return False
-    reported_code = catalog.canonical(fault.code)
+    row = catalog.row_of(fault)
     for key, tombstone in ended.items():
-        code, _, component = key.partition("@")
+        mode, _, component = key.partition("@")
         earliest = min((*tombstone.reporters.values(), tombstone.ended_at)) - MAX_DISTANCE
-        severe = catalog.row(code).severity.rank >= Severity.ERROR.rank
-        in_time = earliest <= at <= tombstone.ended_at
-        if severe and in_time and _covers(reported_code, fault.component, code, component, catalog):
+        if not earliest <= at <= tombstone.ended_at:
+            continue
+        codes = {code_of(reporter) for reporter in tombstone.reporters}
+        severe = any(catalog.row(code).severity.rank >= Severity.ERROR.rank for code in (mode, *codes))
+        if severe and _covers(row, fault.component, mode, codes, component):
             return True
     return False
 
@@ -117,11 +122,18 @@ def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
 def has_tombstone_after(
     key: str, fault: Fault, at: datetime, tombstones: Mapping[str, Tombstone], catalog: Catalog
 ) -> bool:
-    """Return whether a fault belongs to a condition whose tombstone is stored."""
-    tombstone = tombstones.get(key)
+    """Return whether a fault belongs to a condition whose tombstone is stored.
+
+    Catalog rows of one code can have several failure modes. What a source reported under a code ended with the
+    condition of any of them on the component.
+    """
+    tombstone, report = tombstones.get(key), reporter_key(fault.source, fault.code)
     if tombstone is not None:
-        report = reporter_key(fault.source, fault.code)
         return at <= max(tombstone.ended_at, tombstone.reporters.get(report, tombstone.ended_at))
+    component = f"@{component_key(fault.component)}"
+    others = (one for other, one in tombstones.items() if report in one.reporters and other.endswith(component))
+    if any(at <= max(one.ended_at, one.reporters[report]) for one in others):
+        return True
     return belongs_to_ended(fault, at, tombstones, catalog)
 
 
@@ -130,26 +142,35 @@ def is_reported_code(code: str, reporters: Iterable[str]) -> bool:
     return any(code_of(reporter) == code for reporter in reporters)
 
 
-def keep_end(code: str, ended_at: datetime, evicted: dict[str, datetime], floor: datetime | None) -> datetime | None:
-    """Store an evicted end by its code; without room, the oldest end raises the floor, which is returned."""
-    evicted[code] = max(ended_at, evicted.get(code, ended_at))
-    if len(evicted) <= MAX_EVICTED_CODES:
+def keep_end(mode: str, ended_at: datetime, evicted: dict[str, datetime], floor: datetime | None) -> datetime | None:
+    """Store an evicted end by its failure mode; without room, the oldest raises the floor, which is returned."""
+    evicted[mode] = max(ended_at, evicted.get(mode, ended_at))
+    if len(evicted) <= MAX_EVICTED:
         return floor
     oldest = evicted.pop(min(evicted, key=evicted.__getitem__))
     return oldest if floor is None else max(floor, oldest)
 
 
 def last_evicted(fault: Fault, evicted: Mapping[str, datetime], catalog: Catalog) -> datetime | None:
-    """Return the latest end of evicted tombstones of a fault's code, for an unspecific one of any code."""
+    """Return the latest end of evicted tombstones of a fault's failure mode, for an unspecific one of any mode."""
     if is_unspecific(fault, catalog):
         return max(evicted.values(), default=None)
-    return evicted.get(catalog.canonical(fault.code))
+    return evicted.get(catalog.row_of(fault).mode)
 
 
-def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
-    """Return the key of the condition with a source's report, which differs for an unspecific report."""
-    matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
-    return next(matching, reported_key)
+def reports_on(source: str, code: str, component: Component, conditions: Conditions) -> dict[str, list[str]]:
+    """Return, by condition key, the active reporters of a source with a code on a component.
+
+    Rows of one code can have several failure modes. A report that was counted for another condition is found by the
+    component that it named itself.
+    """
+    report, on = reporter_key(source, code), component_key(component)
+    found: dict[str, list[str]] = {}
+    for key, condition in conditions.items():
+        for name, one in condition.reporters.items():
+            if one.active and without_row(name) == report and (one.unspecific_key or key).partition("@")[2] == on:
+                found.setdefault(key, []).append(name)
+    return found
 
 
 def _active(conditions: Conditions) -> Iterator[tuple[str, Condition]]:
@@ -167,20 +188,20 @@ def _near(condition: Condition, at: datetime) -> bool:
     return condition.since - MAX_DISTANCE <= at <= condition.last_at + MAX_DISTANCE
 
 
-def _stands_for(code: str, component: Component, specific: Condition, catalog: Catalog) -> bool:
+def _stands_for(row: Row, component: Component, specific: Condition) -> bool:
     severe = specific.severity.rank >= Severity.ERROR.rank
-    return severe and _covers(code, component, specific.code, component_key(specific.component), catalog)
+    return severe and _covers(row, component, specific.mode, specific.codes, component_key(specific.component))
 
 
-def _covers(code: str, component: Component, specific_code: str, specific_component: str, catalog: Catalog) -> bool:
-    """Return whether an unspecific code and component can mean a specific code and component."""
+def _covers(row: Row, component: Component, mode: str, codes: Collection[str], specific_component: str) -> bool:
+    """Return whether the row and component of an unspecific report can mean a specific failure on a component."""
     own = component_key(component)
-    if code == specific_code:
+    if row.mode == mode:
         same_type = specific_component.startswith(f"{component.type.value}/")
         return _without_device(component) and specific_component != own and same_type
     if not (component.type is ComponentType.NODE or _without_device(component) or specific_component == own):
         return False
-    return any(_matches(pattern, specific_code) for pattern in catalog.row(code).stands_for)
+    return any(_matches(pattern, code) for pattern in row.stands_for for code in codes)
 
 
 def _matches(pattern: str, code: str) -> bool:

@@ -40,7 +40,7 @@ DROPPED = "attributes_dropped"
 OVERFLOW = "host.condition_overflow"
 """The code of the condition that reports evicted conditions. It is never evicted."""
 
-_CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
+_CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 720, 200, 20, 26, 40, 8
 
 
 def weight(changes: Iterable[Change]) -> int:
@@ -50,10 +50,12 @@ def weight(changes: Iterable[Change]) -> int:
 
 def condition_bytes(key: str, condition: Condition) -> int:
     """Return an upper bound of the bytes that a condition takes in the table item of its node."""
-    texts = _bytes(key, condition.code, condition.message, *condition.ends_on, *_names(condition.component))
+    texts = _bytes(
+        key, condition.code, condition.mode, condition.message, *condition.ends_on, *_names(condition.component)
+    )
     attributes = sum(_bytes(name, value) + _FIELD for name, value in condition.attributes.items())
     reporters = sum(_reporter_bytes(source, reporter) for source, reporter in condition.reporters.items())
-    return _CONDITION + texts + attributes + reporters + len(condition.hours) * _HOUR
+    return _CONDITION + texts + attributes + reporters + len(condition.codes_added) * _TIME
 
 
 def mildest_condition(conditions: Mapping[str, Condition]) -> str:
@@ -143,7 +145,8 @@ def _names_of_device(change: Change) -> int:
 
 
 def _reporter_bytes(source: str, reporter: Reporter) -> int:
-    return _REPORTER + _bytes(source, reporter.unspecific_key) + _DIGEST * len(reporter.digests)
+    listed = _DIGEST * len(reporter.digests) + _HOUR * len(reporter.hours)
+    return _REPORTER + _bytes(source, reporter.unspecific_key) + listed
 
 
 def _names(component: Component) -> tuple[str | None, ...]:

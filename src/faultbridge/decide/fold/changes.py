@@ -15,6 +15,9 @@ from faultbridge.model.faults import Fault, Observation
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 
+ADDED_CODE = "codes"
+"""The part of a condition that changed if its failure was reported under a further fault code."""
+
 
 class ChangeKind(StrEnum):
     """The effect of an observation on a node.

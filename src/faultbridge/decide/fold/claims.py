@@ -7,7 +7,7 @@ A report of such a sender is a claim. A condition that only claims assert ends
 - at the time `claimed_until`: the policy's `claim_ttl` after the first claim was received, whatever follows.
 
 A report of the node proves the condition, and a failed verification confirms it. After a condition ended in one of
-these ways, further claims of its sources with the same code are only notes for 24 hours: the sources are damped.
+these ways, further claims of its sources of the same failure mode are only notes for 24 hours: the sources are damped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.decide.fold.condition_updates import absent_conditions
 from faultbridge.decide.fold.daily_notes import DAMPED
 from faultbridge.decide.fold.node_conditions import NodeConditions
+from faultbridge.decide.fold.rating import rated
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.model.catalog import Catalog
-from faultbridge.model.conditions import Condition, Reporter, source_of
+from faultbridge.model.conditions import Condition, source_of
 from faultbridge.model.faults import Fault, Snapshot, faults_of
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
@@ -65,7 +66,7 @@ def claim_end(state: NodeState, condition: Condition) -> datetime | None:
 def with_damped(state: NodeState, refuted: Iterable[Condition], now: datetime) -> NodeState:
     """Return the node after conditions ended that only claims reported, and that nothing proved or confirmed.
 
-    Further claims of their sources with the same codes are notes for 24 hours.
+    Further claims of their sources of the same failure modes are notes for 24 hours.
     """
     until = {name: now + DAMPED_FOR for condition in refuted for name in _names(condition)}
     if not until:
@@ -81,15 +82,15 @@ def _names(condition: Condition) -> list[str]:
     if proven or condition.confirmed_at is not None:
         return []
     return [
-        damped_name(source_of(reporter), (one.unspecific_key or condition.code).partition("@")[0])
+        damped_name(source_of(reporter), (one.unspecific_key or condition.mode).partition("@")[0])
         for reporter, one in reporters
         if one.active
     ]
 
 
-def damped_name(source: str, code: str) -> str:
-    """Return the key of `NodeState.damped` for the claims of a source with a canonical fault code."""
-    return f"{source} {code}"
+def damped_name(source: str, mode: str) -> str:
+    """Return the key of `NodeState.damped` for the claims of a source of a failure mode."""
+    return f"{source} {mode}"
 
 
 class Claims(Struct):
@@ -120,8 +121,8 @@ class Claims(Struct):
             outcome = max(outcome, noted, key=lambda one: one.rank)
         if not damped or not isinstance(observation, Snapshot):
             return (None if damped else arrival), outcome
-        codes = {self.catalog.canonical(one.code) for one in damped}
-        covers = {code: on for code, on in observation.covers.items() if self.catalog.canonical(code) not in codes}
+        codes = {one.code for one in damped}
+        covers = {code: on for code, on in observation.covers.items() if code not in codes}
         present = tuple(one for one in observation.present if one not in damped)
         return replace(arrival, observation=replace(observation, covers=covers, present=present)), outcome
 
@@ -129,7 +130,7 @@ class Claims(Struct):
         return fault.source in self.sources or self.state.damped.get(self._name(fault), self.now) > self.now
 
     def _name(self, fault: Fault) -> str:
-        return damped_name(fault.source, self.catalog.canonical(fault.code))
+        return damped_name(fault.source, self.catalog.row_of(fault).mode)
 
     def limit(self) -> None:
         """Let each condition that is claimed for the first time end at the time `until`."""
@@ -163,8 +164,10 @@ class Claims(Struct):
 
     def _end(self, key: str, reporters: list[str], arrival: Arrival, reason: str) -> None:
         condition = self.conditions.active[key]
-        ended = {reporter: Reporter(False, arrival.at, claimed=True) for reporter in reporters}
-        remaining = replace(condition, reporters={**condition.reporters, **ended})
+        ended = {
+            one: replace(condition.reporters[one], active=False, last_at=arrival.at, digests=()) for one in reporters
+        }
+        remaining = rated(replace(condition, reporters={**condition.reporters, **ended}), self.catalog)
         if not remaining.active:
             self.refuted.append(condition)
             self.conditions.end(key, remaining, arrival.at, reason, arrival.record_id)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 from faultbridge.decide.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
-from faultbridge.decide.fold.changes import Arrival
+from faultbridge.decide.fold.changes import ADDED_CODE, Arrival
+from faultbridge.decide.fold.rating import rated
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.normalize.timestamp import clock_has_moved
 from faultbridge.model.catalog import Catalog
@@ -25,47 +27,55 @@ from faultbridge.model.conditions import (
     source_of,
     without_row,
 )
-from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component, Fault, Snapshot
 from faultbridge.model.times import earliest
 from faultbridge.model.values import replace
 
 MAX_DIGESTS = 8
+MAX_ADDED_CODES, ADDED_WITHIN = 8, timedelta(hours=1)
+"""Updates of a condition within an hour because of a further fault code."""
 
 
-def merge_conditions(first: Condition, second: Condition) -> Condition:
+def merge_conditions(first: Condition, second: Condition, catalog: Catalog) -> Condition:
     """Merge two conditions of a device; the first one's texts and the newer reports are kept."""
-    one, two = first.as_reported, second.as_reported
-    hours = sorted({*first.hours, *second.hours})
-    return replace(
+    merged = replace(
         first,
         since=min(first.since, second.since),
         last_at=max(first.last_at, second.last_at),
-        count=first.count + second.count,
-        hours={hour: first.hours.get(hour, 0) + second.hours.get(hour, 0) for hour in hours},
-        severity=_worst(first.severity, second.severity),
-        action=_strongest(first.action, second.action),
-        reported_severity=_worst(one.severity, two.severity),
-        reported_action=_strongest(one.action, two.action),
+        severity=max(first.severity, second.severity, key=lambda one: one.rank),
+        action=max(first.action, second.action, key=lambda one: one.rank),
         known_incarnation=first.known_incarnation or second.known_incarnation,
         reporters=limit_reporters(_newest(first.reporters, second.reporters)),
         confirmed_at=first.confirmed_at if second.confirmed_at else None,
         claimed_until=earliest(first.claimed_until, second.claimed_until),
     )
+    counts = (first.count, second.count, *(_counted(merged.reporters, key) for key in merged.reporters))
+    return rated(replace(merged, count=max(counts)), catalog)
 
 
 def _newest(first: Mapping[str, Reporter], second: Mapping[str, Reporter]) -> dict[str, Reporter]:
-    older = {key for key, one in first.items() if key in second and one.last_at < second[key].last_at}
-    return {**second, **{key: one for key, one in first.items() if key not in older}}
+    reporters = {**second, **first}
+    for key in first.keys() & second.keys():
+        older, newer = sorted((second[key], first[key]), key=lambda one: one.last_at)
+        hours = {hour: older.hours.get(hour, 0) + newer.hours.get(hour, 0) for hour in {**older.hours, **newer.hours}}
+        reporters[key] = replace(newer, count=older.count + newer.count, hours=hours)
+    return reporters
+
+
+def _counted(reporters: Mapping[str, Reporter], key: str) -> int:
+    """Return the number of observations by the source and the code of a reporter."""
+    report = without_row(key)
+    return sum([one.count for other, one in reporters.items() if other == key or without_row(other) == report])
 
 
 def new_condition(catalog: Catalog, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
     """Create a condition from its first fault. `ended` is the tombstone of the same condition, or None."""
     former = {key: Reporter(False, at) for key, at in ended.reporters.items()} if ended else {}
-    code, reporter = catalog.canonical(fault.code), reporter_of(fault, catalog)
-    row = catalog.row(code)
-    return Condition(
-        code=code,
+    row = catalog.row_of(fault)
+    reporter = reporter_key(fault.source, row.code)
+    condition = Condition(
+        code=fault.code,
+        mode=row.mode,
         component=fault.component,
         severity=fault.severity or row.severity,
         action=fault.action or row.action,
@@ -75,15 +85,13 @@ def new_condition(catalog: Catalog, fault: Fault, arrival: Arrival, ended: Tombs
         last_at=arrival.at,
         message=fault.message,
         count=fault.count,
-        hours=counted_at({}, arrival.at, fault.count),
         known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters=limit_reporters({**former, reporter: _first_report(fault, arrival)}, reporter),
+        reporters=limit_reporters({**former, reporter: _report(fault, arrival, None)}, reporter),
         attributes=limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES),
         ended_before=ended.ended_at if ended else None,
-        reported_severity=fault.severity,
-        reported_action=fault.action,
         family=row.family,
     )
+    return rated(condition, catalog)
 
 
 def reporter_of(fault: Fault, catalog: Catalog) -> str:
@@ -91,7 +99,7 @@ def reporter_of(fault: Fault, catalog: Catalog) -> str:
     return reporter_key(fault.source, catalog.row_of(fault).code)
 
 
-def repeat_condition(
+def _repeat(
     condition: Condition, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
     """Add one more fault of the reporter `key` to a condition; `unspecific_key` is the key of an unspecific fault.
@@ -99,25 +107,19 @@ def repeat_condition(
     Message and attributes stay unchanged, except for a newer fault of the node's clock whose error has changed
     (`clock_has_moved`).
     """
-    reporter = condition.reporters.get(key)
-    digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
-    updated = Reporter(
-        True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key, arrival.claimed or None
-    )
-    reported = condition.as_reported
+    before = condition.reporters.get(key)
+    updated = _report(fault, arrival, before, unspecific_key)
+    reporters = limit_reporters({**condition.reporters, key: updated}, key)
     if arrival.at >= condition.last_at and clock_has_moved(condition.attributes, fault.attributes):
         attributes = limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES)
         condition = replace(condition, attributes=attributes, message=fault.message)
     return replace(
         condition,
-        count=condition.count + fault.count,
-        hours=counted_at(condition.hours, arrival.at, fault.count),
+        count=max(condition.count, _counted(reporters, key)),
         since=min(condition.since, arrival.at),
         last_at=max(condition.last_at, arrival.at),
-        reported_severity=_worst(reported.severity, fault.severity or Severity.INFO),
-        reported_action=_strongest(reported.action, fault.action or Action.NONE),
         known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters=limit_reporters({**condition.reporters, key: updated}, key),
+        reporters=reporters,
     )
 
 
@@ -129,56 +131,76 @@ def add_report(
     A fault or condition is claimed if no sender proved to be the node. A condition is confirmed if it is not claimed,
     or if a failed verification confirmed it.
 
-    - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
+    - A claimed fault adds a reporter and its time to a confirmed condition, but no count, and neither severity nor
+      action above those of the condition.
     - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
-      severity, action, message and count of a claimed condition.
+      severity, action, message and count of a claimed condition (`rating`).
     - Any other fault is added with its severity, action and count.
 
     A fault that lasts longer than its mode permits (`max_age`) is rated as its row, however its source rates it. In
     each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
     """
-    row, reporter = catalog.row(condition.code), reporter_of(fault, catalog)
+    row = catalog.row_of(fault)
+    key = reporter_key(fault.source, row.code)
     if fault.severity is not None and _is_overdue(condition, catalog, arrival):
         fault = replace(fault, severity=row.severity, action=row.action)
     if arrival.claimed and (not condition.claimed or condition.confirmed_at is not None):
-        fault = replace(fault, severity=None, action=None, count=0)
+        fault = _limited(fault, condition.as_reported)
     elif condition.claimed and not arrival.claimed and unspecific_key is None:
-        condition = replace(
-            condition,
-            severity=fault.severity or row.severity,
-            action=fault.action or row.action,
-            reported_severity=fault.severity,
-            reported_action=fault.action,
-            message=fault.message,
-            count=0,
-            hours={},
-        )
-    return repeat_condition(condition, reporter, fault, arrival, unspecific_key)
+        uncounted = {other: replace(one, count=0, hours={}) for other, one in condition.reporters.items()}
+        claimed = replace(condition, message=fault.message, count=0, reporters=uncounted)
+        return _as_reported(rated(_repeat(claimed, key, fault, arrival), catalog))
+    added = _repeat(condition, key, fault, arrival, unspecific_key)
+    before, after = condition.reporters.get(key), added.reporters[key]
+    return added if before is not None and _rates_as(before, after) else rated(added, catalog)
+
+
+def _as_reported(condition: Condition) -> Condition:
+    reported = condition.as_reported
+    return replace(condition, severity=reported.severity, action=reported.action)
+
+
+def _limited(fault: Fault, condition: Condition) -> Fault:
+    severity = min(fault.severity or condition.severity, condition.severity, key=lambda one: one.rank)
+    action = min(fault.action or condition.action, condition.action, key=lambda one: one.rank)
+    return replace(fault, severity=severity, action=action, count=0)
+
+
+def _rates_as(before: Reporter, after: Reporter) -> bool:
+    """Return whether a later report of a reporter changes nothing in the rating of its condition."""
+
+    def rating(one: Reporter) -> tuple[object, ...]:
+        return one.active, one.severity, one.action, one.claimed, one.unspecific_key
+
+    return rating(before) == rating(after)
 
 
 def _is_overdue(condition: Condition, catalog: Catalog, arrival: Arrival) -> bool:
-    mode = catalog.modes.get(catalog.row(condition.code).mode)
+    mode = catalog.modes.get(condition.mode)
     lasted = (arrival.at - condition.since).total_seconds()
     return mode is not None and mode.max_age is not None and lasted >= mode.max_age
 
 
-def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
+def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str, catalog: Catalog) -> Condition:
     """Merge an unspecific condition, with its reporters, into the specific one that explains it."""
     reporters = {
         key: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
         for key, reporter in unspecific.reporters.items()
     }
-    return merge_conditions(specific, replace(unspecific, reporters=reporters))
+    return merge_conditions(specific, replace(unspecific, reporters=reporters), catalog)
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
     """Return the keys of the conditions that a snapshot checked on these devices and did not find."""
 
     def key(code: str, component: Component) -> str:
-        return condition_key(catalog.canonical(code), identity(component, devices))
+        return condition_key(catalog.row(code).mode, identity(component, devices))
 
     covered = {key(code, component) for code, components in snapshot.covers.items() for component in components}
-    return covered - {key(fault.code, fault.component) for fault in snapshot.present}
+    found = [(fault, identity(fault.component, devices)) for fault in snapshot.present]
+    return covered - {
+        condition_key(row.mode, on) for one, on in found for row in (catalog.row_of(one), catalog.row(one.code))
+    }
 
 
 def absent_reporters(
@@ -234,6 +256,14 @@ def is_known(condition: Condition, key: str, fault: Fault, arrival: Arrival) -> 
     return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests
 
 
+def note_code(before: Condition, after: Condition, at: datetime) -> Condition:
+    """Return a condition that was reported under a further code at `at`, unless eight of an hour are recorded."""
+    if after.reporters.keys() == before.reporters.keys() or set(after.reported_codes) <= set(before.reported_codes):
+        return after
+    recent = tuple(one for one in before.codes_added if abs(at - one) < ADDED_WITHIN)
+    return after if len(recent) >= MAX_ADDED_CODES else replace(after, codes_added=(*recent, at))
+
+
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     """Return the parts of a condition to record; a count only at a new power of ten."""
     old, new = before.as_reported, after.as_reported
@@ -244,6 +274,8 @@ def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
         parts += ("severity",)
     if after.sources != before.sources or after.claimed != before.claimed:
         parts += ("reporters",)
+    if after.codes_added != before.codes_added:
+        parts += (ADDED_CODE,)
     return parts
 
 
@@ -259,13 +291,22 @@ def _component_text(component: Component) -> str:
     return str(component)
 
 
-def _first_report(fault: Fault, arrival: Arrival) -> Reporter:
-    return Reporter(True, arrival.at, (digest(fault),), claimed=arrival.claimed or None)
-
-
-def _worst(first: Severity, second: Severity) -> Severity:
-    return second if second.rank > first.rank else first
-
-
-def _strongest(first: Action, second: Action) -> Action:
-    return second if second.rank > first.rank else first
+def _report(fault: Fault, arrival: Arrival, before: Reporter | None, unspecific_key: str | None = None) -> Reporter:
+    """Return a reporter after one more fault; while it is active, its strongest values are kept."""
+    before = before or Reporter(False, arrival.at)
+    severity, action = fault.severity, fault.action
+    if before.active and bool(before.claimed) is arrival.claimed:
+        severity = max((one for one in (before.severity, severity) if one), key=lambda one: one.rank, default=None)
+        action = max((one for one in (before.action, action) if one), key=lambda one: one.rank, default=None)
+    digests = before.digests if before.last_at == arrival.at else ()
+    return Reporter(
+        True,
+        arrival.at,
+        (*digests, digest(fault))[-MAX_DIGESTS:],
+        unspecific_key,
+        arrival.claimed or None,
+        severity,
+        action,
+        before.count + fault.count,
+        counted_at(before.hours, arrival.at, fault.count) if fault.count else before.hours,
+    )

@@ -63,8 +63,8 @@ def end_verified(
 
     - The repair action fixes conditions with one of the scopes in `SCOPES_FIXED_BY[repair_action]`, and conditions for
       which the catalog names the action as their end.
-    - The verification proves only conditions whose code `covers` accepts. Of these, it proves the conditions that need
-      `repair_action` or a weaker action, and those that the catalog ends with any passed verification.
+    - The verification proves only conditions of which `covers` accepts a reported code. Of these, it proves those that
+      need `repair_action` or a weaker action, and those that the catalog ends with any passed verification.
 
     Any other condition stays active.
     """
@@ -74,7 +74,7 @@ def end_verified(
         required = REPAIR_ACTION_OF.get(condition.action)
         sufficient = required is not None and order.index(required) <= order.index(repair_action)
         fixed = condition.scope in SCOPES_FIXED_BY[repair_action] or repair_action.value in condition.ends_on
-        proven = covers(condition.code) and (sufficient or "verified" in condition.ends_on)
+        proven = any(map(covers, condition.codes)) and (sufficient or "verified" in condition.ends_on)
         return at if fixed or proven else None
 
     return _end(state, at, reason or f"verification passed after {repair_action.value}", ends_at)
@@ -89,7 +89,7 @@ def end_former(state: NodeState, *, at: datetime) -> Folded:
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
     """End the claimed conditions that a passed verification covers, and damp their sources for 24 hours."""
     reason = "diagnostics did not confirm what no proven sender reported"
-    ended = _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
+    ended = _end(state, at, reason, lambda one: at if one.claimed and any(map(covers, one.codes)) else None)
     return _damp(ended, at)
 
 

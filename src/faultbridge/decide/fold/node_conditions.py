@@ -16,20 +16,18 @@ from faultbridge.decide.fold.condition_updates import (
     is_known,
     merge_conditions,
     new_condition,
+    note_code,
     reporter_of,
 )
+from faultbridge.decide.fold.rating import rated
 from faultbridge.decide.normalize.trust import is_claim
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import (
     Condition,
-    Reporter,
     Tombstone,
-    component_key,
     condition_key,
     identity,
     parse_component,
-    reporter_key,
-    without_row,
 )
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.faults import NODE_COMPONENT, Clear, Component, Fault, Snapshot
@@ -81,9 +79,10 @@ class NodeConditions:
         """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self.devices)
-        key = condition_key(self._catalog.canonical(fault.code), component)
         if fault.severity is Severity.INFO:
-            return self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
+            note_key = condition_key(fault.code, component)
+            return self.note(ChangeKind.NOTED, daily_notes.INFORMATION, note_key, fault, arrival)
+        key = condition_key(self._catalog.row_of(fault).mode, component)
         if key in self.active:
             return self._repeat(key, fault, arrival)
         fault = replace(fault, component=component)
@@ -98,7 +97,8 @@ class NodeConditions:
             return Outcome.STALE if tombstone is None else self._ended_before(fault, tombstone.reporters, arrival)
         evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)
         if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
-            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NOTED_BECAUSE)
+            note_key = condition_key(fault.code, fault.component)
+            return self.note(ChangeKind.LATE, daily_notes.LATE, note_key, fault, arrival, attribution.NOTED_BECAUSE)
         if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
@@ -117,12 +117,11 @@ class NodeConditions:
         A clear that is not later than the report changes nothing. Text of syslog ends only a claimed report.
         """
         component = identity(clear.component, self.devices)
-        key = condition_key(self._catalog.canonical(clear.code), component)
-        key = attribution.reported_condition(key, clear.source, self.active)
-        report = reporter_key(clear.source, clear.code)
-        condition = self.active.get(key)
-        reporters = [one for one in condition.reporters if without_row(one) == report] if condition else []
-        return self._withdraw(key, reporters, arrival, clear.message, claimed=is_claim(clear))
+        found = attribution.reports_on(clear.source, clear.code, component, self.active)
+        outcomes = [
+            self._withdraw(key, found[key], arrival, clear.message, claimed=is_claim(clear)) for key in sorted(found)
+        ]
+        return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Apply the faults of a health snapshot.
@@ -180,7 +179,7 @@ class NodeConditions:
             unspecific = self.active[unspecific_key]
             if condition.claimed and not unspecific.claimed:
                 continue  # a proven report would prove the claim
-            condition = absorb_unspecific(condition, unspecific, unspecific_key)
+            condition = absorb_unspecific(condition, unspecific, unspecific_key, self._catalog)
             self.end(unspecific_key, unspecific, arrival.at, f"now reported as {key}", arrival.record_id)
         self.active[key] = condition
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
@@ -192,7 +191,8 @@ class NodeConditions:
             return Outcome.DUPLICATE
         if before.ended_before is not None and arrival.at <= before.ended_before:
             return self._ended_before(fault, before.reporters, arrival)
-        condition = self.active[key] = add_report(before, self._catalog, fault, arrival, unspecific_key)
+        condition = note_code(before, add_report(before, self._catalog, fault, arrival, unspecific_key), arrival.at)
+        self.active[key] = condition
         changed = changed_parts(before, condition)
         if not changed:
             return Outcome.FOLDED
@@ -237,7 +237,7 @@ class NodeConditions:
         if condition is None or not active:
             return Outcome.CLEAN
         ended = {
-            name: Reporter(False, arrival.at, claimed=one.claimed)
+            name: replace(one, active=False, last_at=arrival.at, digests=())
             for name, one in active.items()
             if arrival.at > one.last_at and (one.claimed or not claimed)
         }
@@ -247,7 +247,7 @@ class NodeConditions:
         if not remaining.active:
             self.end(key, remaining, arrival.at, reason, arrival.record_id)
             return Outcome.RECORDED
-        self.active[key] = remaining
+        remaining = self.active[key] = rated(remaining, self._catalog)
         changed = changed_parts(condition, remaining)
         if not changed:
             return Outcome.FOLDED
@@ -257,7 +257,7 @@ class NodeConditions:
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
         if snapshot.devices == self.devices:
             return
-        for change in rename_conditions(self.active, snapshot.devices, arrival):
+        for change in rename_conditions(self.active, snapshot.devices, arrival, self._catalog):
             self.changes.append(change)
             if self.interrupt():
                 return
@@ -268,9 +268,9 @@ class NodeConditions:
 
 def rename_key(key: str, devices: Iterable[Component]) -> str:
     """Return a condition key with the current name of its device; other keys are returned unchanged."""
-    code, separator, name = key.partition("@")
+    mode, separator, name = key.partition("@")
     component = parse_component(name) if separator else None
-    return key if component is None else f"{code}@{component_key(identity(component, devices))}"
+    return key if component is None else condition_key(mode, identity(component, devices))
 
 
 # A GPU can first be known by its index and later by its PCI address. Its conditions, tombstones and notes are stored
@@ -298,20 +298,20 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
 
 
 def rename_conditions(
-    conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
+    conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival, catalog: Catalog
 ) -> Iterator[Change]:
     """Give conditions the current names of their devices, merge equal ones, and yield the changes."""
     devices = tuple(devices)
     for key in tuple(conditions):
         before = conditions[key]
         condition = rename_reports(before, devices)
-        new_key = condition_key(condition.code, condition.component)
+        new_key = condition.key
         if new_key == key:
             conditions[key] = condition if condition.reporters != before.reporters else before
             continue
         del conditions[key]
         other = conditions.get(new_key)
-        merged = conditions[new_key] = condition if other is None else merge_conditions(other, condition)
+        merged = conditions[new_key] = condition if other is None else merge_conditions(other, condition, catalog)
         yield Change(
             ChangeKind.UPDATED,
             arrival.at,

@@ -26,7 +26,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.model.catalog import Catalog, Kind
-from faultbridge.model.conditions import Condition, source_of
+from faultbridge.model.conditions import Condition, row_of, source_of
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.values import replace
@@ -75,16 +75,18 @@ def _condition_changed(before: Condition, after: Condition, policy: Policy, cata
     reporters = {}
     for key, reporter in after.reporters.items():
         stored = before.reporters[key]
-        if reporter.last_at - stored.last_at > _precision(after, source_of(key), catalog):
+        if reporter.last_at - stored.last_at > _precision(after, key, catalog):
             return True
-        reporters[key] = replace(reporter, last_at=stored.last_at, digests=stored.digests)
-    unchanged = replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=reporters)
+        reporters[key] = replace(
+            reporter, last_at=stored.last_at, digests=stored.digests, count=stored.count, hours=stored.hours
+        )
+    unchanged = replace(after, last_at=before.last_at, count=before.count, reporters=reporters)
     return unchanged != before
 
 
-def _precision(condition: Condition, source: str, catalog: Catalog) -> timedelta:
-    from_log = source in LOG_SOURCES and condition.code.startswith(LOG_CODES)
-    if not from_log or catalog.row(condition.code).kind is not Kind.EDGE:
+def _precision(condition: Condition, reporter: str, catalog: Catalog) -> timedelta:
+    from_log = source_of(reporter) in LOG_SOURCES and row_of(reporter).startswith(LOG_CODES)
+    if not from_log or catalog.row(row_of(reporter)).kind is not Kind.EDGE:
         return REPORT_PRECISION
     quiet = condition.quiet_for
     return LOG_REPORT_PRECISION if quiet is None else min(LOG_REPORT_PRECISION, quiet / QUIET_PERIOD_DIVISOR)

@@ -116,6 +116,7 @@ class _Part(BaseModel):
 class MatchPart(_Part):
     """The conditions to which a rule applies; an omitted field matches every condition."""
 
+    modes: tuple[CodePattern, ...] = ()
     codes: tuple[CodePattern, ...] = ()
     severities: tuple[Severity, ...] = ()
     actions: tuple[Action, ...] = ()

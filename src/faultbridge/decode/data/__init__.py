@@ -170,7 +170,6 @@ def _row(raw: Mapping[str, Any]) -> Row:
         kind=Kind(raw.get("kind", Kind.EDGE)),
         scope=Scope(raw.get("scope", mode.scope)),
         ends_on=(*(f"snapshot:{source}" for source in raw.get("snapshots", ())), *raw.get("ends_on", mode.ends_on)),
-        same_as=raw.get("same_as"),
         stands_for=tuple(raw.get("stands_for", ())),
         recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
         conflict=raw.get("conflict", False),

@@ -185,9 +185,9 @@ class ClusterState(Stored, frozen=True):
 
 
 class Eviction(NamedTuple):
-    """A drain that evicts the work of a node: the fault code of its case, and when its repair was admitted."""
+    """A drain that evicts the work of a node: the failure mode that lost it, and when its repair was admitted."""
 
-    code: str
+    mode: str
     at: datetime
 
 
@@ -204,8 +204,8 @@ class Control(Stored, frozen=True):
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
     - `unverified` counts the nodes with the mark "never verified", except retired nodes.
     - `permits` maps the name of each node that the isolation budget keeps out of service to the time of its permit.
-    - `evictions` maps each case whose repair drained a node within the last hour to the fault code and the time.
-      `eviction_limits` are the fault codes for which no further lost node may be drained now.
+    - `evictions` maps each case whose repair drained a node within the last hour to the failure mode and the time.
+      `eviction_limits` are the failure modes for which no further lost node may be drained now.
     - `vacancies` are the nodes without an instance. They are read from the rows of the nodes, and not stored here.
     """
 

@@ -24,7 +24,9 @@ from faultbridge.model.fault_enums import Action, Severity
 class Cause(Model):
     """The fault for which a case was opened."""
 
-    code: Text = Field(description="Canonical fault code, such as `xid.79`.")
+    failure_mode: Text = Field(description="What is physically wrong, independent of its reporter, such as `gpu.lost`.")
+    code: Text = Field(description="Fault code of the first report, such as `xid.79`.")
+    codes: tuple[Text, ...] = Field(description="All fault codes so far, while the condition is active.")
     component: Component
     message: str | None = Field(default=None, description="The condition's message, while the condition is active.")
 

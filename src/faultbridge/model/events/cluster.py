@@ -131,7 +131,7 @@ class ClusterSafetyData(Model):
     )
     operator: Text | None = Field(default=None, description="ARN of the operator who gave the order.")
     source: Text | None = Field(default=None, description="Source whose claims are accepted or damped.")
-    code: Text | None = Field(default=None, description="Fault code whose drains are limited.")
+    failure_mode: Text | None = Field(default=None, description="Failure mode whose drains are limited.")
     covered_by: Text | None = Field(
         default=None, description="Control whose page covers this change: `breaker` or `evictions`; else null."
     )

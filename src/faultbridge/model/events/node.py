@@ -23,7 +23,12 @@ from faultbridge.model.fault_enums import Action, Severity
 class FaultData(Model):
     """The state of a condition after a change, and the observation that caused the change, if any."""
 
-    code: Text = Field(description="Canonical fault code, such as `xid.79`.")
+    failure_mode: Text = Field(description="What is physically wrong, independent of its reporter, such as `gpu.lost`.")
+    code: Text = Field(description="Fault code of the first report, such as `xid.79`.")
+    codes: tuple[Text, ...] = Field(description="All fault codes so far under which sources reported it.")
+    added_code: Text | None = Field(
+        default=None, description="Fault code under which it was reported for the first time; at most eight an hour."
+    )
     component: Component
     severity: Open[Severity] = Field(description="Severity for the node, after policy.")
     action: Open[Action] = Field(description="Recommended action, after policy.")
@@ -33,12 +38,10 @@ class FaultData(Model):
     count: Annotated[int, Field(ge=1)] = Field(description="Lower bound of the number of observations.")
     reporters: tuple[Text, ...] = Field(description="Sources that report it now; empty after it is cleared.")
     source: Text | None = Field(description="Source of the observation; null if time or policy ended the condition.")
-    reported_code: Text | None = Field(
-        default=None, description="The source's own code, if several of them map to the canonical code."
-    )
     attributes: dict[str, str] = Field(description="Details, with the source's field names in lower case.")
     changed: tuple[Text, ...] = Field(
-        description="What an update changed: `count` (each power of ten), `severity`, `reporters`, `component`."
+        description="What an update changed: `count` (each power of ten), `severity`, `reporters`, `codes`, "
+        "`component`."
     )
     reason: str | None = Field(description="Why it changed or ended, if known.")
     incarnation: Incarnation | None = Field(description="Instance and boot with the fault; null if unknown.")

@@ -111,5 +111,6 @@ class NodeList(Model):
 class FaultReference(Model):
     """A fault, named by its fault code and its component."""
 
-    code: Text = Field(description="Canonical fault code, such as `xid.79`.")
+    code: Text = Field(description="Fault code, such as `xid.79`; for a condition, that of its first report.")
     component: Component
+    failure_mode: Text | None = Field(default=None, description="Failure mode of the condition, such as `gpu.lost`.")

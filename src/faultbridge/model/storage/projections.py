@@ -128,11 +128,11 @@ def unhealthy_row(state: NodeState) -> Row | None:
 
 def _sources(state: NodeState, case: Case) -> tuple[str, ...]:
     """Return the sources that report the fault of the case."""
-    return tuple(sorted({source for one in state.active() if one.code == case.code for source in one.sources}))
+    return tuple(sorted({source for one in state.active() if one.mode == case.mode for source in one.sources}))
 
 
 def _not_drained(state: NodeState, case: Case) -> str | None:
-    """Return the fault code of a lost node that may not be drained, because too many were drained for it, else None."""
+    """Return the failure mode of a lost node that may not be drained, because too many were drained, else None."""
     waits = case.waiting_for is WaitingFor.ISOLATION_BUDGET and not in_service(state)
     return first_loss(state, case) if waits else None
 
@@ -245,13 +245,13 @@ def queued_case(state: NodeState) -> QueuedCase | None:
 
 
 def first_loss(state: NodeState, case: Case) -> str | None:
-    """Return the fault code that ended the work of a lost node which no attempt has drained yet, else None.
+    """Return the failure mode that ended the work of a lost node which no attempt has drained yet, else None.
 
     It is None for a node that an operator ordered out of service: no limit of drains applies to an order.
     """
     if case.attempts or any(one.code.startswith(ORDERED) for one in state.active()):
         return None
-    return next((one.code for one in losses(state)), None)
+    return next((one.mode for one in losses(state)), None)
 
 
 def priority(case: Case) -> int:

@@ -80,7 +80,7 @@ def began(finding: Finding) -> Arrival:
 def ended_faults(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
     """Return the observation that ends the fault of a finding; empty if the node has no such active fault."""
     code = fault_code(finding.detector)
-    if not any(one.code == code for one in state.active()):
+    if not any(code in one.codes for one in state.active()):
         return ()
     clear = Clear(SOURCE, code, NODE_COMPONENT, "no longer above its peers", observed_at=now)
     return (Arrival(clear, now, f"{finding.id}-ended"),)

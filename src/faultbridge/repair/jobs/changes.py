@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 
 from faultbridge.decide.entry_builder import node_list, reference_data
 from faultbridge.model.cluster.jobs import Job
-from faultbridge.model.conditions import Condition, condition_key
+from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, Actor, EntryType, JobChangeKind, JobOutcome
 from faultbridge.model.errors import UnknownName
@@ -41,7 +41,7 @@ class Impact(Struct, frozen=True):
     def key(self) -> str:
         """Return a key that is equal for all reports of one impact, so that a job records the impact once."""
         one = self.condition
-        return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
+        return f"{self.node} {one.key} {to_text(one.since)}"
 
 
 def hit_since(key: str) -> datetime:
@@ -104,7 +104,7 @@ def entry_data(job: Job, change: JobChange) -> JobData:
 
 def _hit(impact: Impact) -> JobImpact:
     condition = impact.condition
-    about = reference_data(condition.code, condition.component)
+    about = reference_data(condition.code, condition.component, condition.mode)
     return JobImpact(node=impact.node, about=about, message=limited(condition.message))
 
 

@@ -143,9 +143,11 @@ def cluster_document(view: ClusterView) -> Cluster:
 
 
 class Condition(Document, frozen=True, kw_only=True):
-    """An active condition of a node: a fault that at least one source reports."""
+    """An active condition of a node: a failure that at least one source reports."""
 
-    code: str
+    failure_mode: str
+    code: Annotated[str, doc("Fault code of the first report.")]
+    codes: Annotated[tuple[str, ...], doc("All fault codes so far under which sources reported it.")]
     component: Component
     severity: str
     action: str
@@ -171,6 +173,7 @@ class Probation(Document, frozen=True, kw_only=True):
     """
 
     case_id: str
+    failure_mode: str
     code: str
     component: Component
     repair_action: str
@@ -262,7 +265,10 @@ def _node(kind: type[N], state: NodeState, **more: NoRepair | None) -> N:
         aliases=(*place.aliases, *place.host_names),
         conditions=tuple(map(_condition, state.active())),
         devices=tuple(map(component_data, state.devices)),
-        probations=tuple(shared(Probation, one, component=component_data(one.component)) for one in state.probations),
+        probations=tuple(
+            shared(Probation, one, component=component_data(one.component), failure_mode=one.mode)
+            for one in state.probations
+        ),
         case=NodeCase(case_id=case.id, status=case.status) if case else None,
         last_case=state.case.id if state.case else None,
         epoch=state.head.epoch,
@@ -272,7 +278,14 @@ def _node(kind: type[N], state: NodeState, **more: NoRepair | None) -> N:
 
 
 def _condition(one: conditions.Condition) -> Condition:
-    return shared(Condition, one, component=component_data(one.component), reporters=tuple(sorted(one.sources)))
+    return shared(
+        Condition,
+        one,
+        failure_mode=one.mode,
+        codes=one.reported_codes,
+        component=component_data(one.component),
+        reporters=tuple(sorted(one.sources)),
+    )
 
 
 class Approval(Document, frozen=True, kw_only=True):
@@ -300,6 +313,7 @@ class Case(CaseFacts, Document, frozen=True, kw_only=True):
     reason: str
     failure: Annotated[str | None, doc("Failure reason of the step that failed; `reason` starts with it.")]
     detail: Annotated[str | None, doc("The end of `reason` that a step, an operator or an incident gave.")]
+    failure_mode: str
     code: str
     component: Component
     severity: str
@@ -329,6 +343,7 @@ def case_document(view: CaseView, now: datetime) -> Case:
         node=view.key.node,
         failure=case.because.failure,
         detail=case.because.detail,
+        failure_mode=case.mode,
         component=component_data(case.component),
         attempt=case.attempts,
         approval=shared(Approval, case.approval) if case.approval else None,

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import (
+    LEAVING,
     Cause,
     Rules,
     drop_approval,
@@ -34,6 +35,8 @@ from faultbridge.record.queries import query_all
 from faultbridge.repair.spares.pool import read_spares
 
 GONE = "cloud.instance_gone"
+JOINED = "provider.instance_new"
+"""The failure mode of the cases that verify an instance: it joined, or another controller replaced it."""
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
@@ -103,7 +106,7 @@ def _require(
 
 
 def _open_verification_case(transition: Transition, code: str, rules: Rules, now: datetime, reason: str) -> Transition:
-    cause = Cause(code, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
+    cause = Cause(code, JOINED, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
     rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
     return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)
 
@@ -119,7 +122,7 @@ def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datet
         return Transition(state)
     waited = f"{rules.policy.limits.launch_deadline.total_seconds() / 3600:g} hours"
     reason = f"{instance_id} is gone, and its group launched no successor within {waited}"
-    cause = Cause(GONE, Component(ComponentType.NODE), Severity.FATAL, Action.REPLACE_NODE)
+    cause = Cause(GONE, LEAVING, Component(ComponentType.NODE), Severity.FATAL, Action.REPLACE_NODE)
     action = RepairAction.VERIFY if rules.config.follows_provider else RepairAction.REPLACE_NODE
     opened = open_case(Transition(state), cause, rules, now, rule=INVENTORY_RULE, repair_action=action, reason=reason)
     opened = replace(opened, drafts=moved_by(opened.drafts, state.status_event))
@@ -130,7 +133,7 @@ def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datet
 def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
     """Return the name of the policy rule for a cause, so that the approvals and windows of the rule apply."""
     parts = cause.code, cause.component, cause.severity, cause.action
-    condition = Condition(*parts, Scope.INSTANCE, (), now, now, "")
+    condition = Condition(*parts, Scope.INSTANCE, (), now, now, "", mode=cause.mode)
     return rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name
 
 

@@ -106,7 +106,7 @@ def _token(state: NodeState) -> str | None:
     waits = case is not None and case.status is CaseStatus.QUEUED and case.waiting_for in _WAITS
     if case is None or not waits or not claims or not in_service(state) or not rests_on_claims(state, case):
         return None
-    names = sorted(f"{one.code} {one.component} {to_text(one.since)}" for one in claims)
+    names = sorted(f"{one.mode} {one.component} {to_text(one.since)}" for one in claims)
     checked = repr((names, state.incarnation)).encode()
     return f"{case.id} check {hashlib.sha256(checked).hexdigest()[:16]}"
 
@@ -114,33 +114,34 @@ def _token(state: NodeState) -> str | None:
 def _evidence(
     output: HostOutput, at: datetime, claims: Sequence[Condition], catalog: Catalog, token: str
 ) -> Iterator[Arrival]:
-    """Yield what an output shows about claims: each fault with a claimed code, and a snapshot of all other codes.
+    """Yield what an output shows about claims: each fault with a claimed mode, and a snapshot of all other codes.
 
     A fault of the kernel proves a claim if it happened at most an hour before it. The snapshot covers
 
     - what `nvidia-smi` checked, on the components that it checked,
     - codes of Xid and SXid, if the kernel log reaches back to an hour before the claim.
 
-    If one of the two cannot be read, or shows the code at any time on any component, no claim of the code is refuted.
+    If one of the two cannot be read, or shows the mode at any time on any component, no claim of the mode is refuted.
     """
-    oldest = {one.code: one.since - LOOK_BACK for one in sorted(claims, key=lambda one: one.since, reverse=True)}
+    oldest = {one.mode: one.since - LOOK_BACK for one in sorted(claims, key=lambda one: one.since, reverse=True)}
     log, smi = _decoded("kernel-log", output.kernel_log), _decoded("nvidia-smi-xml", output.nvidia_smi)
     snapshots = [one for one in smi if isinstance(one, Snapshot)]
     if any(abs((one.observed_at or at) - at) > MAX_CLOCK_ERROR for one in snapshots):
         return
     shown = set[str]()
     for fault in (fault for one in (*log, *smi) for fault in faults_of(one)):
-        code, seen = catalog.canonical(fault.code), min(fault.observed_at or at, at)
-        shown.add(code)
-        if code in oldest and seen >= oldest[code]:
+        mode, seen = catalog.row_of(fault).mode, min(fault.observed_at or at, at)
+        shown |= {mode, catalog.row(fault.code).mode}
+        if mode in oldest and seen >= oldest[mode]:
             yield Arrival(fault, seen, token)
     if output.log_from is None or not snapshots:
         return
-    covers = {catalog.canonical(code): on for one in snapshots for code, on in one.covers.items()}
+    covers = {code: on for one in snapshots for code, on in one.covers.items()}
     for claim in claims:
-        if claim.code.startswith(KERNEL_CODES) and output.log_from <= oldest[claim.code]:
-            covers[claim.code] = (*covers.get(claim.code, ()), claim.component)
-    if refuted := {code: on for code, on in covers.items() if code in oldest and code not in shown}:
+        if output.log_from <= oldest[claim.mode]:
+            logged = (code for code in claim.codes if code.startswith(KERNEL_CODES))
+            covers |= {code: (*covers.get(code, ()), claim.component) for code in logged}
+    if refuted := {code: on for code, on in covers.items() if catalog.row(code).mode in oldest.keys() - shown}:
         yield Arrival(Snapshot(SOURCE, refuted, devices=snapshots[0].devices), at, token)
 
 

@@ -98,14 +98,14 @@ class PageRule(Struct, frozen=True):
         The parts of the key depend on the event:
 
         - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain,
-          source or fault code if there is one.
+          source or failure mode if there is one.
         - Incident: cluster, kind of page, incident id.
         - Any other page: case id (the stream if there is no case), kind of page.
         """
         metadata, data = event.metadata, event.data
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:
-                about = data.get("domain") or data.get("source") or data.get("code")
+                about = data.get("domain") or data.get("source") or data.get("failure_mode")
                 parts = (metadata.cluster, str(data.get("kind")), about)
             case EntryType.CLUSTER_INCIDENT:
                 parts = (metadata.cluster, self.kind, data.get("incident_id"))

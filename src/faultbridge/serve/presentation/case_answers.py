@@ -354,17 +354,19 @@ def _what_happened(facts: CaseFacts) -> Iterator[str]:
         yield sentence(f'operator {short_name(order.operator)} ordered "{name}" for {node}: {reason}')
         return
     yield sentence(f"{facts.meaning or case.code} ({case.code}, {case.severity}) on {where}")
+    if case.failure_mode != case.code:
+        yield f"The failure mode is {case.failure_mode}."
     if case.relapse_of:
         yield f"The fault came back: case {case.relapse_of} repaired it before."
     known = [one.data for one in entries_with(facts.entries, FaultData, *_REPORTS)]
-    faults = [one for one in known if one.code == case.code]
+    faults = [one for one in known if one.failure_mode == case.failure_mode]
     if faults:
         reporters = sorted({name for fault in faults for name in fault.reporters})
         count = faults[-1].count or 1
         times = "once" if count == 1 else f"at least {count} times"
         yield f"Reported {times} by {', '.join(reporters)}: {faults[0].message or 'no message'}"
     detected = entries_with(facts.entries, FaultData, EntryType.FAULT_DETECTED)
-    others = {str(one.data.code) for one in detected} - {case.code}
+    others = {str(one.data.failure_mode) for one in detected} - {case.failure_mode}
     if others:
         yield f"The same node also reported {', '.join(sorted(others))}."
 

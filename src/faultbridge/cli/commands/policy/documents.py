@@ -54,16 +54,24 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
         show(found, PROBLEMS, output)
         notice(f"invalid policy: {error.detail}")
         raise typer.Exit(EXIT_NOT_WELL) from None
-    for rule, pattern in _unknown_codes(document):
-        notice(f"rule {rule}: no catalog code matches {pattern}; `faultbridge catalog` lists the codes")
+    for text in _doubtful_patterns(document):
+        notice(text)
     return {**document, "version": version_of(document)}
 
 
-def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _doubtful_patterns(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each pattern that matches nothing in the catalog, and for each code of a mode with others."""
     from faultbridge.decode.data import load_catalog
 
-    known = tuple(load_catalog().rows)
+    catalog = load_catalog()
     for rule in document.get("rules", []):
-        for pattern in rule.get("match", {}).get("codes", []):
-            if not any(fnmatchcase(code, pattern) for code in known):
-                yield rule["name"], pattern
+        name, match = rule["name"], rule.get("match", {})
+        for field, known in (("codes", catalog.rows), ("modes", catalog.modes)):
+            for pattern in match.get(field, []):
+                if not any(fnmatchcase(one, pattern) for one in known):
+                    yield f"rule {name}: no {field[:-1]} of the catalog matches {pattern}; see `faultbridge catalog`"
+        for code in (one for one in match.get("codes", []) if one in catalog.rows):
+            mode = catalog.row(code).mode
+            codes = {row.code for row in catalog.rows.values() if row.mode == mode and ":" not in row.code}
+            if codes.isdisjoint({*match["codes"]} - {code}) and len(codes) > 1:
+                yield f"rule {name}: {code} is one of {len(codes)} codes of {mode}; `modes: [{mode}]` matches them all"
