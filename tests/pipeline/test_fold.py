@@ -56,12 +56,12 @@ def test_a_repeated_fault_gives_an_entry_at_each_power_of_ten() -> None:
     assert result.changes[1].changed_parts == ("count",)
 
 
-def test_a_second_reporter_joins_the_condition_under_its_canonical_code() -> None:
+def test_a_second_reporter_joins_the_condition_of_its_failure_mode() -> None:
     seen_by_smi = fault("smi.gpu_lost", source="nvidia-smi-xml")
     result = folded(node(), arrival(fault()), arrival(seen_by_smi, at=after(seconds=1)))
     assert set(result.state.conditions) == {KEY_OF_79}
     assert set(result.state.conditions[KEY_OF_79].reporters) == {"kernel-log xid.79", "nvidia-smi-xml smi.gpu_lost"}
-    assert result.changes[-1].changed_parts == ("reporters",)
+    assert result.changes[-1].changed_parts == ("reporters", "codes")
 
 
 def test_a_condition_is_active_until_its_last_reporter_withdraws() -> None:

@@ -76,7 +76,7 @@ def test_a_source_with_two_catalog_rows_of_one_code_is_two_reporters() -> None:
 def test_a_late_observation_under_one_code_is_not_hidden_by_a_later_one_under_another_code() -> None:
     state = folded(node(), seen(CODES[0], after(seconds=10))).state
     late = folded(state, seen(CODES[1], after(seconds=5)))
-    assert late.outcomes == {"r-1": Outcome.FOLDED}
+    assert late.outcomes == {"r-1": Outcome.RECORDED}
     assert len(active_reporters(late.state)) == 2
 
 
