@@ -62,7 +62,7 @@ def url(gateway: Gateway) -> Iterator[str]:
     server.server_close()
 
 
-def suspect(gateway: Gateway) -> None:
+def endanger(gateway: Gateway) -> None:
     """Report an Xid of the first node to the product, and process its entries, as the table's stream does."""
     wire_ingest(gateway.world.app).ingest([gateway.world.message(AT_RISK, node="n-1")])
     wire_react(gateway.world.app).run([("train-a", "n-1")])
@@ -86,7 +86,7 @@ def test_a_job_saves_at_the_first_heartbeat_after_a_suspicion_and_answers(
     def work(step: int) -> None:
         steps.append(step)
         if step == 3:
-            suspect(gateway)
+            endanger(gateway)
 
     job = client.Checkpoints(url, "88213", "token")
     client.train(job, 6, work, lambda: saved.append(steps[-1]))
@@ -97,7 +97,7 @@ def test_a_job_saves_at_the_first_heartbeat_after_a_suspicion_and_answers(
 def test_an_answer_that_is_lost_is_repeated_and_the_job_saves_once(
     client: ModuleType, gateway: Gateway, url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    suspect(gateway)
+    endanger(gateway)
     job, saved = client.Checkpoints(url, "88213", "token"), []
     send, lost = client.urllib.request.urlopen, []
 

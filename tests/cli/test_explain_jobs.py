@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
+from faultbridge.model.storage.items import state_item
+from faultbridge.model.storage.writes import Put
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.sweep import wire_sweep
 from tests.cli.builders import CLUSTER, NODE, PYTHON_ERROR, explain, start
@@ -200,3 +204,21 @@ def test_a_reason_of_an_end_that_the_api_refuses_is_refused(desk: Desk, reason: 
     assert "allowed: 512 printable characters" in ran.err
     assert desk.json("job", "show", "88213", "--cluster", CLUSTER)["state"] == "running"
     end(desk, reason="x" * 512)
+
+
+@pytest.mark.parametrize("resolution", [Resolution.REPLACED, Resolution.RECOVERED], ids=lambda one: one.value)
+def test_a_node_that_was_replaced_and_verified_since_is_not_left_out_of_a_restart(
+    desk: Desk, resolution: Resolution
+) -> None:
+    hang(desk, 1)
+
+    state, now = desk.world.node(), desk.world.now
+    assert state.case is not None
+    case = replace(state.case, status=CaseStatus.RESOLVED, resolution=resolution, closed_at=now)
+    serving = replace(state, case=case, status=NodeStatus.HEALTHY, conditions={})
+    desk.world.ports.table.write(Put(state_item(serving, now)))
+    document = explain(desk)
+    repaired = resolution is Resolution.REPLACED
+    assert document["verdict"] == ("RESTART" if repaired else "RESTART_WITHOUT")
+    assert (document["nodes"], NODE in document["check"]) == ([] if repaired else [NODE], False)
+    assert document["mechanism"] == "gpu_lost"

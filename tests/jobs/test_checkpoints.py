@@ -48,18 +48,18 @@ def requests(world: World) -> list[dict[str, Any]]:
     return [body["data"] for body in world.bodies(None) if body["metadata"]["event_type"] == "Job Checkpoint Requested"]
 
 
-def suspect(world: World, node: int = 1, code: str = AT_RISK, **others: Any) -> None:
+def endanger(world: World, node: int = 1, code: str = AT_RISK, **others: Any) -> None:
     world.fault_and_react(node, code, **others)
 
 
 def test_a_job_on_a_node_at_risk_is_asked_for_a_checkpoint_with_id_and_deadline():
     world = running(1, 2)
-    suspect(world)
+    endanger(world)
     (request,) = requests(world)
     asked = job(world).checkpoint
     assert asked is not None
     assert (request["checkpoint_id"], asked.deadline) == (asked.id, world.clock.now() + TEN_MINUTES)
-    assert (request["suspect"]["node"], request["suspect"]["about"]["code"]) == ("node-1", AT_RISK)
+    assert (request["risk"]["node"], request["risk"]["about"]["code"]) == ("node-1", AT_RISK)
     shown = job_document(job(world), world.clock.now()).checkpoint
     assert shown is not None
     assert (shown.id, shown.requested_by, shown.deadline) == (asked.id, "node-1, xid.149", asked.deadline)
@@ -67,11 +67,11 @@ def test_a_job_on_a_node_at_risk_is_asked_for_a_checkpoint_with_id_and_deadline(
 
 def test_a_job_is_asked_once_in_ten_minutes_whatever_the_number_of_suspect_nodes():
     world = running(1, 2, 3)
-    suspect(world, 1)
-    suspect(world, 1, "xid.74")
-    suspect(world, 1)
+    endanger(world, 1)
+    endanger(world, 1, "xid.74")
+    endanger(world, 1)
     world.advance_minutes(5)
-    suspect(world, 1, "sxid.11004")
+    endanger(world, 1, "sxid.11004")
     world.advance_minutes(3)
     assert len(requests(world)) == 1
     world.advance_minutes(4)
@@ -80,28 +80,28 @@ def test_a_job_is_asked_once_in_ten_minutes_whatever_the_number_of_suspect_nodes
 
 def test_a_job_on_other_nodes_an_ended_job_and_a_job_that_was_lost_are_not_asked():
     world = running(2)
-    suspect(world, 1)
-    suspect(world, 2, "xid.79")
+    endanger(world, 1)
+    endanger(world, 2, "xid.79")
     jobs(world).end(CLUSTER, "1")
-    suspect(world, 2)
+    endanger(world, 2)
     assert requests(world) == []
 
 
 def test_a_node_that_only_its_provider_repairs_is_not_cordoned_but_its_job_is_asked():
     world = owned_by(running(1), RepairOwner.PROVIDER)
-    suspect(world)
+    endanger(world)
     assert len(requests(world)) == 1
 
 
 def test_a_node_that_takes_new_work_asks_nothing_of_its_job():
     world = owned_by(running(1), RepairOwner.OBSERVE)
-    suspect(world)
+    endanger(world)
     assert requests(world) == []
 
 
 def test_an_answer_is_recorded_once_and_permits_to_drain():
     world = running(1)
-    suspect(world)
+    endanger(world)
     asked = job(world).checkpoint
     assert asked is not None
     since = world.clock.now()
@@ -117,7 +117,7 @@ def test_an_answer_is_recorded_once_and_permits_to_drain():
 
 def test_an_answer_to_an_earlier_request_or_of_an_earlier_run_changes_nothing():
     world = running(1)
-    suspect(world)
+    endanger(world)
     assert answer_checkpoint(jobs(world), CLUSTER, "1", "ckpt-other").requested_checkpoint is not None
     jobs(world).end(CLUSTER, "1")
     jobs(world).start(CLUSTER, "1", ["node-2"])
@@ -129,7 +129,7 @@ def test_an_answer_to_an_earlier_request_or_of_an_earlier_run_changes_nothing():
 def test_a_node_is_free_when_all_its_jobs_ended_or_answered():
     world = running(1)
     jobs(world).start(CLUSTER, "2", ["node-1"])
-    suspect(world)
+    endanger(world)
     since = world.clock.now()
     answer_checkpoint(jobs(world), CLUSTER, "1")
     assert not answered([job(world), job(world, "2")], "node-1", since)
@@ -167,10 +167,10 @@ def test_a_node_whose_jobs_are_not_followed_is_not_drained_because_nobody_can_an
 
 def test_the_two_minutes_of_a_spot_interruption_are_the_deadline_also_of_a_request_that_waits():
     world = running(1)
-    suspect(world)
+    endanger(world)
     world.clock.advance(timedelta(minutes=3))
     now = world.clock.now()
-    suspect(world, 1, "cloud.spot_interruption", source="ec2-event", component=NODE_COMPONENT)
+    endanger(world, 1, "cloud.spot_interruption", source="ec2-event", component=NODE_COMPONENT)
     world.advance_minutes()
     first, second = requests(world)
     assert first["checkpoint_id"] == second["checkpoint_id"]
@@ -194,8 +194,8 @@ def test_a_crash_or_a_lost_answer_at_any_write_leaves_one_request(when: str, num
 
     setattr(world.seam, when, at_the_next)
     with suppress(Transient):
-        suspect(world)
-    suspect(world)
+        endanger(world)
+    endanger(world)
     world.advance_minutes(3)
     assert len({request["checkpoint_id"] for request in requests(world)}) == 1
 
@@ -206,11 +206,11 @@ def signaled(world: World) -> list[str | None]:
 
 def test_only_a_job_that_named_a_signal_is_signaled():
     world = running(1)
-    suspect(world)
+    endanger(world)
     world.advance_minutes(2)
     assert signaled(world) == []
     named = running(1, checkpoint_signal="USR1")
-    suspect(named)
+    endanger(named)
     assert signaled(named) == ["USR1"]
     named.advance_minutes(15)
     assert signaled(named) == ["USR1"]
@@ -219,7 +219,7 @@ def test_only_a_job_that_named_a_signal_is_signaled():
 def test_a_signal_that_failed_is_repeated_by_the_sweep_until_the_deadline():
     world = running(1, checkpoint_signal="USR1")
     callback(world, "slurm-signal").fail_next(*[ProviderFailure.TIMEOUT] * 2)
-    suspect(world)
+    endanger(world)
     assert signaled(world) == []
     world.advance_minutes(3)
     assert signaled(world) == ["USR1"]
@@ -228,7 +228,7 @@ def test_a_signal_that_failed_is_repeated_by_the_sweep_until_the_deadline():
 def test_an_answered_request_is_not_carried_any_more():
     world = running(1, checkpoint_signal="USR1")
     callback(world, "slurm-signal").fail_next(ProviderFailure.TIMEOUT)
-    suspect(world)
+    endanger(world)
     answer_checkpoint(jobs(world), CLUSTER, "1")
     world.advance_minutes(3)
     assert signaled(world) == []
@@ -237,6 +237,6 @@ def test_an_answered_request_is_not_carried_any_more():
 def test_a_webhook_for_jobs_that_may_resume_gets_no_request():
     world = running(1)
     configure(world, "webhook", "slurm-requeue")
-    suspect(world)
+    endanger(world)
     world.advance_minutes(2)
     assert callback(world, "webhook").received == []

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.jobs import RESUME_WITHIN
 from faultbridge.model.enums import CaseStatus, NodeStatus
-from faultbridge.model.fault_enums import Action
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.jobs.changes import Resume
@@ -78,6 +78,28 @@ def test_a_node_that_keeps_its_instance_is_returned() -> None:
     world.advance_minutes(10)
     assert job_data(world)[-1]["resume"]["returned"] == {"count": 1, "listed": ["node-1"]}
     assert job_data(world)[-1]["resume"]["moves"] == []
+
+
+def test_a_job_may_resume_without_a_further_wait_once_its_node_was_replaced_and_verified() -> None:
+    world = started(1)
+    world.fault()
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.advance_minutes(1)
+    assert changes(world)[-1] == "resumable"
+
+
+def test_a_job_waits_for_late_faults_if_its_node_recovered_by_itself() -> None:
+    world = started(1)
+    world.fault(code="net.link_down", source="link-state", severity=Severity.ERROR, action=Action.NONE)
+    world.advance_minutes(1)
+    world.clear(code="net.link_down", source="link-state")
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.advance_minutes(4)
+    assert "resumable" not in changes(world)
+    world.advance_minutes(30)
+    assert changes(world)[-1] == "resumable"
 
 
 def test_a_job_waits_for_all_of_its_affected_nodes_and_for_no_other() -> None:

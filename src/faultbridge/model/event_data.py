@@ -466,7 +466,7 @@ class JobCheckpointData(EventData, frozen=True, kw_only=True):
     name: str | None
     checkpoint_id: Annotated[Text, doc("Id of the request, with which the job answers.")]
     deadline: Annotated[datetime, doc("When the checkpoint should be saved; a provider ends the instance then.")]
-    suspect: Annotated[JobImpact, doc("The fault that puts the work at risk, and its node.")]
+    risk: Annotated[JobImpact, doc("The fault that puts the work at risk, and its node.")]
     nodes: Annotated[NodeList, doc("Nodes of the job.")]
     started_at: datetime | None
 

@@ -10,7 +10,7 @@ from msgspec import field
 
 from faultbridge.model.cases import FAILED_STEP, Case, Phase
 from faultbridge.model.conditions import Condition, Tombstone, component_key, worst_severity
-from faultbridge.model.enums import CaseStatus, DomainKind, Isolation, NodeStatus, RepairAction
+from faultbridge.model.enums import CaseStatus, DomainKind, Isolation, NodeStatus, RepairAction, Resolution
 from faultbridge.model.fault_enums import ComponentType, Family, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.stored import Stored
@@ -216,6 +216,16 @@ class NodeState(Stored, frozen=True):
     def registered(self) -> bool:
         """Return whether the node was registered, by an operator or by the inventory."""
         return self.status is not None
+
+    @property
+    def repaired_at(self) -> datetime | None:
+        """Return when the last case closed after a verified repair, if the node serves since without an error."""
+        case = self.case
+        serves = self.status is not None and self.status.in_service and self.live_case is None
+        if case is None or not serves or case.resolution not in {Resolution.REPAIRED, Resolution.REPLACED}:
+            return None
+        faulty = any(one.severity.rank >= Severity.ERROR.rank for one in self.active())
+        return None if faulty else case.closed_at
 
     @property
     def live_case(self) -> Case | None:

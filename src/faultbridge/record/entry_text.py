@@ -166,7 +166,7 @@ def _job(data: JobData) -> EntryText:
 
 def _job_checkpoint(data: JobCheckpointData) -> EntryText:
     what = f"job {data.job_id} asked for a checkpoint by {to_text(data.deadline)}"
-    return EntryText(what, f"{data.suspect.node}: {data.suspect.message or 'no message'}")
+    return EntryText(what, f"{data.risk.node}: {data.risk.message or 'no message'}")
 
 
 def _job_explained(data: JobExplainedData) -> EntryText:

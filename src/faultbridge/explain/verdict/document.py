@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -17,6 +18,7 @@ from faultbridge.explain.verdict.situation import Situation, TimeLine, in_time
 from faultbridge.explain.verdict.symptom import Suspect, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of
+from faultbridge.model.enums import Outlook
 from faultbridge.model.faults import Component
 from faultbridge.model.times import to_text
 
@@ -109,6 +111,15 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "files": [_span(one) for one in evidence.spans],
         "skipped": list(evidence.skipped),
     }
+
+
+def without_repaired(document: dict[str, Any], repaired: AbstractSet[str]) -> dict[str, Any]:
+    """Return the verdict on the present instances: `repaired` nodes are neither left out nor tested."""
+    nodes, check = ([one for one in document[name] if one not in repaired] for name in ("nodes", "check"))
+    without_none = document["verdict"] == Outlook.RESTART_WITHOUT and not nodes
+    verdict = Outlook.RESTART if without_none else document["verdict"]
+    checks = [one for one in document["checks"] if one["node"] not in repaired]
+    return {**document, "verdict": verdict, "nodes": nodes, "check": check, "checks": checks}
 
 
 def _suspect(one: Suspect, rank_map: RankMap) -> dict[str, Any]:

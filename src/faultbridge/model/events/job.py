@@ -83,7 +83,7 @@ class JobCheckpointData(Model):
     name: str | None
     checkpoint_id: Text = Field(description="Id of the request, with which the job answers.")
     deadline: Instant = Field(description="When the checkpoint should be saved; a provider ends the instance then.")
-    suspect: JobImpact = Field(description="The fault that puts the work at risk, and its node.")
+    risk: JobImpact = Field(description="The fault that puts the work at risk, and its node.")
     nodes: NodeList = Field(description="Nodes of the job.")
     started_at: Instant | None
 

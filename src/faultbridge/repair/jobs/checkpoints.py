@@ -174,7 +174,7 @@ def _data(job: Job, suspicion: Suspicion, now: datetime) -> JobCheckpointData:
         name=job.name,
         checkpoint_id=asked.id if asked else "",
         deadline=asked.deadline if asked else now,
-        suspect=JobImpact(node=suspicion.node, about=about, message=limited(condition.message)),
+        risk=JobImpact(node=suspicion.node, about=about, message=limited(condition.message)),
         nodes=node_list(job.nodes),
         started_at=job.started_at,
     )

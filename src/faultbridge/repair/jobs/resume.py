@@ -11,7 +11,7 @@ from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.times import to_text
-from faultbridge.repair.jobs.changes import Resume
+from faultbridge.repair.jobs.changes import Resume, hit_since
 from faultbridge.repair.jobs.jobs import Jobs
 
 MAX_RANK_TEXT = 256
@@ -24,7 +24,8 @@ def record_resumable_jobs(jobs: Jobs, cluster: str) -> None:
     A job may resume if it failed or its outcome is not reported, no verdict STOP is recorded on it, and it has affected
     nodes (nodes whose faults are recorded on the job), each of which `resume_of` finds usable or retired.
 
-    - A job is checked from five minutes after its end on, because its faults may be recorded late.
+    - A job is checked from five minutes after its end on, because its faults may be recorded late. It is checked at
+      once if each of its affected nodes was retired, or repaired and verified after its fault.
     - A checked job without affected nodes, or one that ended more than seven days ago, is removed from the list of
       jobs that the sweep reads.
     - A job with waiting callbacks is skipped, because it was already recorded as resumable.
@@ -36,7 +37,9 @@ def record_resumable_jobs(jobs: Jobs, cluster: str) -> None:
         if not followed.is_marked:
             jobs.mark_nodes(cluster, followed.id)
             continue
-        if followed.callbacks or followed.ended_at is None or now < followed.ended_at + LATE_FAULTS:
+        if followed.callbacks or followed.ended_at is None:
+            continue
+        if not followed.affected and now < followed.ended_at + LATE_FAULTS:
             continue
         if not followed.affected or now >= followed.ended_at + RESUME_WITHIN:
             jobs.stop_following(cluster, followed)
@@ -45,8 +48,10 @@ def record_resumable_jobs(jobs: Jobs, cluster: str) -> None:
     for job in jobs.read(cluster, waiting) if waiting else ():
         if job.must_stop or not job.may_resume:
             continue
-        resume = resume_of(job, jobs.append.read_many(NodeKey(cluster, node) for node in job.affected))
-        if resume is not None:
+        states = tuple(jobs.append.read_many(NodeKey(cluster, node) for node in job.affected))
+        resume = resume_of(job, states)
+        is_late = job.ended_at is not None and now < job.ended_at + LATE_FAULTS
+        if resume is not None and (not is_late or all(_is_repaired(job, state) for state in states)):
             config = jobs.table.get(keys.cluster_config(cluster))
             callbacks = items.read_config(config).job_callbacks if config else ()
             jobs.record_resumable(job, resume, callbacks)
@@ -63,6 +68,13 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
     latest = max(found.values(), key=lambda state: (_closed_at(state), state.key.node))
     moves = tuple(_move(job, found[node]) for node in sorted(replaced | retired))
     return Resume(tuple(sorted(returned)), tuple(sorted(replaced)), tuple(sorted(retired)), latest.status_event, moves)
+
+
+def _is_repaired(job: Job, state: NodeState) -> bool:
+    """Return whether the node is gone, or was repaired and verified since its last fault that affected the job."""
+    hits = [hit_since(key) for key in job.hits if key.startswith(f"{state.key.node} ")]
+    repaired_at = state.repaired_at
+    return state.status is NodeStatus.RETIRED or (repaired_at is not None and all(at <= repaired_at for at in hits))
 
 
 def _move(job: Job, state: NodeState) -> RankMove:

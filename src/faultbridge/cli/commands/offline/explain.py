@@ -22,7 +22,7 @@ from faultbridge.decode.frames.decoder import Hints
 from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
 from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, end_signals, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
-from faultbridge.explain.verdict.document import RankMap, verdict_document
+from faultbridge.explain.verdict.document import RankMap, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, SUCCEEDED, Job
@@ -30,7 +30,7 @@ from faultbridge.model.cluster.ranks import node_of_rank, rank_text
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Severity
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.safe_text import visible
 from faultbridge.model.values import replace
 from faultbridge.record.rulebook import rules_of
@@ -243,7 +243,9 @@ def explained(
     verdict = decide(merged, book.mechanisms, packaged_weights(), nodes, recorded.affected)
     gpus = gpus_of(session.application.append, window.cluster, ranks.values(), window.ended_at)
     document = verdict_document(verdict, merged, RankMap(ranks, gpus))
-    return {**document, "job": recorded.job, "repairs": _repairs(session, window, signals)}
+    states = _faulty_nodes(session, window, signals)
+    document = without_repaired(document, _repaired(states, signals))
+    return {**document, "job": recorded.job, "repairs": _repairs(states)}
 
 
 def _read(
@@ -259,9 +261,22 @@ def _read(
     return recorded_evidence(window, events, heartbeats, roles)
 
 
-def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
+def _faulty_nodes(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> tuple[NodeState, ...]:
     faulty = sorted({one.node for one in signals if one.node})
-    states = session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty)
+    return tuple(session.application.append.read_many(NodeKey(window.cluster, node) for node in faulty))
+
+
+def _repaired(states: Iterable[NodeState], signals: Iterable[Signal]) -> frozenset[str]:
+    """Return the nodes that were repaired and verified after their last recorded fault."""
+    last: dict[str, datetime] = {}
+    for one in signals:
+        if one.node and one.at is not None:
+            last[one.node] = max(last.get(one.node, one.at), one.at)
+    found = ((state.key.node, state.repaired_at) for state in states)
+    return frozenset(node for node, at in found if at is not None and node in last and last[node] <= at)
+
+
+def _repairs(states: Iterable[NodeState]) -> list[Document]:
     return [
         {
             "node": state.key.node,
