@@ -65,7 +65,7 @@ def test_a_job_on_a_node_at_risk_is_asked_for_a_checkpoint_with_id_and_deadline(
     assert (shown.id, shown.requested_by, shown.deadline) == (asked.id, "node-1, xid.149", asked.deadline)
 
 
-def test_a_job_is_asked_once_in_ten_minutes_whatever_the_number_of_suspect_nodes():
+def test_a_job_is_asked_once_in_ten_minutes_whatever_the_number_of_nodes_at_risk():
     world = running(1, 2, 3)
     endanger(world, 1)
     endanger(world, 1, "xid.74")
