@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.decide.work import work_stays
 from faultbridge.decode.data import load_catalog
 from faultbridge.model.cluster.config import RepairOwner
 from faultbridge.model.cluster.jobs import Job
@@ -17,6 +18,7 @@ from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.repair.jobs.checkpoints import answer_checkpoint, answered
 from faultbridge.repair.registry.job_views import job_document
 from faultbridge.repair.registry.registration import Registration
+from tests.builders import GPU
 from tests.jobs.builders import callback, configure
 from tests.jobs.resume import changes, jobs
 from tests.scenarios.world import CLUSTER, World
@@ -240,3 +242,30 @@ def test_a_webhook_for_jobs_that_may_resume_gets_no_request():
     endanger(world)
     world.advance_minutes(2)
     assert callback(world, "webhook").received == []
+
+
+def test_a_proven_precursor_drains_after_the_answer_and_a_mere_risk_never_does():
+    for code, drains in (("cloud.spot_interruption", True), (AT_RISK, False)):
+        world = running(1)
+        world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(hours=8)
+        source, component = ("ec2-event", NODE_COMPONENT) if drains else ("kernel-log", GPU)
+        endanger(world, 1, code, source=source, component=component)
+        world.advance_minutes(1)
+        case = world.case(1)
+        assert case.drain_for is None
+        assert work_stays(world.node(1), case)
+        answer_checkpoint(jobs(world), CLUSTER, "1")
+        world.advance_minutes(1)
+        assert work_stays(world.node(1), world.case(1)) is not drains
+
+
+def test_a_false_alarm_that_ends_costs_the_job_only_the_save():
+    world = running(1)
+    endanger(world)
+    answer_checkpoint(jobs(world), CLUSTER, "1")
+    world.clear(1, AT_RISK)
+    world.advance_minutes(5)
+    assert list(world.node(1).active()) == []
+    assert not world.orchestrator.cordoned
+    assert job(world).runs
+    assert changes(world) == ["started", "hit", "checkpointed"]
