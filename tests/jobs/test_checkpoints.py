@@ -261,9 +261,10 @@ def test_a_proven_precursor_drains_after_the_answer_and_a_mere_risk_never_does()
 
 def test_a_false_alarm_that_ends_costs_the_job_only_the_save():
     world = running(1)
-    endanger(world)
+    endanger(world, 1, "dcgm.health_pcie", source="dcgm")
     answer_checkpoint(jobs(world), CLUSTER, "1")
-    world.clear(1, AT_RISK)
+    world.advance_minutes(1)
+    world.clear(1, "dcgm.health_pcie", source="dcgm")
     world.advance_minutes(5)
     assert list(world.node(1).active()) == []
     assert not world.orchestrator.cordoned
