@@ -18,9 +18,10 @@ from botocore.stub import Stubber
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
+from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Presence
+from faultbridge.record.ports import CallResult, Capacity, Presence
 from tests.adapters.stubs import answering, failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"
@@ -226,3 +227,51 @@ def group(*members: tuple[str, str]) -> dict[str, Any]:
         "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 1, "DefaultCooldown": 0,
         "AvailabilityZones": [], "HealthCheckType": "EC2", "CreatedTime": 0, "Instances": instances,
     }  # fmt: skip
+
+
+GROUP = "workers"
+
+
+def capacity_of(group: dict[str, Any], *activities: dict[str, Any]) -> Capacity:
+    """Return the answer for on-demand capacity of a group that AWS describes so."""
+    required = {
+        "AutoScalingGroupName": GROUP, "MinSize": 0, "MaxSize": 9, "DefaultCooldown": 0, "HealthCheckType": "EC2",
+        "AvailabilityZones": ["us-east-1a"], "CreatedTime": datetime(2026, 1, 1, tzinfo=UTC), "Instances": [],
+    }  # fmt: skip
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [required | group]})
+        if activities:
+            stub.add_response("describe_scaling_activities", {"Activities": list(activities)})
+        return AutoScalingProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, GROUP)
+
+
+def activity(status: str, text: str = "Launching a new EC2 instance") -> dict[str, Any]:
+    return {
+        "ActivityId": "a", "AutoScalingGroupName": GROUP, "Cause": "a user request", "Description": text, "StatusCode": status,
+        "StatusMessage": "We currently do not have sufficient p5.48xlarge capacity.",
+        "StartTime": datetime(2026, 1, 1, tzinfo=UTC),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("process", ["Launch", "Terminate"])
+def test_no_instance_is_released_while_the_processes_that_replace_it_are_suspended(process: str) -> None:
+    found = capacity_of({"DesiredCapacity": 0, "SuspendedProcesses": [{"ProcessName": process}]})
+    assert (found.free, found.reason) == (False, f"workers: suspended processes: {process}")
+
+
+def test_other_suspended_processes_hold_no_release() -> None:
+    assert capacity_of({"DesiredCapacity": 0, "SuspendedProcesses": [{"ProcessName": "AZRebalance"}]}).free
+
+
+def test_a_group_that_lacks_an_instance_and_failed_to_launch_one_has_no_capacity() -> None:
+    found = capacity_of({"DesiredCapacity": 1}, activity("Failed"))
+    assert (found.free, "sufficient p5.48xlarge capacity" in found.reason) == (False, True)
+
+
+@pytest.mark.parametrize("newest", [activity("Successful"), activity("Failed", "Terminating EC2 instance: i-1")])
+def test_a_launch_that_did_not_fail_says_nothing_about_capacity(newest: dict[str, Any]) -> None:
+    assert capacity_of({"DesiredCapacity": 1}, newest).free
+
+
+def test_an_old_failed_launch_of_a_full_group_is_not_read() -> None:
+    assert capacity_of({"DesiredCapacity": 0}).free

@@ -178,7 +178,9 @@ URL = "http://127.0.0.1:1"
         ("AccessDeniedException", 400, Misconfigured),
         ("ResourceNotFoundException", 400, Misconfigured),
         ("ValidationException", 400, Misconfigured),
-        ("ExpiredTokenException", 400, Misconfigured),
+        ("ExpiredTokenException", 400, Transient),
+        ("UnrecognizedClientException", 400, Transient),
+        ("KMS.ThrottlingException", 400, Transient),
     ],
 )
 def test_an_error_response_becomes_the_matching_error(code: str, status: int, kind: type[FaultbridgeError]) -> None:

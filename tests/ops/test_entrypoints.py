@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from faultbridge.model.storage import keys
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints.archive import archive
 from faultbridge.serve.entrypoints.ingest import ingest
+from faultbridge.serve.entrypoints.inventory import inventory
 from faultbridge.serve.entrypoints.pager import pager
 from faultbridge.serve.entrypoints.sweep import sweep
 from faultbridge.serve.ingest.record_reader import Delivery
@@ -74,6 +76,19 @@ def test_a_failed_part_of_a_sweep_is_logged_once_and_returned(caplog: pytest.Log
     assert failures == ["sending the canary: Transient: the queue does not answer"]
     logged = [line for line in caplog.records if "the queue does not answer" in str(vars(line))]
     assert [line.message for line in logged] == ["part_failed"]
+
+
+def scheduled(world: World, *, age: timedelta) -> dict[str, Any]:
+    return {"detail-type": "Scheduled Event", "time": to_text(world.now - age)}
+
+
+def test_calls_that_lambda_kept_during_an_outage_do_no_work_afterwards() -> None:
+    world = World()
+    assert sweep(scheduled(world, age=timedelta(minutes=3)), world.app) == {}
+    assert inventory(scheduled(world, age=timedelta(hours=5)), world.app) == {"clusters": []}
+    assert world.ports.queue.messages == []
+    assert "failures" in sweep(scheduled(world, age=timedelta(seconds=90)), world.app)
+    assert len(world.ports.queue.messages) == 1
 
 
 def test_the_result_of_a_sweep_is_json_also_after_a_canary_arrived() -> None:

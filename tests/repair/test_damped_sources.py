@@ -117,6 +117,12 @@ def test_a_reservation_without_a_free_instance_does_not_count_although_no_other_
     assert answer(Capacity(RESERVATION, count=0)).decision is Decision.NONE_FREE
 
 
+def test_a_group_that_launches_nothing_refuses_the_release_and_unknown_capacity_does_not() -> None:
+    assert answer(Capacity()).decision is Decision.UNKNOWN
+    refused = answer(Capacity(free=False, reason="Launch is suspended"))
+    assert (refused.decision, refused.reason) == (Decision.NONE_FREE, "Launch is suspended")
+
+
 def test_the_end_of_a_source_is_no_reason_while_more_than_an_hour_is_left() -> None:
     found = Capacity(RESERVATION, reason="cr-1: 2 free", ends_at=NOON + timedelta(days=1))
     assert answer(found).reason == "cr-1: 2 free"

@@ -38,6 +38,10 @@ THROTTLES = frozenset(
         "BandwidthLimitExceeded",
         "EC2ThrottledException",
         "ExecutionLimitExceeded",
+        "KMS.ThrottlingException",
+        "KMSThrottling",
+        "KmsThrottled",
+        "OverLimit",
         "PriorRequestNotComplete",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
@@ -50,6 +54,17 @@ THROTTLES = frozenset(
         "TooManyRequestsException",
     }
 )
+
+CREDENTIALS = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "RequestExpired",
+        "UnrecognizedClientException",
+    }
+)
+"""Refusals of credentials: those of a role pass within minutes, once STS answers again."""
 
 OUTAGES = frozenset(
     {
@@ -93,8 +108,8 @@ def status_of(error: ClientError) -> int:
 
 
 def is_throttle(error: ClientError) -> bool:
-    """Return whether AWS throttled the call. A throttled call may succeed later."""
-    return code_of(error) in THROTTLES or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
+    """Return whether AWS refused the call for now, by a limit or its credentials. It may succeed later."""
+    return code_of(error) in THROTTLES | CREDENTIALS or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def is_outage(error: ClientError) -> bool:

@@ -167,7 +167,7 @@ def _received(message: Any) -> ReceivedMessage:  # noqa: ANN401 - the stubs' typ
 
 
 ENTRIES_AT_ONCE = 10
-EVENTS_CALL_BYTES = 1_000_000
+EVENTS_CALL_BYTES = 256 * 1024  # 1 MB in most regions; the pages of some state less
 EVENT_BYTES = 256 * 1024
 
 # Error codes of one entry: of its content, which a retry cannot fix, and of the deployment, which an operator must fix.
@@ -194,7 +194,7 @@ class EventBridgeBus:
         self._source = source
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
+        """Publish the events, at most ten and 256 KiB per call; returns the events that were not accepted.
 
         Events with a defect, which are not sent, and events that EventBridge can never accept are `permanent`; after a
         temporary failure they are not. If EventBridge rejects events because of the deployment, such as a missing

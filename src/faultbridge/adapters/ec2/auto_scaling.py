@@ -20,6 +20,8 @@ from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, Pre
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
 NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
+NEEDED_PROCESSES = frozenset({"Launch", "Terminate"})
+"""Processes of a group without which a terminated instance gets no successor."""
 # The description of a launch, also of one from the warm pool, ends with the id of the instance.
 LAUNCH = re.compile(r"Launching a new EC2 instance.*?(i-[0-9a-f]{8,17})\Z")
 
@@ -63,11 +65,35 @@ class AutoScalingProvider(Ec2Instances):
         recent = (one for one in found if one.launched_at >= earliest or one.instance_id in late)
         return tuple(sorted(recent, key=launch_order))
 
-    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`)."""
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`).
+
+        No source has capacity for a group that launches nothing (`_why_no_launch`).
+        """
+        with translated(f"reading whether {group} launches instances"):
+            refusal = self._why_no_launch(group)
+        if refusal:
+            return Capacity(free=False, reason=refusal)
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")
         return self._capacity.ask(source, instance_id)
+
+    def _why_no_launch(self, group: str) -> str:
+        """Return why the group launches no successor now; empty if nothing shows that.
+
+        An operator can suspend the processes of a group. A group with fewer instances than it wants, whose newest
+        activity is a failed launch, has no capacity or no permission: EC2 lists the newest activities first.
+        """
+        described = self._described(group)
+        suspended = sorted(NEEDED_PROCESSES & {one["ProcessName"] for one in described.get("SuspendedProcesses", ())})
+        if suspended:
+            return f"{group}: suspended processes: {', '.join(suspended)}"
+        if len(list(_members(described))) >= described["DesiredCapacity"]:
+            return ""
+        activities = self._clients.autoscaling.describe_scaling_activities(AutoScalingGroupName=group, MaxRecords=1)
+        newest = next(iter(activities["Activities"]), {})
+        is_failed = newest.get("StatusCode") == "Failed" and "Launching" in newest.get("Description", "")
+        return f"{group}: the last launch failed: {newest.get('StatusMessage', '')[:200]}" if is_failed else ""
 
     def _described(self, group: str) -> Mapping[str, Any]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])

@@ -93,7 +93,7 @@ class SourceAnswer(Struct, frozen=True):
         if self.found.evidence is CapacityEvidence.ABSENT:
             return Decision.ABSENT
         if self.found.evidence is CapacityEvidence.NONE:
-            return Decision.UNKNOWN
+            return Decision.UNKNOWN if self.found.free else Decision.NONE_FREE
         free = self.found.free and self.is_enough_for(self.pending)
         return Decision.USED if free and not self._ends_soon else Decision.NONE_FREE
 

@@ -17,6 +17,7 @@ from faultbridge.repair.registry.inventory_events import InventoryEventHandler
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
+from faultbridge.serve.entrypoints.schedules import is_stale
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
@@ -29,8 +30,10 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
     """Synchronize the registered nodes with the providers of their clusters.
 
     Returns the changes and errors of each cluster that has any. `event` is a schedule event, or a batch of provider
-    events from SQS.
+    events from SQS. A stale schedule event is skipped.
     """
+    if is_stale(event, installation.ports.clock.now()):
+        return {"clusters": []}
     records = event.get("Records")
     synced = (
         wire_inventory_events(installation).sync_named_groups(map(_provider_event, records))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
+from faultbridge.serve.entrypoints.schedules import SCHEDULED
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.page import Links, PagerSettings
 from faultbridge.serve.pager.page_deduplication import PageOutcome
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from faultbridge.adapters.paging import ChatWebhooks
     from faultbridge.serve.wiring.installation import Installation
 
-SCHEDULED = "Scheduled Event"
 CHAT_PAGE = "Chat Page"
 
 

@@ -16,6 +16,7 @@ from faultbridge.model.enums import EntryType
 from faultbridge.model.log import Failures
 from faultbridge.repair.findings.compare_peers import ComparePeers
 from faultbridge.serve.entrypoints.publish import wire_publish
+from faultbridge.serve.entrypoints.schedules import is_stale
 from faultbridge.serve.ingest.canary import ReceiveCanary, SendCanary
 from faultbridge.serve.ops.claim_checks import ClaimChecks
 from faultbridge.serve.ops.metrics import node_gauges
@@ -43,13 +44,15 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Run one sweep; if `event` is a canary event from the bus, only confirm that the canary arrived.
+    """Run one sweep, but none for a stale event; for a canary event from the bus, only confirm that it arrived.
 
     The next sweep retries the steps that failed. The result contains only JSON values, because Lambda fails a call
     whose result it cannot convert to JSON.
     """
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)
+    if is_stale(event, installation.ports.clock.now()):
+        return {}
     failures = Failures()
     with failures.collect("sending the canary"):
         wire_send_canary(installation).send()
