@@ -247,7 +247,8 @@ def capacity_of(group: dict[str, Any], *activities: dict[str, Any]) -> Capacity:
 
 def activity(status: str, text: str = "Launching a new EC2 instance") -> dict[str, Any]:
     return {
-        "ActivityId": "a", "AutoScalingGroupName": GROUP, "Cause": "a user request", "Description": text, "StatusCode": status,
+        "ActivityId": "a", "AutoScalingGroupName": GROUP, "Cause": "a user request", "Description": text,
+        "StatusCode": status,
         "StatusMessage": "We currently do not have sufficient p5.48xlarge capacity.",
         "StartTime": datetime(2026, 1, 1, tzinfo=UTC),
     }  # fmt: skip
