@@ -64,7 +64,8 @@ class Capacity(Struct, frozen=True):
     """What one capacity source reports about capacity for the successor of one instance.
 
     `free`: a launch can use the capacity, now or after the old instance is released. It is False with the evidence
-    `none` if the group launches nothing now, whatever the source has. `count`: how many instances are free now; None if unknown. `ends_at`: when the source ends and its instances are terminated, or None.
+    `none` if the group launches nothing now, whatever the source has. `count`: how many instances are free now; None if
+    unknown. `ends_at`: when the source ends and its instances are terminated, or None.
     """
 
     evidence: CapacityEvidence = CapacityEvidence.NONE
