@@ -91,7 +91,7 @@ class AutoScalingProvider(Ec2Instances):
         if len(list(_members(described))) >= described["DesiredCapacity"]:
             return ""
         activities = self._clients.autoscaling.describe_scaling_activities(AutoScalingGroupName=group, MaxRecords=1)
-        newest = next(iter(activities["Activities"]), {})
+        newest: Mapping[str, Any] = next(iter(activities["Activities"]), {})
         is_failed = newest.get("StatusCode") == "Failed" and "Launching" in newest.get("Description", "")
         return f"{group}: the last launch failed: {newest.get('StatusMessage', '')[:200]}" if is_failed else ""
 
