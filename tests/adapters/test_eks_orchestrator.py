@@ -124,6 +124,28 @@ def test_a_node_that_was_cordoned_before_stays_cordoned_and_the_reason_says_so(e
     assert node(eks)["spec"] == {"providerID": f"aws:///us-east-1a/{OnEks.INSTANCE}", "unschedulable": True}
 
 
+def annotations(eks: OnEks) -> dict[str, str]:
+    return node(eks)["metadata"].get("annotations") or {}
+
+
+def test_an_isolated_node_is_kept_from_consolidation_until_its_isolation_ends(eks: OnEks) -> None:
+    for _ in range(2):
+        assert eks.orchestrator.cordon(eks.member).ok
+        assert {name: annotations(eks).get(name) for name in nodes.KEPT} == dict.fromkeys(nodes.KEPT, "true")
+    assert eks.orchestrator.uncordon(eks.member).ok
+    assert annotations(eks) == {}
+
+
+def test_the_owners_own_annotation_against_consolidation_stays(eks: OnEks) -> None:
+    karpenter = nodes.KEPT[0]
+    eks.cluster.patch_node(OnEks.NODE, {"metadata": {"annotations": {karpenter: "true"}}})
+    assert eks.orchestrator.cordon(eks.member).ok
+    patched(eks, unschedulable=None)
+    assert eks.orchestrator.cordon(eks.member).ok  # completes an incomplete cordon
+    assert eks.orchestrator.uncordon(eks.member).ok
+    assert annotations(eks) == {karpenter: "true"}
+
+
 def test_an_incomplete_cordon_is_completed(eks: OnEks) -> None:
     assert eks.orchestrator.cordon(eks.member).ok
     patched(eks, unschedulable=None)

@@ -133,6 +133,9 @@ def _fault(verb: str) -> Callable[[FaultData], EntryText]:
 
 
 def _node(data: NodeStatusData) -> EntryText:
+    if data.from_ == data.to:  # only the isolation changed
+        cordoned = "cordoned" if data.isolation == "confirmed" else "uncordoned"
+        return EntryText(f"node {data.to}, in service, {cordoned}", data.reason)
     return EntryText(f"node {_move(data)}{' (never verified)' if data.unverified else ''}", data.reason)
 
 

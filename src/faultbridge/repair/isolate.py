@@ -49,7 +49,7 @@ from faultbridge.repair.isolation_permits import IsolationPermits
 
 CONFIRMED = "isolation confirmed"
 NO_ORCHESTRATOR = "isolation not applicable: the cluster has no orchestrator"
-WITHDRAWN = "isolation withdrawn: the node has no fault that needs a repair"
+WITHDRAWN = "isolation withdrawn: no fault keeps new work off the node any more"
 PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and keeps work off it"
 
 

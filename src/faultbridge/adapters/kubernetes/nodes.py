@@ -42,6 +42,12 @@ ISOLATED = "faultbridge/isolated"
 CORDONED_BEFORE = "faultbridge/cordoned-before"
 """Annotation of a node that was already cordoned when Faultbridge isolated it."""
 
+KEPT = ("karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+"""Annotations that keep Karpenter and the cluster autoscaler from removing an empty node before its diagnosis."""
+
+KEPT_BY_US = "faultbridge/kept"
+"""Annotation of an isolated node that lists those of `KEPT` that its isolation added."""
+
 EFFECT, PREFERENCE = "NoSchedule", "PreferNoSchedule"
 TRUE = "true"
 
@@ -55,13 +61,19 @@ def isolation_patch(node: Node) -> Patch | None:
     labeled = labels.get(ISOLATED) == TRUE
     if labeled and _unschedulable(node) and any(_is_ours(taint) and taint.effect != PREFERENCE for taint in taints):
         return None
-    recorded = _annotations(node).get(CORDONED_BEFORE) if labeled else None
+    before = _annotations(node)
+    recorded = before.get(CORDONED_BEFORE) if labeled else None
+    kept = [one for one in KEPT if one not in before or one in _kept_by_us(node)]
     cordoned_before = TRUE if _unschedulable(node) and not labeled else recorded
     other_taints = [taint for taint in taints if not _is_ours(taint)]
     return _patch(
         node,
         labels={ISOLATED: TRUE},
-        annotations={CORDONED_BEFORE: cordoned_before},
+        annotations={
+            CORDONED_BEFORE: cordoned_before,
+            KEPT_BY_US: ",".join(kept) or None,
+            **dict.fromkeys(kept, TRUE),
+        },
         spec={
             "unschedulable": True,
             "taints": _to_json([*other_taints, Taint(key=ISOLATED, value=TRUE, effect=EFFECT)]),
@@ -87,7 +99,12 @@ def release_patch(node: Node) -> Patch | None:
     spec: dict[str, Any] = {"taints": _to_json([taint for taint in taints if not _is_ours(taint)]) or None}
     if labeled and not _annotations(node).get(CORDONED_BEFORE):
         spec["unschedulable"] = None
-    return _patch(node, labels={ISOLATED: None}, annotations={CORDONED_BEFORE: None}, spec=spec)
+    removed = dict.fromkeys((CORDONED_BEFORE, KEPT_BY_US, *_kept_by_us(node)))
+    return _patch(node, labels={ISOLATED: None}, annotations=removed, spec=spec)
+
+
+def _kept_by_us(node: Node) -> frozenset[str]:
+    return frozenset(KEPT).intersection(_annotations(node).get(KEPT_BY_US, "").split(","))
 
 
 def stays_cordoned(node: Node) -> bool:

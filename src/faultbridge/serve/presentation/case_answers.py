@@ -47,7 +47,8 @@ NEXT: Mapping[str, str] = {
     "queued update": "The repair starts when the update of the group and its grace period are over, or at its"
     " deadline.\n"
     "If the update replaces the instance, the case closes without a repair.",
-    "queued idle": "The node is verified when its running work has ended; nothing is evicted for a claim.",
+    "queued idle": "The node is verified or repaired when its running work has ended; nothing is evicted.\n"
+    "If the fault ends before, the case closes without diagnostics.",
     "queued pause": "The repair starts when an operator resumes repairs, or when the exclusion of the node ends.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
     "absorbed": "The case continues when the incident closes: a node that is still faulty is then repaired.",
@@ -153,8 +154,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "leave the node without one.",
     "queued incident": "The node is part of incident {incident}: {reason}.",
     "queued update": "The owner of the group updates it: {reason}.",
-    "queued idle": "Only senders that did not prove to be the node report the fault, so the verification waits until "
-    "running work has ended: {reason}.",
+    "queued idle": "The repair waits until the node is idle: {reason}.",
     "queued pause": "An operator ordered that no repair starts: {reason}.",
     "absorbed": "The node is part of an incident: {incident_reason}.\nReplacing a node does not fix a shared cause, so "
     "no repair starts while incident {incident} is open.",
@@ -391,7 +391,8 @@ def _why(facts: CaseFacts) -> Iterator[str]:
 def _what_was_done(facts: CaseFacts) -> Iterator[str]:
     case, steps = facts.case, _steps(facts)
     status, isolation = facts.node.status, facts.node.isolation
-    node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service"
+    cordoned = ", cordoned" if status in IN_SERVICE and isolation == "confirmed" else ""
+    node = f"{words(status)}, {'in' if status in IN_SERVICE else 'out of'} service{cordoned}"
     if not steps and not case.resolution and not case.attempt:
         yield f"No repair was started; the node is {node}."
     else:

@@ -136,12 +136,13 @@ def _facts(node: Node) -> tuple[tuple[str, str], ...]:
     ignored = node.ignored
     by = f"by {ignored.by}: {ignored.reason}" if ignored else "no"
     domains = ", ".join(f"{kind} {name}" for kind, name in sorted(node.domains.items()))
+    cordoned = node.status in IN_SERVICE and node.isolation == "confirmed"
     return (
         ("Instance", f"{node.instance_id or 'none'} (instance {node.instance}, boot {node.boot})"),
         ("Type", str(node.instance_type or "unknown")),
         ("Group", str(node.group or "-")),
         ("Failure domains", domains or str(node.domain or "-")),
-        ("Isolation", node.isolation.replace("_", " ")),
+        ("Isolation", "in service, cordoned" if cordoned else node.isolation.replace("_", " ")),
         ("Verified", "no: never verified by Faultbridge" if node.unverified else "yes"),
         ("Opted out of repair", by),
         ("Former instances", ", ".join(node.former_instances) or "none"),
