@@ -141,7 +141,7 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
         return ()
-    found = _with_sections([_part(output) for output in outputs])
+    found = _with_sections([Part(output, *_source_of(output.body)) for output in outputs])
     sources = [part.source for part in found if part.source is not None]
     if len(set(sources)) > 1 or (len(sources) > 1 and sources[0] not in sources_with("together")):
         return tuple(found)
@@ -198,10 +198,6 @@ def _with_sections(parts: Sequence[Part]) -> list[Part]:
         else:
             found.append((part, []))
     return [replace(part, output=part.output.followed_by(sections)) for part, sections in found]
-
-
-def _part(output: CommandOutput) -> Part:
-    return Part(output, *_source_of(output.body))
 
 
 def _source_of(body: bytes) -> tuple[str | None, str]:

@@ -108,7 +108,7 @@ def _decode_log(body: bytes) -> tuple[Observation, ...]:
             framed = framed or MARKER in record or {"level", "msg"} <= record.keys()
             if record.get(MARKER) == "HealthEvent":
                 observations.append(_observation(record, _time(record, prefix, event.at), event.node))
-            elif _is_failed_check(record):
+            elif str(record.get("msg", ""))[:128].startswith(_FAULTY):
                 observations.append(_failed_check(AGENT_LOG, record, event.at, event.node))
         for line in _check_lines(event.text):
             framed = True
@@ -209,10 +209,6 @@ def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) 
 
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _is_failed_check(record: Mapping[str, Any]) -> bool:
-    return str(record.get("msg", ""))[:128].startswith(_FAULTY)
 
 
 def _failed_check(source: str, record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:

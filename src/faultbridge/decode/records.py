@@ -161,16 +161,12 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     - If the result is empty, although healthy input of this format always gives observations, `unparsed` is 1.
     - Otherwise `unparsed` is 0.
     """
-    if decoded.unparsed or any(map(_holds_fault, decoded.observations)):
+    if decoded.unparsed or any(map(faults_of, decoded.observations)):
         return decoded
     # The records of the kernel in other sources are counted when the whole body has been read.
     records = len(RECORD.findall(text_of(body))) if decoder.name in _READ_ENVELOPES and b"Xid" in body else 0
     is_empty = not decoded.observations and not decoder.can_be_silent
     return replace(decoded, unparsed=records or int(is_empty))
-
-
-def _holds_fault(observation: Observation) -> bool:
-    return isinstance(observation, Fault) or (isinstance(observation, Snapshot) and bool(observation.present))
 
 
 def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:

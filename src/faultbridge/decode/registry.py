@@ -135,10 +135,12 @@ def _candidates(body: bytes, inner: Iterable[bytes]) -> list[str]:
     - Otherwise the sources of the body itself are returned, without the kernel log if a JSON body has several sources.
       If the body itself has no source, the sources of the wrapped text are returned.
     """
+    from faultbridge.decode.kubernetes.node_objects import is_node
+
     head = body[:_HEAD]
     found = _recognizing(head)
     # The message of one condition can have the format of another source; the node has its other conditions too.
-    if "kubernetes-node" in found and _is_node(head):
+    if "kubernetes-node" in found and is_node(head):
         return ["kubernetes-node"]
     wrapped = next(filter(None, (_recognizing(text[:_HEAD]) for text in inner)), [])
     # A message in a document of another source can look like a line of a kernel log.
@@ -153,12 +155,6 @@ def _later_candidates(texts: Iterable[bytes]) -> list[str]:
     """Return the sources that recognize the part of the first text with a kernel line, starting at this line."""
     rest = next(filter(None, (records.from_first_line(text, _HEAD) for text in texts)), b"")
     return _recognizing(rest) if rest else []
-
-
-def _is_node(head: bytes) -> bool:
-    from faultbridge.decode.kubernetes.node_objects import is_node
-
-    return is_node(head)
 
 
 def _recognizing(head: bytes) -> list[str]:

@@ -40,13 +40,9 @@ _XID_IN_TEXT = re.compile(r"\bXid(?: error)?:? {0,2}(\d{1,5})\b", re.IGNORECASE)
 _Labels = Mapping[str, Any]
 
 
-def _is_webhook(document: Mapping[str, Any]) -> bool:
-    return isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document)
-
-
 def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    if _is_webhook(document):
-        return tuple(objects_in(document["alerts"]))
+    if isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document):
+        return objects_in(document["alerts"])
     listed = members(document.get("data")).get("alerts")
     if isinstance(listed, list):
         firing = (alert for alert in objects_in(listed) if alert.get("state") == "firing")

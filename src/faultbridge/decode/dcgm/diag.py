@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.dcgm.texts import CODES, SETTINGS, code_of_diagnostic, code_of_number, xid_named_in
-from faultbridge.decode.frames.decoder import Hints, fault_of, members, objects_in
+from faultbridge.decode.frames.decoder import Hints, fault_of, objects_in
 from faultbridge.decode.frames.documents import embedded, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -75,37 +75,22 @@ class TestResult(Struct, frozen=True):
         return " ".join(f"{self.test} on {devices}: {self.outcome}{': ' if causes else ''}{causes}".split())[:500]
 
 
-class DiagReport(Struct, frozen=True):
-    """The report of one diagnostics run: the results of all tests, in the order of the report."""
-
-    results: tuple[TestResult, ...]
-    version: str | None = None
-    driver_version: str | None = None
-
-
-def read_diag_report(body: bytes) -> DiagReport:
-    """Return the report in the output of `dcgmi diag -j` of DCGM 1, 3 or 4.
+def read_report(body: bytes) -> tuple[TestResult, ...]:
+    """Return the test results in the output of `dcgmi diag -j` of DCGM 1, 3 or 4.
 
     Text before the JSON is ignored. Raises `Rejected` if there is no report.
     """
     document = embedded(text_of(body))
     if document is None:
         raise Rejected("malformed_json", "no complete JSON object")
-    return report_of(document)
+    return _results_of(document)
 
 
-def report_of(document: Mapping[str, Any]) -> DiagReport:
-    """Return the diagnostics report in a JSON document. Raises `Rejected` for any other document."""
+def _results_of(document: Mapping[str, Any]) -> tuple[TestResult, ...]:
     run = next((document[root] for root in _ROOTS if isinstance(document.get(root), dict)), None)
     if run is None or not isinstance(run.get("test_categories"), list):
         raise Rejected("wrong_shape", "no DCGM diagnostic with `test_categories`")
-    metadata = members(document.get("metadata"))
-    serials = _serials(document.get("entity_groups"))
-    return DiagReport(
-        tuple(_results(run["test_categories"], serials)),
-        _string(metadata.get("version")) or _string(run.get("version")),
-        _string(metadata.get("Driver Version Detected")) or _string(run.get("Driver Version Detected")),
-    )
+    return tuple(_results(run["test_categories"], _serials(document.get("entity_groups"))))
 
 
 _OUTCOMES: Mapping[str, Outcome] = {"pass": Outcome.PASS, "fail": Outcome.FAIL, "warn": Outcome.WARN}
@@ -274,15 +259,10 @@ SOURCE = "dcgm-diag"
 _GPU_IN_TEXT = re.compile(r"\bGPU (\d{1,4})\b")
 
 
-def read_report(body: bytes) -> tuple[TestResult, ...]:
-    """Return each test result of a JSON report, for the verification of a node."""
-    return read_diag_report(body).results
-
-
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return the faults of failed and warned tests: one for each affected device of each error."""
     table = report_of_table(text_of(body))
-    results = read_report(body) if table is None else report_of(table).results
+    results = read_report(body) if table is None else _results_of(table)
     return tuple(fault for result in results for fault in _faults(result))
 
 

@@ -52,11 +52,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 def recognize(body: bytes) -> bool:
     """Return whether a body has the start message of `dcgmi policy --reg`, or one of its violations."""
     text = text_of(body)
-    return _LISTENING in text or "has violated policy manager values" in text or _is_xid(text)
-
-
-def _is_xid(text: str) -> bool:
-    return any(_XID.match(line.strip()) for line in text.split("\n"))
+    is_named = _LISTENING in text or "has violated policy manager values" in text
+    return is_named or any(_XID.match(line.strip()) for line in text.split("\n"))
 
 
 def _stated(line: str) -> tuple[str, dict[str, Any]] | None:

@@ -45,7 +45,8 @@ def documents(body: bytes) -> tuple[Any, ...]:
                     "too_large", f"more than {MAX_DOCUMENTS} JSON documents in one input; send fewer at a time"
                 )
     except (ValueError, RecursionError) as error:
-        raise Rejected("malformed_json", _reason(error)) from error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0][:200]
+        raise Rejected("malformed_json", reason) from error
     return tuple(found)
 
 
@@ -129,7 +130,3 @@ def _single_document(text: str) -> list[Any] | None:
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, list) else [parsed]
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0][:200]

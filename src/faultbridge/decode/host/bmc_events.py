@@ -108,11 +108,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 def recognize(body: bytes) -> bool:
     """Return whether a body probably has an event of an IPMI event log, or a LogEntry or Event of Redfish."""
     is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
-    return is_redfish or (b"|" in body and _is_table(text_of(body[:16384])))
-
-
-def _is_table(text: str) -> bool:
-    return _HEAD.search(text) is not None or _is_listing(text)
+    head = text_of(body[:16384]) if b"|" in body and not is_redfish else ""
+    return is_redfish or _HEAD.search(head) is not None or _is_listing(head)
 
 
 def _of_event(event: re.Match[str]) -> Fault | Clear | None:

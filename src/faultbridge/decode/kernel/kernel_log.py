@@ -277,7 +277,7 @@ class _LogReader:
 
     def _find_framing(self, lines: Sequence[str]) -> None:
         self._unframed += len(lines)
-        self.framed = any(_is_framed(line) for line in lines)
+        self.framed = any(_BARE.match(line) is not None or unprefixed(line).framed for line in lines)
 
     def result(self) -> tuple[Observation, ...]:
         """Return the observations: first those of kernel messages, then those of the fabric manager."""
@@ -292,10 +292,6 @@ class _LogReader:
             return fabric_manager_log.decode_lines(lines, Hints(received_at=self._received_at)).observations
         except Rejected:
             return ()
-
-
-def _is_framed(line: str) -> bool:
-    return _BARE.match(line) is not None or unprefixed(line).framed
 
 
 def _is_kernel_line(line: Item) -> bool:

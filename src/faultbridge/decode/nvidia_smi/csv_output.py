@@ -64,7 +64,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     gpu_rows = bounded(rows)
     at = next((found for row in gpu_rows if (found := _time(row.get("timestamp", ""))) is not None), None)
     node = next((row["hostname"] for row in gpu_rows if row.get("hostname")), None)
-    complete = _is_complete(gpu_rows) and not stated_faults
+    is_whole = bool(gpu_rows) and all(row.get("count") == str(len(gpu_rows)) for row in gpu_rows)
+    complete = is_whole and not stated_faults
     return (
         smi.gpu_snapshot(
             SOURCE, map(_gpu_output, gpu_rows), at, complete=complete, stated_faults=stated_faults, node=node
@@ -170,10 +171,6 @@ def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[smi.GpuOutput]
         yield smi.GpuOutput(
             {**output.fields, "retired_pages/single_bit": str(counts[name])}, output.component, output.texts
         )
-
-
-def _is_complete(rows: list[dict[str, str]]) -> bool:
-    return bool(rows) and all(row.get("count") == str(len(rows)) for row in rows)
 
 
 def _time(text: str) -> datetime | None:
