@@ -261,6 +261,7 @@ def test_a_proven_precursor_drains_after_the_answer_and_a_mere_risk_never_does()
 
 def test_a_false_alarm_that_ends_costs_the_job_only_the_save():
     world = running(1)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(hours=8)
     endanger(world, 1, "dcgm.health_pcie", source="dcgm")
     answer_checkpoint(jobs(world), CLUSTER, "1")
     world.advance_minutes(1)
