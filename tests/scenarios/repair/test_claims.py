@@ -317,7 +317,7 @@ def test_claims_of_a_damped_source_count_again_after_its_time() -> None:
     for node in (1, 2):
         world.claim_and_react(node, source="prometheus")
         world.until(world.case_is(CaseStatus.RESOLVED, node))
-    world.advance_minutes(24 * 60)
+    world.advance_minutes(24 * 60, every=10)
     assert [one for one in world.record_history(None) if one.startswith("claims")] == [
         "claims accepted -> damped",
         "claims damped -> damped",

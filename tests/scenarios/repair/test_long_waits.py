@@ -41,7 +41,7 @@ def states(world: World) -> list[str]:
 
 def test_three_days_without_capacity_are_one_attempt_a_handful_of_entries_and_one_urgent_page() -> None:
     world = world_without_capacity()
-    world.advance_minutes(3 * DAY)
+    world.advance_minutes(3 * DAY, every=2)
     case = world.case()
     assert (world.status(), case.status, case.waiting_for) == (
         NodeStatus.QUARANTINED,
@@ -103,7 +103,8 @@ def test_a_wait_for_capacity_that_a_failed_launch_interrupts_again_and_again_sti
     world = World()
     world.launch_from_template()
     world.fleet.capacity_left = 0
-    world.fault_and_react(minutes=DAY)
+    world.fault_and_react()
+    world.advance_minutes(DAY, every=5)
     assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.CAPACITY, 0)
     assert states(world) == ["triggered"]
 
