@@ -59,14 +59,13 @@ def test_the_ranks_of_a_replaced_node_must_move_to_its_new_instance_and_no_other
     break_and_end(world)
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
-    successor = world.node(1).incarnation
-    assert successor is not None
+    successor = world.instance(1)
     (move,) = job_data(world)[-1]["resume"]["moves"]
     assert move == {
         "node": nodes[0],
         "ranks": "0-7",
         "from_instance_id": incarnation.instance_id,
-        "to_instance_id": successor.instance_id,
+        "to_instance_id": successor,
     }
     assert move["from_instance_id"] != move["to_instance_id"]
 
@@ -158,13 +157,12 @@ def test_a_faulty_node_without_a_case_holds_its_job_back() -> None:
 
 def test_a_second_fault_after_a_replacement_does_not_hide_the_move_of_the_ranks() -> None:
     world = started(1)
-    first = world.node(1).incarnation
-    assert first is not None
+    first = world.instance(1)
     world.fault_until_resolved()
     world.advance_minutes()
     break_and_end(world)
     affected = jobs(world).show(CLUSTER, "1").affected
-    assert (changes(world), affected) == (["started", "hit", "hit", "ended"], {"node-1": first.instance_id})
+    assert (changes(world), affected) == (["started", "hit", "hit", "ended"], {"node-1": first})
 
 
 @pytest.mark.parametrize("ended", [False, True])

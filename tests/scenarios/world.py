@@ -308,6 +308,13 @@ class World:
     def node(self, node: int = 1) -> NodeState:
         return self.append.read(self.key(node))
 
+    def instance(self, node: int = 1) -> str:
+        """Return the id of the instance that backs a node."""
+        backing = self.node(node).incarnation
+        assert backing is not None
+        assert backing.instance_id is not None
+        return backing.instance_id
+
     def status(self, node: int = 1) -> NodeStatus | None:
         return self.node(node).status
 

@@ -72,7 +72,7 @@ def test_a_replacement_does_not_use_the_slot_of_a_repair_that_waits_for_a_succes
 
 def lose(world: World, node: int) -> None:
     """Let another tool terminate the instance of a node, and let the inventory find out."""
-    config, instance = world.rulebook.config(CLUSTER), str(world.node(node).incarnation.instance_id)
+    config, instance = world.rulebook.config(CLUSTER), str(world.instance(node))
     world.fleet.terminate(instance)
     ReplacementDetection(world.table, world.append, world.rulebook).vacate(config, f"node-{node}", instance)
 

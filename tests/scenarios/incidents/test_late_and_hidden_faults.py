@@ -118,10 +118,9 @@ def disturb_the_verification(world: World) -> None:
     """Replace the first node; while its new instance is verified, the rest of its rack loses its links for a while."""
     world.fault_and_react(1, "xid.79")
     world.until(lambda: Phase.VERIFYING in world.case(1).marks)
-    incarnation = world.node(1).incarnation
-    assert incarnation is not None
+    instance = world.instance(1)
     lose_links(world, range(2, 9))
-    world.verifier.results[incarnation.instance_id] = CUT_OFF
+    world.verifier.results[instance] = CUT_OFF
     world.advance_minutes(3)
     restore_links(world, range(2, 9))
 

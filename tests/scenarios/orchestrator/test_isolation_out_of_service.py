@@ -163,7 +163,7 @@ def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_it
     attach = partial(world.append, world.key(), succeed, actor=Actor.INVENTORY)
     run_before_call(world.seam, "orchestrator.cordon", attach)
     world.isolate.isolate(world.key())
-    assert world.node().incarnation.instance_id == "i-2"
+    assert world.instance() == "i-2"
     assert world.node().isolation is Isolation.REQUESTED
 
 

@@ -84,11 +84,10 @@ def test_a_job_moves_the_node_is_replaced_verified_and_resumed(slurm: RealSlurm,
     slurm(("scontrol", "update", f"JobId={job}", "StartTime=now"))  # Slurm delays requeued jobs by minutes
     slurm.until(lambda: slurm.job(job) == "RUNNING n2")
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
-    incarnation = world.node().incarnation
-    assert incarnation is not None
+    instance = world.instance()
     world.advance_minutes(2)
     assert (
-        world.shown()[1] == f"faultbridge {incarnation.instance_id} case {world.case().id}"
+        world.shown()[1] == f"faultbridge {instance} case {world.case().id}"
     )  # the successor runs no job before its check
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)

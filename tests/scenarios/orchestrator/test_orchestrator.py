@@ -54,7 +54,7 @@ def test_a_successor_gets_no_jobs_before_its_verification():
     world = World(orchestrated=True)
     world.fault_and_react()
     world.until(lambda: world.node().incarnation.instance == 2)
-    successor = world.node().incarnation.instance_id
+    successor = world.instance()
     world.until(lambda: successor in world.orchestrator.cordoned_instances, 5)
     assert world.status() is NodeStatus.VALIDATING
     world.until(world.case_is(RESOLVED))

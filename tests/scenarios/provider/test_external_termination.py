@@ -98,9 +98,8 @@ def test_a_successor_terminated_during_its_verification_is_replaced() -> None:
     world = World()
     world.fault_and_react()
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
-    second = world.node().incarnation
-    assert second is not None
-    world.fleet.terminate(str(second.instance_id))
+    second = world.instance()
+    world.fleet.terminate(second)
     world.until(world.case_is(RESOLVED))
     assert (world.released_instances(), len(world.fleet.instances)) == ([FIRST], 3)
     assert world.node().status is NodeStatus.HEALTHY
@@ -114,9 +113,8 @@ def test_a_case_that_released_its_instance_is_replaced_although_another_tool_ter
     world.fault_and_react()
     for number in range(killed):
         world.until(lambda past=number: world.status() is NodeStatus.VALIDATING and world.case().attempts > past)
-        backing = world.node().incarnation
-        assert backing is not None
-        world.fleet.terminate(str(backing.instance_id))
+        backing = world.instance()
+        world.fleet.terminate(backing)
         world.advance_minutes()
     world.until(world.case_is(RESOLVED))
     assert (world.released_instances(), world.case().resolution) == ([FIRST], Resolution.REPLACED)

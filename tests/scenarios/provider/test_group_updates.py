@@ -48,7 +48,7 @@ class Update(Growth):
 
     def disappear(self, number: int) -> None:
         """The instance of a node is gone, and nothing reports it."""
-        fleet, instance = self.world.fleet, self.world.node(number).incarnation.instance_id
+        fleet, instance = self.world.fleet, self.world.instance(number)
         fleet.instances[instance] = replace(fleet.instances[instance], alive=False)
 
     def terminate(self, number: int) -> None:
@@ -88,7 +88,7 @@ def replaced_one_by_one(update: Update) -> None:
         new = update.world.fleet.launch(GROUP)
         update.run_inventory()
         update.world.until(lambda number=number: update.world.status(number) is NodeStatus.HEALTHY, minutes=60)
-        assert update.world.node(number).incarnation.instance_id == new
+        assert update.world.instance(number) == new
 
 
 @pytest.mark.parametrize("orchestrated", [False, True])
@@ -173,7 +173,7 @@ def test_a_node_whose_repair_has_meanwhile_passed_its_intent_is_kept_and_the_oth
     update = Update()
     world = update.world
     vacant = [VacantNode(f"node-{number}") for number in (1, 2)]
-    rows = [{"node": f"node-{number}", "instance": world.node(number).incarnation.instance_id} for number in (1, 2)]
+    rows = [{"node": f"node-{number}", "instance": world.instance(number)} for number in (1, 2)]
     group = Group(GROUP, None, rows, members={}, unassigned={})
     world.fleet.capacity_left = 0
     world.fault_and_react()

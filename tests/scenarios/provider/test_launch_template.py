@@ -317,7 +317,7 @@ def test_two_nodes_get_one_instance_each() -> None:
     world.process_entries()
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
-    current = [world.node(node).incarnation.instance_id for node in (1, 2)]  # type: ignore[union-attr]
+    current = [world.instance(node) for node in (1, 2)]
     assert sorted(current) == world.live_instances()
     launched_for = {one.instance_id: one.case for one in world.fleet.instances.values()}
     assert [launched_for[one] for one in current] == [world.case(node).id for node in (1, 2)]

@@ -61,10 +61,9 @@ def test_the_old_node_gets_a_successor_of_its_own() -> None:
     register(world)
     world.node_orders.replace(world.key(), ORDER)
     world.until_case(CaseStatus.RESOLVED)
-    successor = world.node(1).incarnation
-    assert successor is not None
-    assert successor.instance_id not in {OLD, LAUNCHED}
-    assert world.live_instances() == [LAUNCHED, successor.instance_id]
+    successor = world.instance(1)
+    assert successor not in {OLD, LAUNCHED}
+    assert world.live_instances() == [LAUNCHED, successor]
 
 
 def test_spares_that_an_operator_registered_are_each_taken_once_and_then_a_successor_is_launched() -> None:
@@ -78,6 +77,5 @@ def test_spares_that_an_operator_registered_are_each_taken_once_and_then_a_succe
     world.fleet.terminate(OLD)
     world.until_case(CaseStatus.RESOLVED)
     assert world.record_history().count("capacity spare_taken") == 2
-    successor = world.node().incarnation
-    assert successor is not None
-    assert successor.instance_id not in {OLD, *spares}
+    successor = world.instance()
+    assert successor not in {OLD, *spares}

@@ -42,8 +42,7 @@ def test_a_verified_spare_becomes_the_successor_and_the_pool_is_refilled() -> No
     world = world_with_ready(1)
     (spare,) = ready(world)
     world.fault_until_resolved()
-    assert world.node().incarnation is not None
-    assert world.node().incarnation.instance_id == spare
+    assert world.instance() == spare
     facts = steps(world)
     assert facts["committed"]["facts"]["capacity_evidence"] == "spare"
     assert facts["committed"]["facts"]["spare"] == spare
@@ -70,7 +69,7 @@ def test_two_cases_with_one_spare_get_two_instances() -> None:
     world.process_entries()
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
-    current = [world.node(node).incarnation.instance_id for node in (1, 2)]  # type: ignore[union-attr]
+    current = [world.instance(node) for node in (1, 2)]
     assert len(set(current)) == 2
     assert spare in current
     evidence = [steps(world, node)["committed"]["facts"]["capacity_evidence"] for node in (1, 2)]
@@ -310,9 +309,8 @@ def test_a_case_with_a_running_successor_takes_no_spare() -> None:
     (spare,) = ready(world)
     world.controls.pause(CLUSTER, paused=False)
     world.until(world.case_is(RESOLVED))
-    current = world.node().incarnation
-    assert current is not None
-    assert (ready(world), current.instance_id) == ([spare], "i-00000000000000002")
+    current = world.instance()
+    assert (ready(world), current) == ([spare], "i-00000000000000002")
     assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
     assert sorted(world.live_instances()) == ["i-00000000000000002", spare]
 
@@ -346,7 +344,7 @@ def test_a_spare_that_is_taken_for_a_lost_instance_is_claimed_in_the_same_step()
     (spare,) = ready(world)
     world.fleet.terminate(OLD)
     world.fault_and_react()
-    assert (world.status(), world.node().incarnation.instance_id) == (NodeStatus.VALIDATING, spare)  # type: ignore[union-attr]
+    assert (world.status(), world.instance()) == (NodeStatus.VALIDATING, spare)
 
 
 def test_a_spare_that_is_terminated_after_the_release_is_followed_by_another_spare() -> None:
@@ -363,7 +361,7 @@ def test_a_spare_that_is_terminated_after_the_release_is_followed_by_another_spa
     world.seam.after = terminate_after_release
     world.fault_and_react()
     assert world.until(world.case_is(RESOLVED)) <= 60
-    assert world.node().incarnation.instance_id == second  # type: ignore[union-attr]
+    assert world.instance() == second
     assert (world.live_instances(), ready(world)) == ([second], [])
 
 
@@ -374,7 +372,7 @@ def test_a_successor_is_launched_after_the_spares_of_a_case_could_not_be_claimed
     world.fleet.terminate(OLD)
     world.fault_and_react()
     assert world.until(world.case_is(RESOLVED)) <= 60
-    assert world.node().incarnation.instance_id not in {OLD, *spares}  # type: ignore[union-attr]
+    assert world.instance() not in {OLD, *spares}
     assert len([line for line in world.record_history() if "spare_taken" in line]) <= len(spares)
 
 
@@ -397,7 +395,7 @@ def test_a_node_without_instance_gets_a_spare_in_the_order_of_the_policy(
     world.fleet.set_capacity(capacity_left)
     world.fleet.terminate(OLD)
     world.fault_until_resolved()
-    assert (world.node().incarnation.instance_id == spare) is is_spare_used  # type: ignore[union-attr]
+    assert (world.instance() == spare) is is_spare_used
 
 
 def test_while_no_spare_is_ready_a_refused_launch_is_tried_again() -> None:
@@ -433,7 +431,7 @@ def check_that_an_untagged_spare_is_not_claimed(world: World) -> None:
     (spare,) = ready(world)
     world.fleet.terminate(OLD)
     world.fault_and_react()
-    assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]
+    assert (taken(world), world.instance()) == (spare, OLD)
     world.until(world.case_is(RESOLVED))
     assert (world.fleet.instances[spare].case, world.live_instances()[0]) == (world.case().id, spare)
 

@@ -34,15 +34,9 @@ def back_up(world: World) -> Callable[[], None]:
     return restore
 
 
-def backing(world: World, node: int = 1) -> str:
-    incarnation = world.node(node).incarnation
-    assert incarnation is not None
-    return str(incarnation.instance_id)
-
-
 def replace_node(world: World, node: int = 1) -> str:
     world.fault_until(RESOLVED, node)
-    return backing(world, node)
+    return world.instance(node)
 
 
 def verified(world: World) -> list[str]:
@@ -57,7 +51,7 @@ def test_a_spare_that_serves_a_node_since_the_backup_is_not_given_to_another_nod
     restore()
     assert ready(world) == [serving], "the restored table has a wrong pool"
     world.fault_until(RESOLVED, 2)
-    assert backing(world, 2) != serving
+    assert world.instance(2) != serving
     assert serving in world.live_instances()
     assert serving not in verified(world)[before:]
 
@@ -106,7 +100,7 @@ def test_a_case_does_not_claim_its_recorded_spare_if_the_tag_names_another_case(
     world.seam.after = serves_another_node
     world.until_case(RESOLVED)
     world.advance_minutes(60)
-    assert backing(world) != spare
+    assert world.instance() != spare
     assert (spare in world.live_instances(), world.fleet.instances[spare].case) == (True, "c-other")
 
 

@@ -60,7 +60,7 @@ def test_a_spare_is_drained_and_verified_once_and_serves_as_a_node() -> None:
     assert world.spare() == spare
     assert len(world.fleet.instances) == 2
     world.fault_until_resolved()
-    assert (world.status(), world.node().incarnation.instance_id) == (NodeStatus.HEALTHY, spare)  # type: ignore[union-attr]
+    assert (world.status(), world.instance()) == (NodeStatus.HEALTHY, spare)
     assert world.slurm.takes_work(host_name(spare))
     assert not world.slurm.takes_work(host_name(f"i-{1:017x}"))
 

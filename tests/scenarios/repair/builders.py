@@ -27,13 +27,6 @@ FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
 UNANSWERED = Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
 
 
-def instance(world: World) -> str:
-    found = world.node().incarnation
-    assert found is not None
-    assert found.instance_id is not None
-    return found.instance_id
-
-
 HOURS = timedelta(hours=4)
 
 
@@ -113,6 +106,4 @@ UNKNOWN = Capacity(reason="only a launch shows it")
 
 
 def launched_type(world: World) -> str:
-    incarnation = world.node().incarnation
-    assert incarnation is not None
-    return world.fleet.instances[str(incarnation.instance_id)].instance_type
+    return world.fleet.instances[world.instance()].instance_type

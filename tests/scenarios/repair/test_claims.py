@@ -14,7 +14,7 @@ from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import DEFAULT_RULE
-from tests.scenarios.repair.builders import FAILED, UNANSWERED, instance
+from tests.scenarios.repair.builders import FAILED, UNANSWERED
 from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import CLUSTER, World, limits
 from tests.sim.fakes import Call
@@ -28,11 +28,11 @@ def destructive_calls(world: World) -> list[str]:
 @pytest.mark.parametrize("code", ["xid.79", "xid.48"])
 def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: str) -> None:
     world = World()
-    before = instance(world)
+    before = world.instance()
     world.claim_and_react(code=code)
     world.until(world.case_is(CaseStatus.RESOLVED))
 
-    assert (world.case().resolution, instance(world)) == (Resolution.RECOVERED, before)
+    assert (world.case().resolution, world.instance()) == (Resolution.RECOVERED, before)
     assert destructive_calls(world) == []
     assert (world.status(), dict(world.node().conditions)) == (NodeStatus.HEALTHY, {})
     reasons = [body["data"].get("reason") for body in world.bodies()]
@@ -65,7 +65,7 @@ def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> No
 
 def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() -> None:
     world = World()
-    before = instance(world)
+    before = world.instance()
     world.verifier.results[before] = FAILED
     world.claim_and_react()
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -78,7 +78,7 @@ def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() ->
 
 def test_a_claim_that_diagnostics_confirm_is_queued_for_the_repair_action_that_its_fault_requires() -> None:
     world = World()
-    world.verifier.results[instance(world)] = FAILED
+    world.verifier.results[world.instance()] = FAILED
     world.claim_and_react()
     world.until(lambda: "verify begun" in world.record_history())
     world.pause_repairs(paused=True)
@@ -92,7 +92,7 @@ def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repa
 ) -> None:
     reboot = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, release_without_capacity=True)
     world = World(orchestrated=True, rules=(reboot,))
-    before = instance(world)
+    before = world.instance()
     world.verifier.results[before] = FAILED
     world.claim_and_react(code="xid.48")
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
@@ -111,7 +111,7 @@ def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repa
 def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_its_repair_stronger() -> None:
     reset = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
     world = World(rules=(reset,))
-    world.verifier.results[instance(world)] = FAILED
+    world.verifier.results[world.instance()] = FAILED
     world.claim_and_react(code="xid.48")
     world.until(lambda: "verify begun" in world.record_history())
     world.pause_repairs(paused=True)
@@ -124,7 +124,7 @@ def test_a_claim_that_joins_a_queued_case_with_a_confirmed_fault_does_not_make_i
 def test_a_repeated_claim_of_a_confirmed_relapse_does_not_make_its_repair_stronger() -> None:
     world = World(rules=(RESET,))
     world.fault_until_resolved(code="xid.48")
-    world.verifier.results[instance(world)] = FAILED
+    world.verifier.results[world.instance()] = FAILED
     world.clock.advance(timedelta(minutes=5))
     world.claim_and_react(code="xid.48")
     world.until(lambda: world.record_history().count("verify begun") == 2)
@@ -138,10 +138,10 @@ def test_a_repeated_claim_of_a_confirmed_relapse_does_not_make_its_repair_strong
 
 def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:
     world = World(rules=(RESET,), limits=limits(claim_ttl=timedelta(days=1)))
-    world.verifier.results[instance(world)] = FAILED
+    world.verifier.results[world.instance()] = FAILED
     world.claim_and_react(code="xid.48")
     world.until(lambda: bool(world.restarter.restarted))
-    del world.verifier.results[instance(world)]
+    del world.verifier.results[world.instance()]
     world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
     world.until(world.case_is(CaseStatus.ESCALATED))
 
@@ -162,7 +162,7 @@ def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:
 
 def test_claims_about_a_successor_release_it_no_more_than_any_other_instance() -> None:
     world = World()
-    before = instance(world)
+    before = world.instance()
     world.fault_and_react()
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.claim(code="xid.95")
@@ -193,7 +193,7 @@ def test_a_claim_after_the_verification_opens_a_case_of_its_own() -> None:
 @pytest.mark.parametrize("first", ["claim", "proof"])
 def test_a_fault_that_the_node_itself_or_ec2_reports_too_is_repaired_without_further_diagnostics(first: str) -> None:
     world = World()
-    before = instance(world)
+    before = world.instance()
     reports = [world.claim, world.fault]
     for report in reports if first == "claim" else reversed(reports):
         report()
@@ -207,7 +207,7 @@ def test_a_fault_that_the_node_itself_or_ec2_reports_too_is_repaired_without_fur
 def test_an_operator_who_approves_the_replacement_confirms_the_claim() -> None:
     asked = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
     world = World(rules=(asked,))
-    before = instance(world)
+    before = world.instance()
     world.claim_and_react()
     world.until(lambda: world.case().pending_approval is not None)
     assert destructive_calls(world) == []
@@ -228,7 +228,7 @@ def test_without_a_result_of_the_diagnostics_an_operator_decides() -> None:
 
 def test_without_a_result_from_a_node_that_is_silent_too_the_repair_goes_on() -> None:
     world = World(limits=limits(verify_deadline=timedelta(minutes=30)))
-    before = instance(world)
+    before = world.instance()
     world.verifier.results[before] = UNANSWERED
     world.claim()
     world.fault(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.RUN_DIAGNOSTICS)

@@ -292,7 +292,7 @@ def test_a_successor_claimed_by_another_node_is_left_to_it_and_the_next_one_is_c
     put = Put(items.item(keys.claim(first), world.clock.now(), claim))
     run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(put))
     world.advance_minutes()
-    assert world.node().incarnation.instance_id == second
+    assert world.instance() == second
     assert world.table.get(keys.claim(first))["case"] == "c-other"
     assert world.table.get(keys.claim(second))["case"] == world.case().id
 

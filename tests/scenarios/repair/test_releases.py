@@ -90,7 +90,7 @@ def test_an_instance_that_neither_the_release_nor_a_probe_finds_is_left_to_an_op
     world.fault_until(CaseStatus.ESCALATED)
     nowhere = f"the provider lists {OLD} nowhere; it may run in another region or account"
     assert world.case().reason == f"NOT_FOUND: scripted; {nowhere}"
-    assert (outcomes(world), world.node().incarnation.instance_id) == (["refused"], OLD)  # type: ignore[union-attr]
+    assert (outcomes(world), world.instance()) == (["refused"], OLD)
 
 
 def test_the_entry_of_a_release_names_the_instance_and_the_operation_of_the_provider() -> None:

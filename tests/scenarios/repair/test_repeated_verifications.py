@@ -9,7 +9,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_termination import DIAGNOSE, busy_world
-from tests.scenarios.repair.builders import FAILED, UNANSWERED, instance
+from tests.scenarios.repair.builders import FAILED, UNANSWERED
 from tests.scenarios.threads.relapses import RESET
 from tests.scenarios.world import World
 from tests.sim.fakes.instance_commands import PASSED
@@ -50,7 +50,7 @@ def test_a_fault_during_a_verification_without_a_result_fails_the_next_one() -> 
 
 def test_a_confirmed_claim_whose_repair_fails_gets_the_next_repair_action() -> None:
     world = World()
-    before = instance(world)
+    before = world.instance()
     world.verifier.results[before] = FAILED
     world.claim_and_react(code="xid.48", severity=Severity.FATAL, action=Action.REBOOT_NODE)
     world.until(world.case_is(CaseStatus.RESOLVED))
@@ -81,7 +81,7 @@ def test_a_failed_verification_without_a_finding_still_states_a_reason() -> None
 
 def test_an_instance_that_is_gone_before_its_verification_is_not_verified() -> None:
     world = World(rules=(RESET,))
-    handler, gone = world.workflow.handler, instance(world)
+    handler, gone = world.workflow.handler, world.instance()
 
     def terminate(payload: Mapping[str, Any]) -> Any:
         if payload["step"] == "verify":
@@ -98,6 +98,6 @@ def test_a_verification_that_ends_with_its_instance_is_not_recorded_as_one_witho
     world = World(rules=(RESET,))
     world.fault_and_react(code="xid.48")
     world.until(lambda: "verify begun" in world.record_history())
-    world.fleet.terminate(instance(world))
+    world.fleet.terminate(world.instance())
     world.until(lambda: "verify gone" in world.record_history())
     assert "verify no_result" not in world.record_history()

@@ -99,7 +99,7 @@ def test_old_aliases_and_the_new_instance_resolve_to_the_node():
 
     world = World()
     world.fault_until_resolved()
-    new = world.node().incarnation.instance_id
+    new = world.instance()
     rows = {
         name: items.read_alias(world.table.get(keys.alias(*name)))
         for name in [
@@ -237,7 +237,7 @@ def test_two_nodes_that_wait_for_one_successor_never_share_it():
     world.fleet.set_capacity(1)
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
-    instances = {world.node(node).incarnation.instance_id for node in (1, 2)}
+    instances = {world.instance(node) for node in (1, 2)}
     assert len(instances) == 2
     assert len(world.released_instances()) == 2
 

@@ -303,7 +303,7 @@ def test_a_volume_that_another_instance_holds_for_a_while_is_attached_once_it_is
     assert world.case().status is CaseStatus.IN_PROGRESS
     world.volumes.volumes[volume].instance_id = None
     world.until(world.case_is(CaseStatus.RESOLVED))
-    assert place_of(world, volume) == world.node().incarnation.instance_id  # type: ignore[union-attr]
+    assert place_of(world, volume) == world.instance()
 
 
 def test_a_shared_volume_is_attached_beside_another_instance() -> None:

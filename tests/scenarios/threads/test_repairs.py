@@ -115,7 +115,7 @@ def test_isolation_and_fault_end_with_the_replaced_instance_after_diagnostics() 
     assert world.orchestrator.cordoned == {"node-1"}
     world.until(world.case_is(RESOLVED))
     assert (world.orchestrator.cordoned, world.node().conditions) == (set(), {})
-    assert world.node().incarnation.instance_id != FIRST
+    assert world.instance() != FIRST
     assert position(world, "verify passed") < position(world, "return_to_service returned")
 
 
