@@ -276,6 +276,9 @@ def test_no_repair_starts_when_the_incidents_cannot_be_updated(monkeypatch: pyte
     swept = world.sweep.run()
     assert any("updating the incidents" in line for line in swept.failures)
     assert world.case(1).status is CaseStatus.QUEUED
+    monkeypatch.undo()
+    world.sweep.run()
+    assert world.case(1).status is CaseStatus.IN_PROGRESS
 
 
 def test_react_starts_no_repair_when_the_incidents_cannot_be_updated(monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.policy import Limits
+from faultbridge.model.storage import keys
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.races import run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import GROUP, World, limits
 from tests.sim.fakes import Call
@@ -76,6 +80,49 @@ def test_the_page_about_a_wait_is_resolved_when_the_old_instance_is_released() -
     assert states(world) == ["triggered", "resolved"]
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert states(world) == ["triggered", "resolved"]
+
+
+def before_the_page(world: World, act: Callable[[], object]) -> list[str]:
+    """Act when a wait that is too long is about to be recorded, and return what was recorded."""
+    done: list[str] = []
+
+    def once() -> None:
+        done.append("acted")
+        world.clock.advance(1)
+        act()
+
+    run_before_write(world.seam, lambda write: "waits for capacity since" in repr(write), once)
+    world.advance_minutes(2)
+    assert done
+    return world.record_history()
+
+
+def test_two_sweeps_at_once_record_one_wait_that_is_too_long() -> None:
+    world = world_without_capacity(given=limits(page_waiting_after=timedelta(minutes=30)))
+    world.advance_minutes(29)
+    assert before_the_page(world, world.sweep.run).count("note waiting overdue") == 1
+
+
+def test_a_case_that_stops_to_wait_just_before_it_pages_does_not_page() -> None:
+    world = world_without_capacity(given=limits(page_waiting_after=timedelta(minutes=30)))
+    world.advance_minutes(29)
+    recorded = before_the_page(world, lambda: world.orders.cancel(world.case().id, OperatorOrder("ada")))
+    assert "note waiting overdue" not in recorded
+
+
+def test_a_check_of_capacity_delays_no_case_that_was_canceled_meanwhile() -> None:
+    world = world_without_capacity()
+    world.advance_minutes(7)
+    canceled: list[str] = []
+
+    def cancel() -> None:
+        canceled.append(world.case().id)
+        world.clock.advance(1)
+        world.orders.cancel(world.case().id, OperatorOrder("ada"))
+
+    run_before_write(world.seam, writes_to(keys.node_state(world.key())), cancel)
+    world.until(lambda: bool(canceled), minutes=5)
+    assert world.case().capacity_checks == 0
 
 
 def test_each_of_several_nodes_that_wait_for_capacity_pages_once() -> None:

@@ -43,7 +43,7 @@ def check_capacity_waits(tools: StepTools, cluster: str) -> None:
             with failures.collect(f"paging for {queued.key.stream}"):
                 tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
     control = items.read_control(cluster, tools.table.get(keys.cluster_control(cluster)))
-    for queued in _first_of_each_group(waiting) if not control.paused else ():
+    for queued in _first_of_each_group(waiting):
         until = control.no_capacity_until.get(queued.group or "")
         if until is not None and now < until <= now + CHECK_AHEAD:
             with failures.collect(f"checking the capacity for {queued.key.stream}"):
