@@ -10,6 +10,9 @@ import pytest
 
 from faultbridge.decide.normalize.trust import Trust
 from faultbridge.model.errors import Conflict, Rejected, Transient
+from faultbridge.model.records import CANARY
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.rejects import Reject, counter
 from faultbridge.model.storage.wire.decode_message import decode_message
 from faultbridge.model.storage.wire.message import Message, encode_message, raw_key
 from faultbridge.model.storage.writes import WORK, Key, Work
@@ -311,3 +314,11 @@ def test_the_number_of_records_that_were_only_counted_is_complete_over_many_page
         for number in range(MAX_PER_HOUR + 1):
             rejects.reject(delivery(rejects, message(rejects, f"r-{node}-{number}", node=f"n-{node}")), None, GARBLED)
     assert rejects.dropped("train-a") == 5
+
+
+def test_a_rejected_canary_is_counted_for_its_sender_with_those_of_unregistered_clusters() -> None:
+    message = Message("r-1", CANARY, "train-a", ManualClock().now())
+    canary = Reject("train-a", message, "unknown_node", "", message.sent_at, sender="arn:1")
+    node = replace(canary, message=replace(message, source="kernel-log"))
+    partitions = [counter(one, message.sent_at, by_sender=True).pk for one in (canary, node)]
+    assert partitions == [keys.reject_partition(keys.NO_CLUSTER), keys.reject_partition("train-a")]

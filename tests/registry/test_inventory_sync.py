@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -16,12 +17,14 @@ from faultbridge.model.values import replace
 from faultbridge.record.cluster_stream import streams_of
 from faultbridge.record.ports import ClusterNode
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.groups import Group
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.repair.registry.roster import new_metadata
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ops.erase import Erase
 from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_rejects, wire_retirement
-from tests.builders import KEY
+from tests.builders import KEY, NOON
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.sim.fakes import raise_once
 from tests.world import GROUP, XID_79
@@ -333,6 +336,27 @@ def test_a_retired_node_counts_until_its_instance_leaves_the_group(world, sync):
     terminate(world, old)
     sync()
     assert sync().nodes == 1
+
+
+def test_the_instance_of_a_retired_node_that_was_in_standby_does_not_become_a_new_node(world, sync, inventory):
+    kept = instance(world)
+    wire_retirement(world.app).retire(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    inventory.standby.add(kept)
+    sync()
+    inventory.standby.clear()
+    nodes = {row["pk"] for row in world.ports.table.items()}
+    sync()
+    assert {row["pk"] for row in world.ports.table.items()} == nodes
+
+
+def test_the_metadata_of_a_row_without_an_opt_out_is_not_new():
+    assert new_metadata({"node": "a", "instance": "i-1"}, Instance("i-1")) is None
+
+
+def test_an_instance_that_was_launched_in_the_second_of_the_first_read_of_its_group_joined_it():
+    group = Group("workers", NOON + timedelta(milliseconds=500), (), {}, {})
+    assert group.is_joined_by(Instance("i-1", launched_at=NOON))
+    assert not group.is_joined_by(Instance("i-1", launched_at=NOON - timedelta(seconds=1)))
 
 
 def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased_with_its_cluster(world, sync):

@@ -15,8 +15,10 @@ from faultbridge.model.errors import Transient
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Attachment, Volume
 from faultbridge.record.ports.orchestrator import ATTACHED
+from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.spares.pool import SparePool
+from tests.races import run_before_write
 from tests.scenarios.provider.external_termination import busy_world
 from tests.scenarios.repair.volumes import ESCALATED, NEW, OLD, ORDER, steps, world_with_volumes
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -242,6 +244,20 @@ def test_a_group_that_may_launch_in_another_zone_is_refused_before_anything_is_d
         world.case().reason
     )
     assert (world.volumes.detached, world.released_instances()) == ([], [])
+
+
+def test_two_calls_that_find_the_same_volumes_record_them_once() -> None:
+    world, (volume,) = world_with_volumes()
+    begun: list[int] = []
+
+    def second_call() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        world.step_runner.run(StepRequest("release_instance", world.key(), world.case().id, 1), None)
+        begun.append(world.record_history().count("detach_volumes begun"))
+
+    run_before_write(world.seam, lambda write: volume in repr(write) and "detach_volumes" in repr(write), second_call)
+    world.fault_until_resolved()
+    assert (begun, world.record_history().count("detach_volumes begun")) == ([1], 1)
 
 
 def test_the_zones_of_a_group_are_read_as_often_for_two_volumes_as_for_one() -> None:
