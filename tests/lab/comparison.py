@@ -19,16 +19,15 @@ from faultbridge.model.policy import Policy
 from faultbridge.model.storage.codec import load
 from tests.lab.baseline_fleet import BaselineFleet
 from tests.lab.baselines import Baseline
-from tests.lab.fleet_log import FleetLog
 from tests.lab.measures import Interval, Measures, interval, measure
 from tests.lab.product.product_fleet import ProductFleet
 from tests.lab.scenario import Scenario
 
 MEASURED = (
     "lost_gpu_hours",
+    "lost_by_jobs",
     "goodput",
-    "ettr",
-    "evictions",
+    "interruptions",
     "needless_evictions",
     "replacements",
     "needless_replacements",
@@ -75,8 +74,7 @@ def run(scenario: Scenario, system: System, progress: Progress = lambda _: None)
     """Run one system on one scenario and return its measures; log lines below ERROR are suppressed."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
     with logged_from(logging.ERROR), _excluded_from_collection():
-        log: FleetLog = fleet.run(progress)
-    return measure(scenario, log)
+        return measure(scenario, fleet.run(progress))
 
 
 @contextmanager

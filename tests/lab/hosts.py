@@ -41,13 +41,26 @@ class Hosts:
         self._free = deque(range(scenario.nodes, scenario.hosts))
         self._away: list[tuple[float, int]] = []
         self._gaps = scenario.trace.return_gaps(LONGEST_GAP) or [DAY]
+        self._announced: set[HostFault] = set()
+
+    def warn(self, fault: HostFault) -> bool:
+        """Let a host show the precursor of a fault, which it has from now on, hidden; returns whether it does."""
+        if fault.host in self.active or any(host == fault.host for _, host in self._away):
+            return False
+        self.active[fault.host] = Active(fault, hidden=True)
+        self._announced.add(fault)
+        return True
 
     def begin(self, fault: HostFault, *, serving: bool) -> bool:
         """Start a fault of a host; returns whether a monitor can detect it.
 
         A fault is hidden if the host runs no work (`serving` is False). A host that already has a fault, or that is
-        away for repair, gets no other fault; the result is then False.
+        away for repair, gets no other fault; the result is then False. A fault whose precursor was seen may have been
+        repaired before it begins.
         """
+        if fault in self._announced:
+            known = self.active.get(fault.host)
+            return serving and known is not None and known.fault == fault and self.reappear(fault.host)
         if fault.host in self.active or any(host == fault.host for _, host in self._away):
             return False
         self.active[fault.host] = Active(fault, hidden=not serving)

@@ -1,20 +1,14 @@
-"""Measures of one run: lost GPU-hours by cause, goodput, ETTR, and counts of actions, pages and waits.
-
-ETTR is the effective training time ratio.
-"""
+"""Measures of one run: lost GPU-hours by cause, goodput, and counts of actions, pages and waits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Any
 
-from tests.lab.fleet_log import FleetLog
-from tests.lab.job_mix import GPUS, JobLosses, JobMix
+from tests.lab.jobs import CAUSES, GPUS, Jobs
 from tests.lab.scenario import Scenario
 from tests.lab.trace import DAY, HOUR
 
-CAUSES = ("node_down", "rollback", "false_alarm", "restart", "waiting_for_nodes")
 STUDENT_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
                2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05)  # fmt: skip
 """The 97.5 % quantiles of Student's t-distribution with 1 to 29 degrees of freedom."""
@@ -24,50 +18,37 @@ STUDENT_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20
 class Measures:
     """The result of one run; all losses are in GPU-hours.
 
-    The values of `lost_by_cause` add up to `lost_gpu_hours`.
+    The values of `lost_by_cause` add up to `lost_gpu_hours`; without the hours of nodes that no job could use
+    (`node_down`), they add up to `lost_by_jobs`.
     """
 
     lost_gpu_hours: float
+    lost_by_jobs: float
     lost_by_cause: dict[str, float]
     goodput: float
-    ettr: float
     interruptions: float
-    evictions: float
     needless_evictions: float
     replacements: float
     needless_replacements: float
     pages_a_week: float
     waited_hours: dict[str, float] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
-        """Return the measures by name as plain data for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
-
-def measure(scenario: Scenario, log: FleetLog, mix: JobMix | None = None) -> Measures:
-    """Return the measures of a run, from the log of its fleet; `mix` are the jobs (None: the default mix).
-
-    Goodput is the share of the fleet's GPU-hours that is not lost. ETTR (effective training time ratio) is the share of
-    the jobs' GPU-hours that is not lost; the hours of the failed nodes themselves (`node_down`) do not count as lost.
-    """
-    losses = JobLosses(scenario.nodes, mix or JobMix())
-    losses.follow(log.outages, scenario.seconds)
-    lost = {cause: losses.lost.get(cause, 0.0) for cause in CAUSES}
-    total, hours = sum(lost.values()), scenario.seconds / HOUR
-    of_jobs = total - lost["node_down"]
-    counts = log.counts
+def measure(scenario: Scenario, jobs: Jobs) -> Measures:
+    """Return the measures of a run; goodput is the share of the fleet's GPU-hours that is not lost."""
+    lost, counts = {cause: jobs.lost.get(cause, 0.0) for cause in CAUSES}, jobs.counts
+    total = sum(lost.values())
     return Measures(
         total,
+        total - lost["node_down"],
         lost,
-        1 - total / (scenario.nodes * GPUS * hours),
-        1 - of_jobs / (losses.job_nodes * GPUS * hours),
-        losses.counts["interruptions"],
-        counts["evictions"],
+        1 - total / (scenario.nodes * GPUS * scenario.seconds / HOUR),
+        counts["interruptions"],
         counts["needless_evictions"],
         counts["replacements"],
         counts["needless_replacements"],
         counts["pages"] * 7 * DAY / scenario.seconds,
-        dict(log.waited),
+        dict(jobs.waited),
     )
 
 

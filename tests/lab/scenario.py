@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 
 from tests.lab.fault_process import FaultProcess, HostFault
+from tests.lab.jobs import MINUTE, JobMix
 from tests.lab.trace import DAY, HOUR, Trace
 
-MINUTE = 60.0
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """The default time at which a simulated fleet starts."""
 
@@ -34,6 +34,8 @@ class Physics:
       instance.
     - `inspection`: the shortest time for which a released host is away, even if the host has no fault.
     - `operator`: the shortest time that an operator takes to repair an escalated node.
+    - `precursors`: the share of the faults that show a precursor before they begin: from `shortest_lead` to
+      `longest_lead` before (log-uniform). The host already has the fault then, hidden.
     """
 
     soft_repair: float = HOUR
@@ -45,6 +47,9 @@ class Physics:
     launch: float = 5 * MINUTE
     inspection: float = 4 * HOUR
     operator: float = 4 * HOUR
+    precursors: float = 0.0
+    shortest_lead: float = 10 * MINUTE
+    longest_lead: float = DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class Scenario:
     seconds: float
     seed: int
     physics: Physics = Physics()
+    mix: JobMix = field(default_factory=JobMix)
 
     @property
     def hosts(self) -> int:
@@ -85,6 +91,14 @@ class Scenario:
     def faults(self) -> tuple[HostFault, ...]:
         """Return the faults of all hosts in the order of their starts."""
         return FaultProcess(self.trace).faults(self.hosts, self.seconds, self.seed)
+
+    def precursors(self) -> Iterator[tuple[float, HostFault]]:
+        """Yield the time of each precursor, and its fault; a greater share adds precursors and changes none."""
+        low, high = math.log(self.physics.shortest_lead), math.log(self.physics.longest_lead)
+        for fault in self.faults():
+            random = Random(f"precursor-{self.seed}-{fault.host}-{fault.start:.0f}")
+            if random.random() < self.physics.precursors:
+                yield max(0.0, fault.start - math.exp(random.uniform(low, high))), fault
 
     def false_alarms(self) -> Iterator[FalseAlarm]:
         """Yield the false alarms of all nodes in the order of their starts; they form a Poisson process."""

@@ -52,7 +52,7 @@ def both(one: Scenario, rules=(), limits=None, breakers=()) -> tuple[list[Line],
 def test_a_fleet_decides_as_the_whole_product(one, rules, limits, breakers) -> None:
     whole, fast, fleet = both(one, rules, limits, breakers)
     assert fast == whole
-    assert fleet.log.counts["cases_resolved"] >= 3
+    assert fleet.jobs.counts["cases_resolved"] >= 3
 
 
 @pytest.mark.nightly
@@ -60,4 +60,4 @@ def test_fifty_nodes_and_thirty_days_decide_as_the_whole_product() -> None:
     one = scenario(nodes=50, pool=20, days=30, seed=5, false_alarms=8)
     whole, fast, fleet = both(one, (), Limits(), (BreakerLimit(),))
     assert fast == whole
-    assert fleet.log.counts["cases_resolved"] >= 20
+    assert fleet.jobs.counts["cases_resolved"] >= 20

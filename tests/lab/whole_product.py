@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 from datetime import datetime, timedelta
 
-from faultbridge.decode.data import load_catalog
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.enums import CaseStatus
-from faultbridge.model.faults import Clear, Observation
-from faultbridge.model.nodes import NodeState
 from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.times import truncate
-from faultbridge.model.values import replace
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import NOON
-from tests.lab.events import Event, EventKind, events_of
-from tests.lab.hosts import Hosts
+from tests.lab.fleet import Event, EventKind, Fleet
+from tests.lab.jobs import MINUTE
 from tests.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
-from tests.lab.product.product_fleet import ALARM_SOURCE
-from tests.lab.scenario import MINUTE, Scenario
-from tests.lab.symptoms import symptom
+from tests.lab.product.orchestrator import FleetOrchestrator
+from tests.lab.product.product_fleet import ended, may_drain, reported
+from tests.lab.scenario import Scenario
+from tests.lab.symptoms import lab_catalog
 from tests.scenarios.world import ScenarioPorts, World, entry_text
 
 Line = tuple[datetime, str, str]
 
 
-class WholeProduct(World):
-    """The product with simulated hosts behind its compute ports."""
+class WholeProduct(World, Fleet):
+    """The product with simulated hosts and jobs behind its ports."""
 
     def __init__(
         self, scenario: Scenario, rules: tuple[Rule, ...], limits: Limits, breakers: tuple[BreakerLimit, ...]
     ) -> None:
-        self.hosts = Hosts(scenario)
-        super().__init__(nodes=scenario.nodes, rules=rules, limits=limits, breakers=breakers, catalog=load_catalog())
-        self.scenario, self.first = scenario, len(self.table.stream)
-        self.events = events_of(scenario)
-        heapq.heapify(self.events)
+        Fleet.__init__(self, scenario)
+        catalog, nodes = lab_catalog(), scenario.nodes
+        World.__init__(self, nodes=nodes, rules=rules, limits=limits, breakers=breakers, catalog=catalog)
+        self.first = len(self.table.stream)
         self.escalated: set[str] = set()
 
     def connect(self, ports: ScenarioPorts) -> None:
         self.host_ports = HostPorts(self.hosts, self.clock, NOON)
+        self.scheduler = FleetOrchestrator(self, self.host_ports.seconds)
+        ports.orchestrators = {"none": self.scheduler}
         ports.providers, ports.collector = {"ec2-auto-scaling": self.host_ports}, self.host_ports
         ports.restarters, ports.verifiers = (
             {"ssm": HostRestarter(self.host_ports)},
@@ -54,14 +51,17 @@ class WholeProduct(World):
         """Run to the end; a sweep runs each minute, except while every node is healthy."""
         minute = 0
         while True:
-            at = min(self.events[0].at if self.events else math.inf, self.returning())
+            at = self.next_event()
             if self.at_rest():
                 minute = max(minute, math.ceil(at / MINUTE) - 1) if at < math.inf else math.inf
             if min(at, (minute + 1) * MINUTE) >= self.scenario.seconds:
                 return self.lines()
             if at <= (minute + 1) * MINUTE:
-                self.apply(self.next_event(at))
+                event = self.pop_event()
+                self.clock.advance_to(max(truncate(NOON + timedelta(seconds=event.at)), self.clock.now()))
+                self.apply(event)
                 self.process_entries()
+                self.call_operators()
                 continue
             minute += 1
             self.clock.advance_to(NOON + timedelta(minutes=minute))
@@ -70,9 +70,6 @@ class WholeProduct(World):
             assert not swept.failures
             self.process_entries()
             self.call_operators()
-
-    def returning(self) -> float:
-        return self.hosts.reappearing[0][0] if self.hosts.reappearing else math.inf
 
     def at_rest(self) -> bool:
         """Return whether no sweep can change anything: no timer, no waiting case, and no breaker that could change."""
@@ -88,38 +85,22 @@ class WholeProduct(World):
     def guarded(self) -> bool:
         return bool(self.control().breakers)
 
-    def next_event(self, at: float) -> Event:
-        if self.events and self.events[0].at == at:
-            return heapq.heappop(self.events)
-        return Event(at, EventKind.REAPPEAR, host=heapq.heappop(self.hosts.reappearing)[1])
+    def report(self, node: int, kind: str, at: float) -> None:
+        self._observe(node + 1, reported(kind), "r-1")
 
-    def apply(self, event: Event) -> None:
-        self.clock.advance_to(max(truncate(NOON + timedelta(seconds=event.at)), self.clock.now()))
-        number = event.node + 1 if event.host is None else self.number_of(event.host)
-        serving = number is not None and self.serves(number)
-        if event.kind is EventKind.FAULT and event.fault is not None:
-            if self.hosts.begin(event.fault, serving=serving):
-                self.see(number, symptom(event.kind_text))
-            elif number is not None and event.host in self.hosts.active and not serving:
-                self.hosts.hide(event.host, event.at)
-        elif event.kind is EventKind.REAPPEAR:
-            if self.hosts.reappear(event.host) and number is not None:
-                self.see(number, symptom(self.hosts.active[event.host].fault.kind))
-        elif event.kind is EventKind.ALARM:
-            if serving:
-                self.see(number, replace(symptom(event.kind_text), source=ALARM_SOURCE))
-                heapq.heappush(self.events, replace(event, at=event.at + event.length, kind=EventKind.ALARM_END))
-        elif event.kind is EventKind.ALARM_END:
-            ended = symptom(event.kind_text)
-            self.see(number, Clear(ALARM_SOURCE, ended.code, ended.component, "gone"))
-        elif self.case(number).id == event.case and self.case(number).status is CaseStatus.ESCALATED:
-            self.hosts.cured(self.host(self.node(number)))
-            self.node_orders.return_node(self.key(number), OperatorOrder("lab"))
-        self.process_entries()
-        self.call_operators()
+    def end_report(self, node: int, kind: str, at: float) -> None:
+        self._observe(node + 1, ended(kind), "r-1")
 
-    def see(self, number: int, observation: Observation) -> None:
-        self._observe(number, observation, "r-1")
+    def step(self, event: Event) -> None:
+        state = self.node(event.node + 1)
+        case = self.case(event.node + 1) if event.kind is EventKind.OPERATOR else None
+        if event.kind is EventKind.SAVED:
+            if may_drain(state, self.catalog):
+                self.scheduler.evict(event.node)
+        elif case is not None and case.id == event.text and case.status is CaseStatus.ESCALATED:
+            self.hosts.cured(self.host_of(event.node))
+            self.node_orders.return_node(state.key, OperatorOrder("lab"))
+            self.scheduler.reopen(event.node)
 
     def call_operators(self) -> None:
         """Schedule the repair of each newly escalated case."""
@@ -131,19 +112,17 @@ class WholeProduct(World):
             elif f"{number}" not in self.escalated:
                 self.escalated.add(f"{number}")
                 now = self.host_ports.seconds(case.marks["escalated"])
-                at = now + self.hosts.repair_left(self.host(state), now)
-                heapq.heappush(self.events, Event(at, EventKind.OPERATOR, node=number - 1, case=case.id))
+                at = now + self.hosts.repair_left(self.host_of(number - 1), now)
+                self.push(Event(at, EventKind.OPERATOR, number - 1, text=case.id))
 
-    def serves(self, number: int) -> bool:
-        state = self.node(number)
-        return state.status.in_service and not self.hosts.is_down(self.host(state))
+    def in_service(self, node: int) -> bool:
+        return self.node(node + 1).status.in_service
 
-    def host(self, state: NodeState) -> int:
-        return self.host_ports.host_of(state.incarnation.instance_id)
+    def host_of(self, node: int) -> int:
+        return self.host_ports.host_of(self.node(node + 1).incarnation.instance_id)
 
-    def number_of(self, host: int) -> int | None:
-        numbers = range(1, self.scenario.nodes + 1)
-        return next((number for number in numbers if self.host(self.node(number)) == host), None)
+    def node_on(self, host: int) -> int | None:
+        return next((node for node in range(self.scenario.nodes) if self.host_of(node) == host), None)
 
     def lines(self) -> list[Line]:
         """Return the entries of all nodes since the registration, in the order in which they were written."""

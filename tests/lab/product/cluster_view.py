@@ -22,7 +22,7 @@ from faultbridge.model.values import replace
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import is_free, isolation_urgency
 from faultbridge.serve.ops.sweep import numbers_to_read
-from tests.lab.fleet_log import FleetLog
+from tests.lab.jobs import Jobs
 from tests.lab.product.fleet_dispatch import next_leave
 from tests.lab.product.fleet_services import CLUSTER, FleetServices
 from tests.lab.trace import HOUR
@@ -35,7 +35,7 @@ PAGED_NOTES = frozenset({"approval"})
 class ClusterView:
     """In-memory indexes of the nodes. Each commit updates them, so that no decision reads all nodes."""
 
-    def __init__(self, services: FleetServices, log: FleetLog) -> None:
+    def __init__(self, services: FleetServices, log: Jobs) -> None:
         """Start with empty indexes: all nodes are healthy."""
         self._services, self._log = services, log
         self._timers: list[tuple[datetime, NodeKey]] = []
@@ -249,7 +249,7 @@ class ClusterView:
             if budgeted
             else services.dispatch.controls.with_vacancies(CLUSTER).vacancies
         )
-        return services.dispatch.queue.changes, self._controls_version(), nodes
+        return services.dispatch.queue.changes, self._controls_version(), nodes, self._log.idled
 
     def _controls_version(self) -> int:
         version = self._services.table.items[_CONTROL].get("version", 0)

@@ -7,7 +7,6 @@ from datetime import datetime
 from random import Random
 
 from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
-from faultbridge.decode.data import load_catalog
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import Control
@@ -27,7 +26,9 @@ from tests.lab.product.fleet_dispatch import FleetControls, FleetDispatch, Fleet
 from tests.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
 from tests.lab.product.item_table import ItemTable
 from tests.lab.product.node_store import Committed, NodeStore
-from tests.sim.fakes import FakeObjects, FakeOrchestrator
+from tests.lab.product.orchestrator import FleetOrchestrator
+from tests.lab.symptoms import lab_catalog
+from tests.sim.fakes import FakeObjects
 from tests.sim.fakes.state_machine import FakeStateMachine
 
 CLUSTER = "train-a"
@@ -83,15 +84,21 @@ class FleetServices:
 
 
 def fleet_services(
-    policy: Policy, nodes: int, clock: Clock, ports: HostPorts, committed: Committed, stack_id: str = STACK_ID
+    policy: Policy,
+    nodes: int,
+    clock: Clock,
+    ports: HostPorts,
+    orchestrator: FleetOrchestrator,
+    committed: Committed,
+    stack_id: str = STACK_ID,
 ) -> FleetServices:
     """Build the product's services for a cluster of `nodes` nodes that Faultbridge repairs."""
-    catalog, table, stack = load_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
+    catalog, table, stack = lab_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
     config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, expected=nodes)
     rules = Rules(policy, config, catalog, stack_id)
     rulebook = FixedRulebook(table, stack_id, lambda: catalog, lambda: policy, fixed=rules)
     store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)
-    orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
+    orchestrators = {"none": orchestrator}
     controls, workflow = FleetControls(table, clock, stack), FakeStateMachine(clock)
     table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER, unverified=nodes), clock.now())
     isolate = Isolate(store, rulebook, orchestrators, FleetPermits(table=table, controls=controls))

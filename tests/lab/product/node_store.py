@@ -21,6 +21,7 @@ from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append, Appended, Revise, check_moves
+from faultbridge.record.ports import ClusterNode
 from tests.lab.product.item_table import ItemTable
 
 GROUP = "gpu-workers"
@@ -112,6 +113,6 @@ def node_key(cluster: str, number: int) -> NodeKey:
     return NodeKey(cluster, f"node-{number + 1}")
 
 
-def node_number(key: NodeKey) -> int:
+def node_number(key: NodeKey | ClusterNode) -> int:
     """Return the number of a node from its key; the first node has the number 0."""
     return int(key.node.removeprefix("node-")) - 1

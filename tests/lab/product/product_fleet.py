@@ -4,20 +4,20 @@ The fleet calls the product's observe, tick, isolation, admission, breaker rule 
 writer of nodes and AWS are replaced. A sweep runs at each whole minute at which a timer is due, a case has waited long
 enough for an incident, or admission or a breaker may decide differently. At any other minute it would change nothing.
 
-Not simulated: incidents of failure domains (traces name none), answers to approval requests, and orchestrators.
+Not simulated: incidents of failure domains (traces name none), and answers to approval requests.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus, Isolation
 from faultbridge.model.faults import Clear, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
@@ -25,15 +25,15 @@ from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
 from faultbridge.repair.attempt.recovery import recover_attempt
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.lab.events import Event, EventKind, events_of
-from tests.lab.fleet_log import FleetLog
-from tests.lab.hosts import Hosts
+from tests.lab.fleet import Event, EventKind, Fleet
+from tests.lab.jobs import MINUTE, Jobs
 from tests.lab.product.cluster_view import ClusterView
 from tests.lab.product.fleet_services import CLUSTER, STACK_ID, fleet_services
 from tests.lab.product.host_ports import HostPorts, instance_name
 from tests.lab.product.node_store import node_key, node_number, serving_node
+from tests.lab.product.orchestrator import FleetOrchestrator
 from tests.lab.product.probes import skip_probes
-from tests.lab.scenario import BEGIN, MINUTE, Scenario
+from tests.lab.scenario import ALARM_KINDS, BEGIN, Scenario
 from tests.lab.symptoms import symptom
 from tests.sim.fakes import ManualClock
 
@@ -41,7 +41,7 @@ Observer = Callable[[datetime, NodeState, tuple[Draft, ...]], None]
 ALARM_SOURCE = "lab-alarm"
 
 
-class ProductFleet:
+class ProductFleet(Fleet):
     """One run of a scenario under a policy; `observer` gets time, node state and entries of each commit."""
 
     def __init__(
@@ -54,56 +54,47 @@ class ProductFleet:
         stack_id: str = STACK_ID,
     ) -> None:
         """Start the fleet at `begin` with all nodes in service; `stack_id` is the simulated installation."""
-        self.scenario, self.hosts, self.log = scenario, Hosts(scenario), FleetLog()
+        super().__init__(scenario)
         self.clock = ManualClock(begin)
         self.ports = HostPorts(self.hosts, self.clock, begin)
+        self.orchestrator = FleetOrchestrator(self, self.ports.seconds)
         self._observer, self._begin, self._changed = observer, begin, set[NodeKey]()
-        self.services = fleet_services(policy, scenario.nodes, self.clock, self.ports, self._committed, stack_id)
-        self.view = ClusterView(self.services, self.log)
-        self._node_of = {host: node_key(CLUSTER, host) for host in range(scenario.nodes)}
-        for host, key in self._node_of.items():
-            state = serving_node(key, instance_name(host + 1), begin - timedelta(days=1))
-            self.services.store.states[key] = state
-        self._events = events_of(scenario)
-        heapq.heapify(self._events)
+        self.services = fleet_services(
+            policy, scenario.nodes, self.clock, self.ports, self.orchestrator, self._committed, stack_id
+        )
+        self.view = ClusterView(self.services, self.jobs)
+        for number in range(scenario.nodes):
+            state = serving_node(node_key(CLUSTER, number), instance_name(number + 1), begin - timedelta(days=1))
+            self.services.store.states[state.key] = state
         self._swept = 0
 
-    def run(self, progress: Callable[[float], None] = lambda _: None) -> FleetLog:
-        """Run the scenario to its end and return the fleet's log; `progress` gets the share that is done."""
+    def run(self, progress: Callable[[float], None] = lambda _: None) -> Jobs:
+        """Run the scenario to its end and return what the jobs lost; `progress` gets the share that is done."""
         reported = 0.0
         while True:
-            at = min(self._next_event(), self._next_sweep() * MINUTE)
+            at = min(self.next_event(), self._next_sweep() * MINUTE)
             if at >= self.scenario.seconds:
                 break
             self.advance(at)
             if at / self.scenario.seconds >= reported + 0.01:
                 reported = at / self.scenario.seconds
                 progress(reported)
-        self.log.counts["replacements"] = self.ports.launches
-        self.log.counts["needless_replacements"] = self.ports.needless
+        self.jobs.counts["replacements"] = self.ports.launches
+        self.jobs.counts["needless_replacements"] = self.ports.needless
         self.view.end(self.scenario.seconds)
+        self.jobs.finish(self.scenario.seconds)
         progress(1.0)
-        return self.log
+        return self.jobs
 
     def advance(self, at: float) -> None:
         """Carry out the next event or sweep, due at the time `at` in seconds, and let the product react to it."""
-        if self._next_event() <= at:
-            self._apply(self._pop_event())
+        if self.next_event() <= at:
+            event = self.pop_event()
+            self.clock.advance_to(max(truncate(self._begin + timedelta(seconds=event.at)), self.clock.now()))
+            self.apply(event)
         else:
             self._sweep(round(at / MINUTE))
         self._react()
-
-    # ------------------------------------------------------------------ time
-
-    def _next_event(self) -> float:
-        events, returning = self._events, self.hosts.reappearing
-        return min(events[0].at if events else math.inf, returning[0][0] if returning else math.inf)
-
-    def _pop_event(self) -> Event:
-        at = self._next_event()
-        if self._events and self._events[0].at == at:
-            return heapq.heappop(self._events)
-        return Event(at, EventKind.REAPPEAR, host=heapq.heappop(self.hosts.reappearing)[1])
 
     def _next_sweep(self) -> float:
         due = self.view.next_due()
@@ -113,35 +104,36 @@ class ProductFleet:
 
     # ------------------------------------------------------------------ events
 
-    def _apply(self, event: Event) -> None:
-        self.clock.advance_to(max(truncate(self._begin + timedelta(seconds=event.at)), self.clock.now()))
-        key = self._node_of.get(event.host) if event.host is not None else node_key(CLUSTER, event.node)
-        match event.kind:
-            case EventKind.FAULT if event.fault is not None:
-                serving = key is not None and self._serves(key)
-                if self.hosts.begin(event.fault, serving=serving) and key is not None:
-                    self._report(key, event)
-                elif key is not None and event.fault.host in self.hosts.active and not serving:
-                    self.hosts.hide(event.fault.host, event.at)
-            case EventKind.REAPPEAR if event.host is not None and self.hosts.reappear(event.host) and key is not None:
-                kind = self.hosts.active[event.host].fault.kind
-                self._report(key, replace(event, kind_text=kind))
-            case EventKind.ALARM if key is not None and self._serves(key):
-                self._observe(key, replace(symptom(event.kind_text), source=ALARM_SOURCE))
-                heapq.heappush(self._events, replace(event, at=event.at + event.length, kind=EventKind.ALARM_END))
-            case EventKind.ALARM_END if key is not None:
-                ended = symptom(event.kind_text)
-                self._observe(key, Clear(ALARM_SOURCE, ended.code, ended.component, "gone"))
-            case EventKind.OPERATOR if key is not None:
-                self._operate(key, event.case)
-            case _:
-                pass
+    def host_of(self, node: int) -> int:
+        """Return the number of the host that backs a node."""
+        return self._host_of(self._state(node))
 
-    def _report(self, key: NodeKey, event: Event) -> None:
-        self._observe(key, symptom(event.kind_text))
-        self._record_serving(self.services.store.read(key))
+    def in_service(self, node: int) -> bool:
+        """Return whether the product has the node in service."""
+        status = self._state(node).status
+        return status is not None and status.in_service
 
-    def _observe(self, key: NodeKey, observation: Observation) -> None:
+    def report(self, node: int, kind: str, at: float) -> None:
+        """Let the product observe a fault."""
+        self._observe(node, reported(kind))
+
+    def end_report(self, node: int, kind: str, at: float) -> None:
+        """Let the product observe that the source of a false alarm no longer reports it."""
+        self._observe(node, ended(kind))
+
+    def step(self, event: Event) -> None:
+        """Let an operator repair a node, or let a job answer that it saved a checkpoint."""
+        state = self._state(event.node)
+        case = state.live_case
+        if event.kind is EventKind.SAVED:
+            if may_drain(state, self.services.catalog):
+                self.orchestrator.evict(event.node)
+        elif case is not None and case.id == event.text and case.status is CaseStatus.ESCALATED:
+            self.hosts.cured(self._host_of(state))
+            self.services.orders.return_node(state.key, OperatorOrder("lab"))
+            self.orchestrator.reopen(event.node)
+
+    def _observe(self, node: int, observation: Observation) -> None:
         at, services = self.clock.now(), self.services
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -149,14 +141,7 @@ class ProductFleet:
             passed = observe(state, seen, rules=services.rules, catalog=services.catalog, now=now)
             return Transition(passed.state, passed.drafts)
 
-        services.store(key, revise, actor=Actor.INGEST)
-
-    def _operate(self, key: NodeKey, case_id: str) -> None:
-        state = self.services.store.read(key)
-        case = state.live_case
-        if case is not None and case.id == case_id and case.status is CaseStatus.ESCALATED:
-            self.hosts.cured(self._host_of(state))
-            self.services.orders.return_node(key, OperatorOrder("lab"))
+        services.store(node_key(CLUSTER, node), revise, actor=Actor.INGEST)
 
     # ------------------------------------------------------------------ product
 
@@ -207,36 +192,38 @@ class ProductFleet:
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
         self.view.update(before, after, drafts, self.ports.seconds())
         if before.incarnation is not after.incarnation:
-            self._move_instance(before, after)
-        if before.status is not after.status:
-            self._record_serving(after)
+            self.moved(node_number(after.key), self._host_of(before), self._host_of(after))
         if self.view.triggers(drafts):
             self._changed.add(after.key)
         case, old = after.live_case, before.live_case
         if case is not None and case.status is CaseStatus.ESCALATED and (old is None or old.status is not case.status):
             at = self.ports.seconds() + self.hosts.repair_left(self._host_of(after), self.ports.seconds())
-            heapq.heappush(self._events, Event(at, EventKind.OPERATOR, node=node_number(after.key), case=case.id))
+            self.push(Event(at, EventKind.OPERATOR, node_number(after.key), text=case.id))
         if self._observer is not None:
             self._observer(self.clock.now(), after, drafts)
 
-    def _move_instance(self, before: NodeState, after: NodeState) -> None:
-        old = self._host_of(before)
-        if self._node_of.get(old) == before.key:
-            del self._node_of[old]
-        self._node_of[self._host_of(after)] = after.key
-
-    def _record_serving(self, state: NodeState) -> None:
-        host = self._host_of(state)
-        in_service = state.status is not None and state.status.in_service
-        serving = in_service and not self.hosts.is_down(host)
-        faulty = host in self.hosts.active
-        self.log.update(node_number(state.key), self.ports.seconds(), serving=serving, faulty=faulty)
-
-    def _serves(self, key: NodeKey) -> bool:
-        state = self.services.store.read(key)
-        return state.status is not None and state.status.in_service and not self.hosts.is_down(self._host_of(state))
+    def _state(self, node: int) -> NodeState:
+        return self.services.store.read(node_key(CLUSTER, node))
 
     def _host_of(self, state: NodeState) -> int:
         if state.incarnation is None or state.incarnation.instance_id is None:
             raise AssertionError
         return self.ports.host_of(state.incarnation.instance_id)
+
+
+def reported(kind: str) -> Observation:
+    """Return what a monitor reports for a fault of the trace, a precursor or a false alarm."""
+    found = symptom(kind)
+    return replace(found, source=ALARM_SOURCE) if kind in ALARM_KINDS else found
+
+
+def ended(kind: str) -> Observation:
+    """Return what the monitor of a false alarm reports when it is over."""
+    found = symptom(kind)
+    return Clear(ALARM_SOURCE, found.code, found.component, "gone")
+
+
+def may_drain(state: NodeState, catalog: Catalog) -> bool:
+    """Return whether a job that has saved may be evicted: the node is cordoned, with a precursor of a lost mode."""
+    modes = (catalog.modes.get(catalog.row(one.code).mode) for one in state.active())
+    return state.isolation is Isolation.CONFIRMED and any(one and one.after_checkpoint == "drain" for one in modes)
