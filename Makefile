@@ -238,7 +238,8 @@ lab: setup ## compare policies on a simulated fleet (ARGS='fleet --trace FILE --
 policy-plots: setup ## compare policies on held-back parts of a trace, and write the charts into docs/assets (TRACE=file)
 	@test -n "$(TRACE)" || (echo "no trace: make policy-plots TRACE=fault_trace.json" >&2; exit 2)
 	@$(BIN)/python -m tests.lab fleet --trace $(TRACE) --trace-servers 400 --nodes 60 --pool 6 --seeds 20 --compare \
-	  --part 2/4 --part 3/4 --part 4/4 --policy packaged --policy docs/assets/waiting.yaml --plots docs/assets
+	  --part 2/4 --part 3/4 --part 4/4 --policy packaged --policy docs/assets/every-action.yaml \
+	  --precursors 0 --precursors 30 --precursors 60 --plots docs/assets
 
 .PHONY: docstring-sample
 docstring-sample: setup ## print 120 docstrings of the package, drawn by SEED=number

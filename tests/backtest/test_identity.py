@@ -72,8 +72,8 @@ def test_a_policy_that_the_record_never_names_explains_nothing() -> None:
     assert all(one["explanation"] is None for one in document["differences"])
 
 
-def test_two_months_of_a_fleet_give_their_decisions() -> None:
-    events, policy, config = simulated_fleet(nodes=8, days=60)
+def test_ten_weeks_of_a_fleet_give_their_decisions() -> None:
+    events, policy, config = simulated_fleet(nodes=8, days=75)
     result = replayed(events, policy, config)
     assert [one for one in result.decisions if not one.same] == []
     assert len(result.decisions) >= 40

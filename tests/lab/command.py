@@ -11,11 +11,11 @@ from faultbridge.cli.app import use_plain_parameters
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import print_line
 from tests.lab.simulate_fleet import EPILOG, simulate_fleet
-from tests.lab.tune import register
+from tests.lab.tune import TUNE_EPILOG, tune_policy
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("fleet", epilog=EPILOG)(simulate_fleet)
-register(app)
+app.command("tune", epilog=TUNE_EPILOG)(tune_policy)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

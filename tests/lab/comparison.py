@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from faultbridge.decide.policyfile.parser import read_policy
 from faultbridge.decode.data.policies import default_policy, version_of
@@ -18,7 +20,7 @@ from faultbridge.model.log import logged_from
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage.codec import load
 from tests.lab.baseline_fleet import BaselineFleet
-from tests.lab.baselines import Baseline
+from tests.lab.baselines import EKS, Baseline
 from tests.lab.measures import Interval, Measures, interval, measure
 from tests.lab.product.product_fleet import ProductFleet
 from tests.lab.scenario import Scenario
@@ -33,8 +35,7 @@ MEASURED = (
     "needless_replacements",
     "pages_a_week",
 )
-GOAL = 0.2
-"""The share of the best baseline's lost GPU-hours that a policy should save without more needless evictions."""
+PACKAGED = "faultbridge (packaged)"
 System = Policy | Baseline
 Progress = Callable[[float], None]
 
@@ -50,7 +51,7 @@ class Compared:
         """Return the mean of a measure over the scenarios, with its confidence interval."""
         return interval([float(getattr(one, name)) for one in self.results])
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """Return means, margins of confidence intervals, losses by cause and waits by reason, for JSON."""
         found = {name: self.interval(name) for name in MEASURED}
         causes = self.results[0].lost_by_cause
@@ -115,71 +116,38 @@ def _report(progress: Progress, done: int, total: int, share: float) -> None:
     progress((done + share) / total)
 
 
-def paired_saving(better: Compared, other: Compared) -> Interval:
-    """Return the share of the lost GPU-hours of `other` that `better` saves: the mean over the scenarios.
+def ratio(one: Compared, other: Compared, name: str) -> Interval:
+    """Return the sum of a measure of one system divided by that of another, with its 95 % confidence interval.
 
-    The result also has the confidence interval. In a scenario in which `other` loses nothing, the saving is -1 if
-    `better` loses anything, else 0.
+    Both have the same scenarios, so the interval is that of the mean difference of the pairs (delta method).
     """
-    pairs = zip(better.results, other.results, strict=True)
-    return interval([_share_saved(one.lost_gpu_hours, two.lost_gpu_hours) for one, two in pairs])
+    mine, theirs = ([float(getattr(run, name)) for run in system.results] for system in (one, other))
+    total = sum(theirs)
+    if not total:
+        return Interval(1.0 if not sum(mine) else math.inf, math.inf)
+    share = sum(mine) / total
+    spread = interval([a - share * b for a, b in zip(mine, theirs, strict=True)]).margin
+    return Interval(share, spread * len(theirs) / total)
 
 
-def _share_saved(lost: float, of: float) -> float:
-    return 1 - lost / of if of else -float(lost > 0)
-
-
-def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compared:
-    """Return the result of the baseline in `names` that loses the fewest GPU-hours on average."""
-    wanted = set(names)
-    found = [one for one in compared if one.name in wanted]
-    return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)
-
-
-def savings_of(
-    compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
-) -> dict[str, dict[str, object]]:
-    """Return, by policy, the share of the best baseline's lost GPU-hours that the policy saves.
-
-    Each result also states whether the policy meets the goal: its whole confidence interval is at least `GOAL`, and it
-    causes on average no more needless evictions than the baseline. A single scenario has no confidence interval, so it
-    never meets the goal.
-    """
-    best = best_baseline(compared, baselines)
-    wanted, found = set(policies), {}
+def documents_of(compared: Sequence[Compared], precursors: float = 0.0) -> list[dict[str, Any]]:
+    """Return the results as plain data for JSON, with each system's losses as ratios to those of EKS auto repair."""
+    eks = next((one for one in compared if one.name == EKS), None)
+    found = []
     for one in compared:
-        if one.name in wanted:
-            saved, several = paired_saving(one, best), len(one.results) > 1
-            needless = one.interval("needless_evictions").mean <= best.interval("needless_evictions").mean
-            found[one.name] = {
-                "against": best.name,
-                "share": saved.mean,
-                "margin": saved.margin if several else None,
-                "meets_goal": several and needless and saved.mean - saved.margin >= GOAL,
-            }
+        ratios = {name: ratio(one, eks, name) for name in ("lost_gpu_hours", "lost_by_jobs")} if eks else {}
+        margins = {name: of.margin if len(one.results) > 1 else None for name, of in ratios.items()}
+        against = {name: {"ratio": of.mean, "margin": margins[name]} for name, of in ratios.items()}
+        found.append({**one.document(), "precursors": precursors, "against_eks": against})
     return found
 
 
-def documents_of(
-    compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
-) -> list[dict[str, object]]:
-    """Return the results as plain data for JSON.
-
-    If `baselines` is not empty, each policy's result also contains its saving against the best baseline. For a
-    baseline, this saving is None.
-    """
-    names = tuple(baselines)
-    savings = savings_of(compared, policies, names) if names else {}
-    return [{**one.document(), **({"saving": savings.get(one.name)} if names else {})} for one in compared]
-
-
-def named_policy(text: str | None) -> tuple[str, Policy]:
+def named_policy(text: str | None, name: str) -> tuple[str, Policy]:
     """Return the name of a policy for tables, and the policy itself.
 
     `text` is a policy file; None means the packaged policy. An invalid file raises `InvalidPolicy`.
     """
     if text is None:
-        return "faultbridge-default", default_policy()
+        return name, default_policy()
     document = read_policy(text)
-    version = version_of(document)
-    return f"faultbridge-{version}", load(Policy, {**document, "version": version})
+    return name, load(Policy, {**document, "version": version_of(document)})

@@ -21,16 +21,16 @@ from tests.lab.symptoms import PRECURSOR
 class EventKind(StrEnum):
     """The kinds of events: faults, precursors, false alarms, answers of jobs, and steps of repairs.
 
-    `reappear` means that a hidden fault becomes visible again. `saved` means that a job answers a request for a
-    checkpoint. `operator` means that an operator repairs a node. `action` is a step of a baseline's repair. `job_end`
-    is the end of a job.
+    `reappear` means that a hidden fault becomes visible again, and `report_end` that a monitor no longer sees a state.
+    `saved` means that a job answers a request for a checkpoint. `operator` means that an operator repairs a node.
+    `action` is a step of a baseline's repair. `job_end` is the end of a job.
     """
 
     FAULT = "fault"
     PRECURSOR = "precursor"
     REAPPEAR = "reappear"
     ALARM = "alarm"
-    ALARM_END = "alarm_end"
+    REPORT_END = "report_end"
     SAVED = "saved"
     OPERATOR = "operator"
     ACTION = "action"
@@ -94,7 +94,7 @@ class Fleet:
         raise NotImplementedError
 
     def end_report(self, node: int, kind: str, at: float) -> None:
-        """Tell the system that a false alarm is over."""
+        """Tell the system that its monitors no longer see a false alarm, or a fault that a restart cured or hid."""
         raise NotImplementedError
 
     def step(self, event: Event) -> None:
@@ -109,9 +109,10 @@ class Fleet:
 
     def next_event(self) -> float:
         """Return the time of the next event."""
-        events, returning = self._events, self.hosts.reappearing
-        times = (events[0].at if events else math.inf, returning[0][0] if returning else math.inf)
-        return min(*times, self.jobs.next_end())
+        queues = (self._events, self.hosts.reappearing, self.hosts.vanished)
+        first = [queue[0] for queue in queues if queue]
+        times = [one.at if isinstance(one, Event) else one[0] for one in first]
+        return min(*times, self.jobs.next_end(), math.inf)
 
     def pop_event(self) -> Event:
         """Return the next event and remove it; the end of a job comes after other events of its time."""
@@ -120,6 +121,9 @@ class Fleet:
             return heapq.heappop(self._events)
         if self.hosts.reappearing and self.hosts.reappearing[0][0] == at:
             return Event(at, EventKind.REAPPEAR, host=heapq.heappop(self.hosts.reappearing)[1])
+        if self.hosts.vanished and self.hosts.vanished[0][0] == at:
+            _, host, kind = heapq.heappop(self.hosts.vanished)
+            return Event(at, EventKind.REPORT_END, host=host, text=kind)
         return Event(at, EventKind.JOB_END)
 
     def apply(self, event: Event) -> None:
@@ -137,8 +141,8 @@ class Fleet:
                 self._fail(node, self.hosts.active[event.host].fault.kind, event.at)
             case EventKind.ALARM if node is not None and self.works(node):
                 self.report(node, event.text, event.at)
-                self.push(Event(event.at + event.length, EventKind.ALARM_END, node, text=event.text))
-            case EventKind.ALARM_END if node is not None:
+                self.push(Event(event.at + event.length, EventKind.REPORT_END, node, text=event.text))
+            case EventKind.REPORT_END if node is not None:
                 self.end_report(node, event.text, event.at)
             case EventKind.OPERATOR | EventKind.SAVED | EventKind.ACTION:
                 self.step(event)

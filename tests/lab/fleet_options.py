@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from faultbridge.cli.commands.options import read_text
-
-if TYPE_CHECKING:
-    from tests.lab.scenario import Scenario
+from tests.lab.scenario import Physics, Scenario
+from tests.lab.trace import DAY, read_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +23,7 @@ class Fleet:
     - `servers`: the number of servers whose faults were recorded; None means the number of servers that the trace
       names. A trace names only servers that had a fault.
     - `seeds`: the random seeds, one for each run
+    - `precursors`: the shares in percent of the faults that a precursor announces, one for each comparison
     - `plots`: the folder for charts; None for no charts
     """
 
@@ -32,19 +32,18 @@ class Fleet:
     hosts: int
     servers: int | None
     seeds: range
+    precursors: list[float]
     plots: Path | None
 
-    def scenarios(self, part: str | None, days: float | None = None) -> list[Scenario]:
+    def scenarios(self, part: str | None, days: float | None = None, precursors: float = 0.0) -> list[Scenario]:
         """Return one scenario per seed: a simulated run of the fleet with the faults of a part of the trace.
 
         If `part` is None, the whole trace is used. `days` is the simulated time; None means the length of the part.
         """
-        from tests.lab.scenario import Scenario
-        from tests.lab.trace import DAY, read_part
-
         found = read_part(self.trace, self.servers, part)
         seconds = days * DAY if days else found.seconds
-        return [Scenario(found, self.nodes, self.hosts, seconds, seed) for seed in self.seeds]
+        physics = Physics(precursors=precursors / 100)
+        return [Scenario(found, self.nodes, self.hosts, seconds, seed, physics) for seed in self.seeds]
 
 
 def fleet_options(
@@ -66,8 +65,12 @@ def fleet_options(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="First random seed.")] = 1,
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
+    precursors: Annotated[
+        list[float] | None,
+        typer.Option(metavar="PERCENT", help="Share of the faults that a precursor announces; may be repeated."),
+    ] = None,
     plots: Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
 ) -> Fleet:
     """Return the fleet that the command line options describe."""
     hosts = max(1, nodes * 3 // 100) if pool is None else pool
-    return Fleet(read_text(trace), nodes, hosts, trace_servers, range(seed, seed + seeds), plots)
+    return Fleet(read_text(trace), nodes, hosts, trace_servers, range(seed, seed + seeds), precursors or [0.0], plots)

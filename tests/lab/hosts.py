@@ -38,6 +38,7 @@ class Hosts:
         self.scenario = scenario
         self.active: dict[int, Active] = {}
         self.reappearing: list[tuple[float, int]] = []
+        self.vanished: list[tuple[float, int, str]] = []
         self._free = deque(range(scenario.nodes, scenario.hosts))
         self._away: list[tuple[float, int]] = []
         self._gaps = scenario.trace.return_gaps(LONGEST_GAP) or [DAY]
@@ -94,6 +95,8 @@ class Hosts:
         known = self.active.get(host)
         if known is None:
             return
+        if not known.hidden:
+            heapq.heappush(self.vanished, (at, host, known.fault.kind))
         if ACTIONS.index(action) >= ACTIONS.index(self.cure_of(known.fault)):
             del self.active[host]
         elif not known.hidden:

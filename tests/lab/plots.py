@@ -1,69 +1,79 @@
-"""Charts of the lab: lost GPU-hours by cause, and needless evictions against them."""
+"""Charts of the lab: lost GPU-hours by cause, and how they change with the share of faults that have a precursor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from faultbridge.decide.backtest.plots import COLORS, WIDTH, Bar, Drawing, longest, readable, stacked_bars
+from tests.lab.baselines import BASELINES, EKS
 
 Document = Mapping[str, Any]
-PLOT_HEIGHT = 400
+PLOT_HEIGHT = 380
+MAX_STEPS = 8
+SHOWN = 4
+"""A chart shows no system that loses more than this number of times the fewest GPU-hours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a chart, with half the widths of its confidence intervals; `marked` has another color."""
+class Line:
+    """One line of a chart: points from left to right, each with half the height of its confidence interval."""
 
     name: str
-    x: float
-    y: float
-    margins: tuple[float, float] = (0.0, 0.0)
-    marked: bool = False
+    points: Sequence[tuple[float, float, float]]
 
 
-def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart of at least one point as SVG, with numbers and a legend; axes start at zero."""
+def lines(title: str, axes: tuple[str, str], found: Sequence[Line]) -> str:
+    """Return a chart of lines as SVG, with a legend; the axis from bottom to top starts at zero."""
     drawing = Drawing(title, PLOT_HEIGHT)
-    bottom, top, left = PLOT_HEIGHT - 48, 48, 70
-    across = (WIDTH - left - 270) / longest(one.x + one.margins[0] for one in found)
-    up = (bottom - top) / longest(one.y + one.margins[1] for one in found)
-    drawing.add("path", d=f"M{left} {top}V{bottom}H{WIDTH - 250}", fill="none", class_="axis")
-    drawing.add("text", axes[0], x=(left + WIDTH - 250) / 2, y=PLOT_HEIGHT - 12, text_anchor="middle")
-    drawing.add("text", axes[1], x=16, y=(top + bottom) / 2, transform=f"rotate(-90 16 {(top + bottom) // 2})")
-    for axis, value in (("x", 0.0), ("x", max(one.x for one in found)), ("y", max(one.y for one in found))):
-        x, y = (left + value * across, bottom + 18) if axis == "x" else (left - 6, bottom - value * up + 4)
-        drawing.add("text", f"{value:,.0f}", x=x, y=y, text_anchor="middle" if axis == "x" else "end")
-    named = [one for one in sorted(found, key=lambda one: (one.x, one.y, one.name)) if one.name]
-    for one in found:
-        x, y, color = left + one.x * across, bottom - one.y * up, COLORS[2 if one.marked else 0]
-        half_x, half_y = one.margins[0] * across, one.margins[1] * up
-        cross = f"M{x - half_x:.1f} {y:.1f}H{x + half_x:.1f}M{x:.1f} {y - half_y:.1f}V{y + half_y:.1f}"
-        drawing.add("path", d=cross, stroke=color)
-        drawing.add("circle", cx=x, cy=y, r=5, fill=color)
-    for row, one in enumerate(named):
-        x, y = left + one.x * across, bottom - one.y * up
-        drawing.add("text", f"{row + 1}", x=x + 7, y=y - 7 - 11 * (row % 2))
-        drawing.add("text", f"{row + 1}  {one.name}", x=WIDTH - 240, y=top + 16 * row)
+    bottom, top, left, right = PLOT_HEIGHT - 48, 48, 70, WIDTH - 270
+    across = (right - left - 60) / longest(x for one in found for x, _, _ in one.points)
+    highest = longest(y + half for one in found for _, y, half in one.points)
+    up = (bottom - top) / highest
+    drawing.add("text", axes[0], x=(left + right) / 2, y=PLOT_HEIGHT - 12, text_anchor="middle")
+    drawing.add("text", axes[1], x=12, y=top - 6)
+    step = next(one for one in _steps() if highest / one <= MAX_STEPS)
+    for number in range(int(highest / step) + 1):
+        y = bottom - number * step * up
+        drawing.add("path", d=f"M{left} {y:.1f}H{right}", stroke="#e5e7eb")
+        drawing.add("text", f"{number * step:,g}", x=left - 6, y=y + 4, text_anchor="end")
+    for x in sorted({x for one in found for x, _, _ in one.points}):
+        drawing.add("text", f"{x:g}", x=left + 30 + x * across, y=bottom + 18, text_anchor="middle")
+    drawing.add("path", d=f"M{left} {top}V{bottom}H{right}", fill="none", class_="axis")
+    for number, one in enumerate(found):
+        color = COLORS[number % len(COLORS)]
+        places = [(left + 30 + x * across + 4 * number, bottom - y * up, half * up) for x, y, half in one.points]
+        joined = "L".join(f"{x:.1f} {y:.1f}" for x, y, _ in places)
+        drawing.add("path", d=f"M{joined}", fill="none", stroke=color, stroke_width=2)
+        for x, y, half in places:
+            drawing.add("path", d=f"M{x:.1f} {y - half:.1f}V{min(bottom, y + half):.1f}", stroke=color)
+            drawing.add("circle", cx=x, cy=y, r=4, fill=color)
+        drawing.add("rect", x=right + 16, y=top + 20 * number, width=12, height=12, fill=color)
+        drawing.add("text", one.name, x=right + 34, y=top + 20 * number + 11)
     return drawing.svg()
 
 
-def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return charts of lost GPU-hours by cause, and of needless evictions against them, by file name."""
-    bars = [Bar(one["system"], readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems]
-    found = [
-        Point(
-            one["system"],
-            one["lost_gpu_hours"],
-            one["needless_evictions"],
-            (one["margins"].get("lost_gpu_hours", 0.0), one["margins"].get("needless_evictions", 0.0)),
-            one["system"].startswith(marked),
-        )
-        for one in systems
-    ]
-    axes = ("Lost GPU-hours", "Needless evictions")
-    return {
-        "lost-gpu-hours.svg": stacked_bars("Lost GPU-hours by cause, mean and 95 % confidence interval", bars),
-        "needless-evictions.svg": points("Lost GPU-hours and needless evictions", axes, found),
-    }
+def _steps() -> Iterator[float]:
+    yield from (digit * 10.0**power for power in count(-2) for digit in (1, 2, 5))
+
+
+def comparison_plots(systems: Sequence[Document]) -> dict[str, str]:
+    """Return charts by file name: losses by cause without precursors, and a curve if several shares were compared."""
+    first = [one for one in systems if one["precursors"] == systems[0]["precursors"]]
+    limit = SHOWN * min(one["lost_gpu_hours"] for one in first)
+    shown = [one for one in first if one["lost_gpu_hours"] <= limit]
+    bars = [Bar(one["system"], readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in shown]
+    found = {"lost-gpu-hours.svg": stacked_bars("Lost GPU-hours by cause, mean and 95 % confidence interval", bars)}
+    if len(first) < len(systems):
+        names = [one["system"] for one in shown if one["system"] == EKS or one["system"] not in BASELINES]
+        title = "Lost GPU-hours by the share of faults with a precursor, mean and 95 % confidence interval"
+        axes = "Faults with a precursor, in percent", "Percent of what eks-auto-repair loses"
+        found["precursors.svg"] = lines(title, axes, [_curve(name, systems) for name in names])
+    return found
+
+
+def _curve(name: str, systems: Sequence[Document]) -> Line:
+    of_eks = [(one["precursors"], one["against_eks"]["lost_gpu_hours"]) for one in systems if one["system"] == name]
+    return Line(name, [(share, 100 * one["ratio"], 100 * (one["margin"] or 0.0)) for share, one in of_eks])

@@ -6,22 +6,36 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from faultbridge.cli.commands.options import formatted_command, read_text, with_options
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show
+from faultbridge.decide.backtest.plots import write_plots
+from faultbridge.model.policy import Policy
+from tests.lab.baselines import BASELINES, Baseline
+from tests.lab.comparison import PACKAGED, compare_systems, documents_of, named_policy
 from tests.lab.fleet_options import Fleet, fleet_options
+from tests.lab.plots import comparison_plots
 
-PACKAGED = "packaged"
 EPILOG = examples(
     "python -m tests.lab fleet --trace trace.json --nodes 400 --days 30",
     "python -m tests.lab fleet --trace trace.json --nodes 200 --compare",
     "python -m tests.lab fleet --trace trace.json --nodes 200 --compare \\",
     "    --plots charts",
 )
+
+
+def _ratio(name: str) -> Any:
+    def cell(one: Any) -> str:
+        found = one["against_eks"].get(name)
+        if not found:
+            return ""
+        return f"{found['ratio']:.3f}" + (f" +-{found['margin']:.3f}" if found["margin"] is not None else "")
+
+    return cell
 
 
 def _number(name: str, digits: int = 0) -> Any:
@@ -35,9 +49,12 @@ def _number(name: str, digits: int = 0) -> Any:
 
 COLUMNS: Columns = {
     "SYSTEM": lambda one: one["system"],
+    "PRECURSORS": lambda one: f"{one['precursors']:.0f} %",
     "LOST GPU-H": _number("lost_gpu_hours"),
-    "GOODPUT": _number("goodput", 4),
+    "OF EKS": _ratio("lost_gpu_hours"),
     "LOST BY JOBS": _number("lost_by_jobs"),
+    "OF EKS'S": _ratio("lost_by_jobs"),
+    "GOODPUT": _number("goodput", 4),
     "INTERRUPTIONS": _number("interruptions"),
     "NEEDLESS EVICTIONS": _number("needless_evictions"),
     "REPLACED": _number("replacements"),
@@ -48,7 +65,7 @@ COLUMNS: Columns = {
 
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help=f"Policy file, or `{PACKAGED}`; may be repeated. Default: {PACKAGED}."),
+    typer.Option(metavar="FILE", help="Policy file, or `packaged`; may be repeated. Default: packaged."),
 ]
 DaysOption = Annotated[
     float | None, typer.Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
@@ -77,40 +94,21 @@ def simulate_fleet(
 
     Results are means over all runs, with 95 % confidence intervals. docs/default-policy.md lists the assumptions.
     """
-    from faultbridge.decide.backtest.plots import write_plots
-    from faultbridge.model.policy import Policy
-    from tests.lab.baselines import BASELINES, Baseline
-    from tests.lab.comparison import compare_systems, documents_of, named_policy
-    from tests.lab.plots import comparison_plots
-
-    scenarios = [one for name in part or (None,) for one in fleet.scenarios(name, days)]
-    policies = dict(named_policy(None if one == PACKAGED else read_text(one)) for one in policy or (PACKAGED,))
+    policies = dict(
+        named_policy(None, PACKAGED) if one == "packaged" else named_policy(read_text(one), Path(one).name)
+        for one in policy or ("packaged",)
+    )
     systems: dict[str, Policy | Baseline] = {**policies, **(BASELINES if compare else {})}
-    compared = compare_systems(scenarios, systems, progress_notices(output))
-    documents = documents_of(compared, policies, BASELINES if compare else ())
+    documents = []
+    for share in fleet.precursors:
+        scenarios = [one for name in part or (None,) for one in fleet.scenarios(name, days, share)]
+        documents += documents_of(compare_systems(scenarios, systems, progress_notices(output)), share)
     show(documents, COLUMNS, output)
     if fleet.plots is not None:
-        write_plots(fleet.plots, comparison_plots(documents, "faultbridge"))
+        write_plots(fleet.plots, comparison_plots(documents))
     if compare and output.for_people:
         for one in BASELINES.values():
             notice(f"{one.name}: {one.approximated}")
-        _explain(documents)
-
-
-def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """For each policy, print its saving against the best baseline, and whether it meets the goal."""
-    from tests.lab.comparison import GOAL
-
-    for document in documents:
-        saving = document["saving"]
-        if saving is None:
-            continue
-        spread = f" +-{saving['margin'] * 100:.0f} %" if saving["margin"] is not None else ""
-        words = "meets" if saving["meets_goal"] else "does not meet"
-        notice(
-            f"{document['system']} saves {saving['share'] * 100:.0f} %{spread} of the GPU-hours that"
-            f" {saving['against']} loses: it {words} the goal of {GOAL:.0%} at no more needless evictions"
-        )
 
 
 def progress_notices(output: OutputFormat) -> Any:

@@ -1,4 +1,4 @@
-"""Whether a policy meets the goal against the best baseline."""
+"""How the losses of systems are compared."""
 
 from __future__ import annotations
 
@@ -7,34 +7,28 @@ import gc
 import pytest
 
 from faultbridge.decode.data.policies import default_policy
-from tests.lab.comparison import Compared, run, savings_of
-from tests.lab.measures import CAUSES, Measures
+from tests.lab.baselines import EKS
+from tests.lab.comparison import Compared, documents_of, ratio, run
+from tests.lab.jobs import CAUSES
+from tests.lab.measures import Measures, interval
 from tests.lab.traces import scenario
 
 
-def compared(name: str, *lost: float, needless: float = 0) -> Compared:
+def compared(name: str, *lost: float) -> Compared:
     """Return results of a system: one run for each number of lost GPU-hours."""
     causes = dict.fromkeys(CAUSES, 0.0)
-    return Compared(name, tuple(Measures(one, causes, 1, 1, 0, needless, needless, 0, 0, 0) for one in lost))
+    return Compared(name, tuple(Measures(one, one / 2, causes, 1, 0, 0, 0, 0, 0) for one in lost))
 
 
-@pytest.mark.parametrize(
-    ("policy", "meets"),
-    [
-        (compared("policy", 70, 140, 210), True),
-        (compared("policy", 70, 140, 210, needless=1), False),
-        (compared("policy", 85, 170, 255), False),
-        (compared("policy", 10, 190, 120), False),
-        (compared("policy", 70), False),
-    ],
-    ids=["saves 30 %", "more needless evictions", "saves 15 %", "uncertain", "one run"],
-)
-def test_a_policy_meets_the_goal_only_with_its_whole_interval_and_no_more_needless_evictions(policy, meets) -> None:
-    runs = len(policy.results)
-    best, other = compared("best", *(100, 200, 300)[:runs]), compared("other", *(900, 900, 900)[:runs])
-    saving = savings_of([policy, best, other], ["policy"], ["best", "other"])["policy"]
-    assert saving["against"] == "best"
-    assert saving["meets_goal"] is meets
+def test_losses_are_compared_by_sum_and_by_pairs() -> None:
+    ours, eks = compared("ours", 90, 210, 300), compared(EKS, 100, 200, 300)
+    found = {one["system"]: one["against_eks"] for one in documents_of([ours, eks], 30)}
+    assert found["ours"]["lost_gpu_hours"]["ratio"] == found["ours"]["lost_by_jobs"]["ratio"] == 1.0
+    assert found[EKS]["lost_gpu_hours"] == {"ratio": 1.0, "margin": 0.0}
+    margin = ratio(ours, eks, "lost_gpu_hours").margin
+    assert margin == pytest.approx(interval([-10.0, 10.0, 0.0]).margin / 200)
+    assert ratio(compared("ours", 80, 160, 240), eks, "lost_gpu_hours").mean == pytest.approx(0.8)
+    assert documents_of([ours])[0]["against_eks"] == {}
 
 
 def test_a_run_leaves_the_garbage_collection_of_its_process_as_it_was() -> None:

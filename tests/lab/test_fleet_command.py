@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from faultbridge.cli.app import run as main
+from faultbridge.decode.data.policies import default_policy
 from tests.lab.command import run
+from tests.lab.comparison import named_policy
 from tests.lab.traces import sample_text
+from tests.lab.tune import Numbers
 
 pytestmark = pytest.mark.slow
 
@@ -24,11 +28,8 @@ def test_a_fleet_is_replayed_and_compared(trace: str, capsys) -> None:
     options = ("--nodes", "10", "--days", "2", "--seeds", "2", "--compare", "--json")
     assert run(["fleet", "--trace", trace, *options]) == 0
     found = {one["system"]: one for one in json.loads(capsys.readouterr().out)}
-    assert {"faultbridge-default", "eks-auto-repair", "never-replace"} <= set(found)
-    saving = found["faultbridge-default"]["saving"]
-    assert saving["against"] in found
-    assert saving["meets_goal"] is False
-    assert found["never-replace"]["saving"] is None
+    assert {"faultbridge (packaged)", "eks-auto-repair", "never-replace"} <= set(found)
+    assert found["eks-auto-repair"]["against_eks"]["lost_by_jobs"]["ratio"] == 1.0
     assert all(one["runs"] == 2 and one["margins"]["lost_gpu_hours"] >= 0 for one in found.values())
 
 
@@ -58,6 +59,23 @@ def test_several_parts_and_policies_are_compared_in_one_table_and_drawn(trace: s
     assert run(["fleet", "--trace", trace, *given]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["runs"] for one in found] == [2, 2]
-    assert found[0]["system"] == "faultbridge-default"
-    assert sorted(path.name for path in charts.iterdir()) == ["lost-gpu-hours.svg", "needless-evictions.svg"]
-    assert found[1]["system"] in (charts / "lost-gpu-hours.svg").read_text(encoding="utf-8")
+    assert [one["system"] for one in found] == ["faultbridge (packaged)", "policy.yaml"]
+    assert sorted(path.name for path in charts.iterdir()) == ["lost-gpu-hours.svg"]
+    assert "policy.yaml" in (charts / "lost-gpu-hours.svg").read_text(encoding="utf-8")
+
+
+def test_shares_of_precursors_are_drawn_as_a_curve(trace: str, tmp_path: Path, capsys) -> None:
+    given = ["--nodes", "10", "--days", "2", "--compare", "--plots", str(tmp_path), "--json"]
+    assert run(["fleet", "--trace", trace, *given, "--precursors", "0", "--precursors", "100"]) == 0
+    assert {one["precursors"] for one in json.loads(capsys.readouterr().out)} == {0, 100}
+    assert (tmp_path / "precursors.svg").is_file()
+
+
+@pytest.mark.nightly
+def test_a_search_starts_with_the_packaged_policy_and_writes_a_valid_one(trace: str, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "tuned.yaml"
+    given = ["--nodes", "8", "--trials", "2", "--parts", "2", "--out", str(out), "--json"]
+    assert named_policy(Numbers().text(), "first")[1].rules == default_policy().rules
+    assert run(["tune", "--trace", trace, *given]) == 0
+    assert {"faultbridge (packaged)", "tuned.yaml"} <= {one["system"] for one in json.loads(capsys.readouterr().out)}
+    assert main(["policy", "check", str(out)]) == 0

@@ -89,7 +89,8 @@ class WholeProduct(World, Fleet):
         self._observe(node + 1, reported(kind), "r-1")
 
     def end_report(self, node: int, kind: str, at: float) -> None:
-        self._observe(node + 1, ended(kind), "r-1")
+        if (found := ended(kind, self.catalog)) is not None:
+            self._observe(node + 1, found, "r-1")
 
     def step(self, event: Event) -> None:
         state = self.node(event.node + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,7 +19,7 @@ from faultbridge.decide.backtest.plots import (
     stacked_bars,
     write_plots,
 )
-from tests.lab.plots import Point, comparison_plots, points
+from tests.lab.plots import PLOT_HEIGHT, Line, comparison_plots, lines
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
 VALUES = st.floats(0, 1e6)
@@ -38,11 +39,12 @@ def test_every_bar_has_its_name_and_its_total(bars) -> None:
 
 
 @pytest.mark.slow
-@given(st.lists(st.builds(Point, NAMES, VALUES, VALUES, st.tuples(VALUES, VALUES), st.booleans()), min_size=1))
-def test_every_point_has_its_name(found) -> None:
-    shown = texts(points("title", ("x", "y"), found))
-    for one in found:
-        assert not one.name or any(text.partition("  ")[2] == one.name for text in shown)
+@given(st.lists(st.builds(Line, NAMES, st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1)), min_size=1))
+def test_every_line_has_its_name_and_stays_inside_the_axes(found) -> None:
+    drawn = lines("title", ("x", "y"), found)
+    assert {one.name for one in found} <= set(texts(drawn))
+    heights = [float(text) for text in re.findall(r"M[-\d.]+ ([-\d.]+)V[-\d.]+\"", drawn)]
+    assert all(47.9 <= one <= PLOT_HEIGHT - 47.9 for one in heights)
 
 
 def test_the_longest_bar_and_its_interval_fill_the_width() -> None:
@@ -51,19 +53,27 @@ def test_the_longest_bar_and_its_interval_fill_the_width() -> None:
     assert widths == [(WIDTH - LEFT - RIGHT) * 0.75, (WIDTH - LEFT - RIGHT) * 0.375]
 
 
+def test_no_interval_reaches_beyond_the_start_of_the_bars() -> None:
+    starts = re.findall(r"M([\d.]+) \d+H", stacked_bars("t", [Bar("a", {"x": 30.0}, 90.0)]))
+    assert [float(one) for one in starts] == [float(LEFT)]
+
+
 def test_a_comparison_and_a_back_test_are_written_as_files(tmp_path: Path) -> None:
     system = {
-        "system": "faultbridge-default",
+        "system": "faultbridge (packaged)",
         "lost_gpu_hours": 12.0,
-        "needless_evictions": 3.0,
+        "precursors": 0.0,
+        "against_eks": {"lost_gpu_hours": {"ratio": 1.1, "margin": 0.1}},
         "margins": {},
         "lost_by_cause": {"node_down": 4.0, "rollback": 8.0},
     }
     totals = {"actions": {"verify": 1, "replace_node": 2}, "right": 1, "needless": 2, "undetermined": 0, "missed": 0}
     clusters = [{"cluster": "train-a", "recorded": totals, "replayed": totals}]
-    write_plots(tmp_path / "new", {**comparison_plots([system], "faultbridge"), **backtest_plots(clusters)})
+    write_plots(
+        tmp_path / "new", {**comparison_plots([system, {**system, "precursors": 30.0}]), **backtest_plots(clusters)}
+    )
     written = {path.name: texts(path.read_text(encoding="utf-8")) for path in (tmp_path / "new").iterdir()}
     assert {"node down", "12"} <= set(written["lost-gpu-hours.svg"])
-    assert "1  faultbridge-default" in written["needless-evictions.svg"]
+    assert "faultbridge (packaged)" in written["precursors.svg"]
     assert {"record", "policy", "3"} <= set(written["train-a-actions.svg"])
     assert "needless" in written["train-a-repairs.svg"]

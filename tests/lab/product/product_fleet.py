@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
-from faultbridge.model.catalog import Catalog
+from faultbridge.model.catalog import Catalog, Kind
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation
-from faultbridge.model.faults import Clear, Observation
+from faultbridge.model.faults import Clear, Fault, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import truncate
@@ -118,8 +118,9 @@ class ProductFleet(Fleet):
         self._observe(node, reported(kind))
 
     def end_report(self, node: int, kind: str, at: float) -> None:
-        """Let the product observe that the source of a false alarm no longer reports it."""
-        self._observe(node, ended(kind))
+        """Let the product observe that a state is over; the source of an event does not report its end."""
+        if (found := ended(kind, self.services.catalog)) is not None:
+            self._observe(node, found)
 
     def step(self, event: Event) -> None:
         """Let an operator repair a node, or let a job answer that it saved a checkpoint."""
@@ -217,10 +218,12 @@ def reported(kind: str) -> Observation:
     return replace(found, source=ALARM_SOURCE) if kind in ALARM_KINDS else found
 
 
-def ended(kind: str) -> Observation:
-    """Return what the monitor of a false alarm reports when it is over."""
-    found = symptom(kind)
-    return Clear(ALARM_SOURCE, found.code, found.component, "gone")
+def ended(kind: str, catalog: Catalog) -> Observation | None:
+    """Return what a monitor reports when the state that it reported is over; None for an event."""
+    found = reported(kind)
+    if not isinstance(found, Fault) or catalog.row(found.code).kind is Kind.EDGE:
+        return None
+    return Clear(found.source, found.code, found.component, "gone")
 
 
 def may_drain(state: NodeState, catalog: Catalog) -> bool:
