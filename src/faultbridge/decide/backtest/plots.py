@@ -68,7 +68,8 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
             x += width
         half = (bar.margin or 0.0) * scale
         if half:
-            drawing.add("path", d=f"M{max(LEFT, x - half):.1f} {y + 12}H{x + half:.1f}", stroke="#111827", stroke_width=2)
+            whisker = f"M{max(LEFT, x - half):.1f} {y + 12}H{x + half:.1f}"
+            drawing.add("path", d=whisker, stroke="#111827", stroke_width=2)
         drawing.add("text", f"{bar.total:,.0f}", x=x + half + 8, y=y + 16)
     return drawing.svg()
 
