@@ -1,4 +1,4 @@
-"""Compares policies and baselines on the same hosts, faults and false alarms, over many scenarios.
+"""Measures runs, and compares policies and baselines on the same hosts, faults and false alarms.
 
 A scenario is a simulated fleet with one seed and one part of a trace.
 """
@@ -10,8 +10,8 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Any
 
 from faultbridge.decide.policyfile.parser import read_policy
@@ -19,11 +19,11 @@ from faultbridge.decode.data.policies import default_policy, version_of
 from faultbridge.model.log import logged_from
 from faultbridge.model.policy import Policy
 from faultbridge.model.storage.codec import load
-from tests.lab.baseline_fleet import BaselineFleet
-from tests.lab.baselines import EKS, Baseline
-from tests.lab.measures import Interval, Measures, interval, measure
+from tests.lab.baselines import EKS, Baseline, BaselineFleet
+from tests.lab.jobs import CAUSES, GPUS, Jobs
 from tests.lab.product.product_fleet import ProductFleet
 from tests.lab.scenario import Scenario
+from tests.lab.trace import DAY, HOUR
 
 MEASURED = (
     "lost_gpu_hours",
@@ -37,7 +37,66 @@ MEASURED = (
 )
 PACKAGED = "faultbridge (packaged)"
 System = Policy | Baseline
-Progress = Callable[[float], None]
+
+
+STUDENT_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
+               2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05)  # fmt: skip
+"""The 97.5 % quantiles of Student's t-distribution with 1 to 29 degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The result of one run; all losses are in GPU-hours.
+
+    The values of `lost_by_cause` add up to `lost_gpu_hours`; without the hours of nodes that no job could use
+    (`node_down`), they add up to `lost_by_jobs`.
+    """
+
+    lost_gpu_hours: float
+    lost_by_jobs: float
+    lost_by_cause: dict[str, float]
+    goodput: float
+    interruptions: float
+    needless_evictions: float
+    replacements: float
+    needless_replacements: float
+    pages_a_week: float
+    waited_hours: dict[str, float] = field(default_factory=dict)
+
+
+def measure(scenario: Scenario, jobs: Jobs) -> Measures:
+    """Return the measures of a run; goodput is the share of the fleet's GPU-hours that is not lost."""
+    lost, counts = {cause: jobs.lost.get(cause, 0.0) for cause in CAUSES}, jobs.counts
+    total = sum(lost.values())
+    return Measures(
+        total,
+        total - lost["node_down"],
+        lost,
+        1 - total / (scenario.nodes * GPUS * scenario.seconds / HOUR),
+        counts["interruptions"],
+        counts["needless_evictions"],
+        counts["replacements"],
+        counts["needless_replacements"],
+        counts["pages"] * 7 * DAY / scenario.seconds,
+        dict(jobs.waited),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % confidence interval: `mean` plus or minus `margin`."""
+
+    mean: float
+    margin: float
+
+
+def interval(values: list[float]) -> Interval:
+    """Return the mean of one or more values with its 95 % confidence interval (infinite for one value)."""
+    if len(values) < 2:
+        return Interval(values[0], float("inf"))
+    freedom = len(values) - 1
+    factor = STUDENT_975[freedom - 1] if freedom <= len(STUDENT_975) else 1.96
+    return Interval(fmean(values), factor * stdev(values) / len(values) ** 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +130,11 @@ class Compared:
         }
 
 
-def run(scenario: Scenario, system: System, progress: Progress = lambda _: None) -> Measures:
+def run(scenario: Scenario, system: System) -> Measures:
     """Run one system on one scenario and return its measures; log lines below ERROR are suppressed."""
     fleet = ProductFleet(scenario, system) if isinstance(system, Policy) else BaselineFleet(scenario, system)
     with logged_from(logging.ERROR), _excluded_from_collection():
-        return measure(scenario, fleet.run(progress))
+        return measure(scenario, fleet.run())
 
 
 @contextmanager
@@ -95,25 +154,14 @@ def _excluded_from_collection() -> Iterator[None]:
 
 
 def compare_systems(
-    scenarios: Sequence[Scenario], systems: Mapping[str, System], progress: Progress = lambda _: None
+    scenarios: Sequence[Scenario], systems: Mapping[str, System], progress: Callable[[str], None] = lambda _: None
 ) -> tuple[Compared, ...]:
-    """Run every system on every scenario, and return the results of each system.
-
-    `progress` is called with the share of the runs that is done.
-    """
+    """Run every system on every scenario, and return their results; `progress` gets a line for each system."""
     found: list[Compared] = []
-    total, done = len(scenarios) * len(systems), 0
     for name, system in systems.items():
-        results = []
-        for scenario in scenarios:
-            results.append(run(scenario, system, partial(_report, progress, done, total)))
-            done += 1
-        found.append(Compared(name, tuple(results)))
+        found.append(Compared(name, tuple(run(scenario, system) for scenario in scenarios)))
+        progress(f"{name}: {len(found)} of {len(systems)} systems are done")
     return tuple(found)
-
-
-def _report(progress: Progress, done: int, total: int, share: float) -> None:
-    progress((done + share) / total)
 
 
 def ratio(one: Compared, other: Compared, name: str) -> Interval:

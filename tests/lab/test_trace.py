@@ -7,8 +7,7 @@ import json
 import pytest
 
 from faultbridge.model.errors import Rejected
-from tests.lab.fault_process import FaultProcess
-from tests.lab.fit import compare
+from tests.lab.fault_process import FaultProcess, compare
 from tests.lab.trace import DAY, read_trace
 from tests.lab.traces import dataset, sample, sample_text
 

@@ -5,7 +5,7 @@ The other parts of the trace are not searched. They are used to judge the result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -20,9 +20,8 @@ from faultbridge.decode.data.policies import default_document
 from faultbridge.model.errors import Misconfigured
 from tests.lab.baselines import BASELINES
 from tests.lab.comparison import PACKAGED, compare_systems, documents_of, named_policy, run
-from tests.lab.fleet_options import Fleet, fleet_options
 from tests.lab.scenario import Scenario
-from tests.lab.simulate_fleet import COLUMNS, progress_notices
+from tests.lab.simulate_fleet import COLUMNS, Fleet, fleet_options
 
 TUNE_EPILOG = examples("python -m tests.lab tune --trace trace.json --nodes 200 --trials 100 --out tuned.yaml")
 ACTIONS: Mapping[str, list[str] | None] = {
@@ -68,9 +67,7 @@ class Numbers:
         return yaml.safe_dump(document, sort_keys=False)
 
 
-def search(
-    scenarios: Sequence[Scenario], trials: int, seed: int, progress: Callable[[float], None]
-) -> tuple[Numbers, float]:
+def search(scenarios: Sequence[Scenario], trials: int, seed: int) -> tuple[Numbers, float]:
     """Run the scenarios under `trials` policies, and return the one that loses the fewest GPU-hours, and this loss.
 
     The first policy is the packaged one. A policy with more needless evictions than that one is not returned. Equal
@@ -93,7 +90,6 @@ def search(
         results = [run(one, named_policy(numbers.text(), "tried")[1]) for one in scenarios]
         lost = fmean(one.lost_gpu_hours for one in results)
         tried.append((lost, fmean(one.needless_evictions for one in results), numbers))
-        progress(len(tried) / trials)
         return lost
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(5, trials // 5))
@@ -131,8 +127,7 @@ def tune_policy(
     packaged policy and with other systems. The command needs Optuna, which `make setup` installs.
     """
     searched, *held_back = [fleet.scenarios(f"{number}/{parts}") for number in range(1, parts + 1)]
-    progress = progress_notices(output)
-    best, lost = search(searched, trials, fleet.seeds.start, progress)
+    best, lost = search(searched, trials, fleet.seeds.start)
     out.write_text(f"# Found by simulation on part 1 of {parts}: {lost:,.0f} GPU-hours lost.\n{best.text()}")
     policies = dict((named_policy(None, PACKAGED), named_policy(best.text(), out.name)))
     compared = compare_systems([one for part in held_back for one in part], {**policies, **BASELINES})

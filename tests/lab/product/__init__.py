@@ -7,7 +7,6 @@ The product in memory uses no AWS service. Read in this order:
 - `fleet_services`: the product's services, which use these stores.
 - `cluster_view`: timers, failing nodes and breakers in memory, which show when a sweep has nothing to do.
 - `product_fleet`: one run of a scenario under a policy.
-- `probes`: skips the probes of running restarts and verifications, to save time.
 
 Tests: tests/lab.
 """

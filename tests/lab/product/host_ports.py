@@ -147,20 +147,6 @@ class HostPorts:
         boot = f"boot-{token}" if repair_action is RepairAction.REBOOT_NODE else None
         return Restart(RestartState.DONE, operation=operation, boot_id=boot)
 
-    def ready_at(self, operation: str) -> datetime | None:
-        """Return when a restart or verification ends.
-
-        Returns None if the operation is unknown, or if its result was already read.
-        """
-        physics = self.hosts.scenario.physics
-        if operation in self._restarts:
-            begun, applied = self._restarts[operation]
-            return None if applied else begun + timedelta(seconds=physics.restart)
-        if operation in self._tests:
-            begun, verdict = self._tests[operation]
-            return begun + timedelta(seconds=physics.verification) if verdict is Verdict.PENDING else None
-        return None
-
     # ------------------------------------------------------------------ verifier and collector
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:

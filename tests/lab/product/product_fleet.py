@@ -32,7 +32,6 @@ from tests.lab.product.fleet_services import CLUSTER, STACK_ID, fleet_services
 from tests.lab.product.host_ports import HostPorts, instance_name
 from tests.lab.product.node_store import node_key, node_number, serving_node
 from tests.lab.product.orchestrator import FleetOrchestrator
-from tests.lab.product.probes import skip_probes
 from tests.lab.scenario import ALARM_KINDS, BEGIN, Scenario
 from tests.lab.symptoms import symptom
 from tests.sim.fakes import ManualClock
@@ -68,22 +67,14 @@ class ProductFleet(Fleet):
             self.services.store.states[state.key] = state
         self._swept = 0
 
-    def run(self, progress: Callable[[float], None] = lambda _: None) -> Jobs:
-        """Run the scenario to its end and return what the jobs lost; `progress` gets the share that is done."""
-        reported = 0.0
-        while True:
-            at = min(self.next_event(), self._next_sweep() * MINUTE)
-            if at >= self.scenario.seconds:
-                break
+    def run(self) -> Jobs:
+        """Run the scenario to its end and return what the jobs lost."""
+        while (at := min(self.next_event(), self._next_sweep() * MINUTE)) < self.scenario.seconds:
             self.advance(at)
-            if at / self.scenario.seconds >= reported + 0.01:
-                reported = at / self.scenario.seconds
-                progress(reported)
         self.jobs.counts["replacements"] = self.ports.launches
         self.jobs.counts["needless_replacements"] = self.ports.needless
         self.view.end(self.scenario.seconds)
         self.jobs.finish(self.scenario.seconds)
-        progress(1.0)
         return self.jobs
 
     def advance(self, at: float) -> None:
@@ -155,12 +146,8 @@ class ProductFleet(Fleet):
             current = services.store.read(state.key)
             if current.due_at is None or current.due_at > now:
                 continue
-            skipped = skip_probes(current, self.ports.ready_at, now, self._begin)
-            if skipped is not None:
-                services.store.store(current, Transition(skipped), Actor.SWEEP)
-            else:
-                services.store(state.key, self._tick, actor=Actor.SWEEP)
-                recover_attempt(services.step_runner, state.key)
+            services.store(state.key, self._tick, actor=Actor.SWEEP)
+            recover_attempt(services.step_runner, state.key)
         self._escalate()
         self.view.update_breakers(now)
         for key in self.view.to_isolate():
