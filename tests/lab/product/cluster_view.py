@@ -20,7 +20,7 @@ from faultbridge.model.storage.writes import Work
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.repair.isolate import IsolationResult
-from faultbridge.repair.isolate_many import is_free, isolation_urgency
+from faultbridge.repair.isolate_many import isolation_urgency
 from faultbridge.serve.ops.sweep import numbers_to_read
 from tests.lab.jobs import Jobs
 from tests.lab.product.fleet_dispatch import next_leave
@@ -50,6 +50,7 @@ class ClusterView:
         self._held_again: datetime | None = None
         self._dispatch_again: datetime | None = None
         self._breaker_active = self._evaluated = False
+        self._moves = 0
         self._breaker_again: datetime | None = None
 
     def update(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...], at: float) -> None:
@@ -65,6 +66,8 @@ class ClusterView:
             self._update_waiting(after, at)
         elif drafts and case is not None and case.status is CaseStatus.QUEUED:
             self._update_queue(after)  # whether it needs a permit depends on its node
+        if before.status is not after.status:
+            self._moves += 1
         if drafts:
             self._update_failing(after)
             self._count(drafts)
@@ -155,10 +158,7 @@ class ClusterView:
 
     def in_order(self, nodes: Iterable[NodeKey]) -> list[NodeKey]:
         """Return nodes in the order in which the product isolates them."""
-        store = self._services.store
-        now = store.clock.now()
-        states = sorted(store.read_many(nodes), key=lambda one: (not is_free(one, now), isolation_urgency(one)))
-        return [one.key for one in states]
+        return [one.key for one in sorted(self._services.store.read_many(nodes), key=isolation_urgency)]
 
     def isolated(self, key: NodeKey, result: IsolationResult) -> None:
         """Record the result of an isolation: a node that is held is tried again."""
@@ -249,7 +249,7 @@ class ClusterView:
             if budgeted
             else services.dispatch.controls.with_vacancies(CLUSTER).vacancies
         )
-        return services.dispatch.queue.changes, self._controls_version(), nodes, self._log.idled
+        return services.dispatch.queue.changes, self._controls_version(), nodes, self._log.idled, self._moves
 
     def _controls_version(self) -> int:
         version = self._services.table.items[_CONTROL].get("version", 0)
