@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -52,11 +51,13 @@ class JobMix:
 class _Job:
     """The current job of a place: the nodes that it needs and has, and the work that is left when it starts.
 
-    `runs_since` is None while the job waits; a restart is a start in the future. `saved` is the time of the last save
-    on request, `asked` that of the last request. `waits_since` is the time up to which a wait is counted.
+    It prefers the nodes in `home`, and saves at times that depend only on its place, so that systems can be compared
+    run by run. `runs_since` is None while the job waits; a restart is a start in the future. `saved` is the time of the
+    last save on request, `asked` that of the last request. `waits_since` is the time up to which a wait is counted.
     """
 
     size: int
+    home: range
     lengths: Random
     mean: float
     left: float = 0.0
@@ -82,10 +83,10 @@ class Jobs:
         self.counts: Counter[str] = Counter()
         self.waited: dict[str, float] = defaultdict(float)
         self.idled = 0
-        self._jobs = [
-            _Job(size, Random(f"jobs-{seed}-{place}"), mix.long if size * 10 >= nodes else mix.short)
-            for place, size in enumerate(mix.sizes(nodes))
-        ]
+        self._jobs: list[_Job] = []
+        for place, size in enumerate(mix.sizes(nodes)):
+            mean, first = mix.long if size * 10 >= nodes else mix.short, self.job_nodes
+            self._jobs.append(_Job(size, range(first, first + size), Random(f"jobs-{seed}-{place}"), mean))
         for job in self._jobs:
             job.left = job.lengths.expovariate(1 / job.mean)
             self._start_if_complete(job, 0.0, restarts=False)
@@ -210,8 +211,7 @@ class Jobs:
         not lost, so it is subtracted.
         """
         begun = job.runs_since if job.runs_since is not None else at
-        ran = max(0.0, at - begun)
-        saved = begun + ran // self._mix.checkpoint * self._mix.checkpoint
+        saved = max(begun, at - (at - job.home.start) % self._mix.checkpoint)
         if job.saved > at:  # the save has not ended
             self._lose("saves", job.size, at - job.saved)
             job.left -= job.saved - at
@@ -240,7 +240,7 @@ class Jobs:
 
     def _fill(self, job: _Job) -> None:
         wanted = job.size - len(job.nodes)
-        for node in _lowest(self._free, wanted) if wanted else ():
+        for node in heapq.nsmallest(wanted, self._free, lambda one: (one not in job.home, one)) if wanted else ():
             self._free.discard(node)
             job.nodes.add(node)
             self._job_of[node] = job
@@ -252,7 +252,3 @@ class Jobs:
 
     def _lose(self, cause: str, nodes: int, seconds: float) -> None:
         self.lost[cause] += nodes * GPUS * seconds / HOUR
-
-
-def _lowest(nodes: Iterable[int], number: int) -> list[int]:
-    return heapq.nsmallest(number, nodes)
