@@ -11,6 +11,7 @@ from tests.lab.traces import scenario
 
 QUIET = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=0)
 SHORT = scenario(nodes=20, pool=20, days=10, seed=1, false_alarms=4)
+ANNOUNCED = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=0, precursors=1.0)
 NOISY = scenario(nodes=20, pool=20, days=60, seed=1, false_alarms=40)
 
 
@@ -47,3 +48,10 @@ def test_the_same_seed_gives_the_same_result_of_the_product() -> None:
     (product,) = compare_systems([SHORT], {"product": default_policy()}, done.append)
     assert done == ["product: 1 of 1 systems are done"]
     assert product.results == (run(SHORT, default_policy()),)
+
+
+def test_a_false_alarm_costs_the_product_only_a_save_and_a_precursor_the_work_since_it() -> None:
+    noisy, announced = run(NOISY, default_policy()), run(ANNOUNCED, default_policy())
+    assert noisy.needless_evictions == announced.needless_evictions == 0
+    assert noisy.lost_by_cause["saves"] > 0
+    assert announced.lost_by_cause["rollback"] < run(QUIET, default_policy()).lost_by_cause["rollback"] / 2

@@ -45,9 +45,10 @@ def both(one: Scenario, rules=(), limits=None, breakers=()) -> tuple[list[Line],
         (scenario(nodes=12, pool=0, days=1.5, seed=2, false_alarms=300), (NETWORK,), Limits(attempts=2), ()),
         (scenario(nodes=10, days=20, seed=3, detection=0.3), (REBOOT_FIRST,), Limits(probation=timedelta(7)), ()),
         (scenario(nodes=10, days=4, seed=4, false_alarms=300), (), Limits(concurrent=1, per_hour=1), (BREAKER,)),
+        (scenario(nodes=12, pool=6, days=8, seed=7, false_alarms=40, precursors=0.8), (), None, ()),
         (scenario(nodes=24, days=0.5, seed=6, false_alarms=900), (), Limits(isolation_percent=5, concurrent=4), ()),
     ],
-    ids=["alarms", "no-pool", "bad-detection", "breaker", "isolation-budget"],
+    ids=["alarms", "no-pool", "bad-detection", "breaker", "precursors", "isolation-budget"],
 )
 def test_a_fleet_decides_as_the_whole_product(one, rules, limits, breakers) -> None:
     whole, fast, fleet = both(one, rules, limits, breakers)

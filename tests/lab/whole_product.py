@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from datetime import datetime, timedelta
+from functools import partial
 
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.enums import CaseStatus
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.times import truncate
@@ -17,7 +18,7 @@ from tests.lab.fleet import Event, EventKind, Fleet
 from tests.lab.jobs import MINUTE
 from tests.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
 from tests.lab.product.orchestrator import FleetOrchestrator
-from tests.lab.product.product_fleet import ended, may_drain, reported
+from tests.lab.product.product_fleet import ended, let_drain, reported
 from tests.lab.scenario import Scenario
 from tests.lab.symptoms import lab_catalog
 from tests.scenarios.world import ScenarioPorts, World, entry_text
@@ -96,8 +97,8 @@ class WholeProduct(World, Fleet):
         state = self.node(event.node + 1)
         case = self.case(event.node + 1) if event.kind is EventKind.OPERATOR else None
         if event.kind is EventKind.SAVED:
-            if may_drain(state, self.catalog):
-                self.scheduler.evict(event.node)
+            self.append(state.key, partial(let_drain, self.catalog), actor=Actor.SWEEP)
+            self.isolate.isolate(state.key)
         elif case is not None and case.id == event.text and case.status is CaseStatus.ESCALATED:
             self.hosts.cured(self.host_of(event.node))
             self.node_orders.return_node(state.key, OperatorOrder("lab"))

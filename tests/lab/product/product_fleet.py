@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from faultbridge.decide.fold.changes import Arrival
 from faultbridge.decide.observe import observe, tick
+from faultbridge.decide.work import permit_drain
 from faultbridge.model.catalog import Catalog, Kind
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, CaseStatus, Isolation
+from faultbridge.model.enums import Actor, CaseStatus
 from faultbridge.model.faults import Clear, Fault, Observation
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
@@ -118,8 +120,8 @@ class ProductFleet(Fleet):
         state = self._state(event.node)
         case = state.live_case
         if event.kind is EventKind.SAVED:
-            if may_drain(state, self.services.catalog):
-                self.orchestrator.evict(event.node)
+            self.services.store(state.key, partial(let_drain, self.services.catalog), actor=Actor.SWEEP)
+            self.view.isolated(state.key, self.services.isolate.isolate(state.key))
         elif case is not None and case.id == event.text and case.status is CaseStatus.ESCALATED:
             self.hosts.cured(self._host_of(state))
             self.services.orders.return_node(state.key, OperatorOrder("lab"))
@@ -213,7 +215,6 @@ def ended(kind: str, catalog: Catalog) -> Observation | None:
     return Clear(found.source, found.code, found.component, "gone")
 
 
-def may_drain(state: NodeState, catalog: Catalog) -> bool:
-    """Return whether a job that has saved may be evicted: the node is cordoned, with a precursor of a lost mode."""
-    modes = (catalog.modes.get(catalog.row(one.code).mode) for one in state.active())
-    return state.isolation is Isolation.CONFIRMED and any(one and one.after_checkpoint == "drain" for one in modes)
+def let_drain(catalog: Catalog, state: NodeState, _: datetime) -> Transition:
+    """Return the change of a node whose job answered that it saved a checkpoint."""
+    return Transition(permit_drain(state, catalog))
