@@ -25,11 +25,13 @@ from faultbridge.decide.case_moves import (
     open_case,
     resolve_case,
 )
+from faultbridge.decide.explained import with_explained
 from faultbridge.decide.fold.capacity import MAX_OVERRIDES
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import Requirement, Response, respond, rests_on_claims, with_requirement
 from faultbridge.decide.work import DAY, MAX_WITHDRAWALS, needed_action, takes_out, with_work
 from faultbridge.model.cases import Case, Reason
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind, RepairAction, WaitingFor
@@ -107,7 +109,8 @@ def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now:
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
     """Return the next state and the timeline entries of a node after these changes of its conditions."""
     changes = tuple(changes)
-    state, overridden = _apply_policy(with_work(state, rules.catalog, now), changes, rules)
+    explained = with_explained(with_work(state, rules.catalog, now), rules.catalog)
+    state, overridden = _apply_policy(explained, changes, rules)
     changes += overridden
     decided = Transition(state)
     if state.live_case is None:
@@ -139,6 +142,8 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> 
 
     The policy sets the severity and action of each condition. `changes` are the changes that the observations made.
 
+    - While a case lives, another rule than the first one can only make a condition more severe and its action stronger.
+    - A condition that another one explains has no action.
     - A condition in `changes` gets no additional change: the entry of its change shows the policy's values.
     - Any other condition gets one if it now has another severity or action, for example because it was observed often
       enough to match another rule, or is a sensor that keeps failing. One commit changes at most 8 of these conditions,
@@ -146,15 +151,20 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> 
     """
     policy = rules.policy
     changed = {change.condition.key for change in changes if change.condition}
+    began = {change.condition.key for change in changes if change.condition and change.kind is ChangeKind.BEGAN}
     conditions: dict[str, Condition] = dict(state.conditions)
     overridden: list[Change] = []
     for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
         rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
-        severity = rule.severity or condition.reported_severity or condition.severity
-        action = rule.action or needed_action(condition, rules.catalog)
+        governing = rule.name if rule.severity or rule.action else None
+        applied: tuple[Rule, ...] = (rule,)
+        if governing != condition.rule and state.live_case is not None and key not in began:
+            governing, applied = condition.rule, (rule, policy.rule_named(condition.rule or ""))
+        severity, action = _strictest(condition, applied, rules.catalog)
+        effective = replace(condition, severity=severity, action=action, rule=governing)
         if (severity, action) == (condition.severity, condition.action):
+            conditions[key] = effective if governing != condition.rule else condition
             continue
-        effective = replace(condition, severity=severity, action=action)
         if key in changed:
             conditions[key] = effective
         elif len(overridden) < MAX_OVERRIDES:
@@ -164,11 +174,19 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], rules: Rules) -> 
                     ChangeKind.UPDATED,
                     condition.last_at,
                     effective,
-                    reason=f"rule {rule.name}",
+                    reason=f"because of {condition.because_of}" if condition.because_of else f"rule {rule.name}",
                     changed_parts=("severity",),
                 )
             )
     return replace(state, conditions=conditions), tuple(overridden)
+
+
+def _strictest(condition: Condition, applied: Iterable[Rule], catalog: Catalog) -> tuple[Severity, Action]:
+    reported = condition.reported_severity or condition.severity
+    severity = max((one.severity or reported for one in applied), key=lambda one: one.rank)
+    needed = needed_action(condition, catalog)
+    action = max((one.action or needed for one in applied), key=lambda one: one.rank)
+    return severity, Action.NONE if condition.because_of else action
 
 
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
@@ -272,7 +290,8 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
     if condition is None or change.kind is ChangeKind.ENDED:
         return change
     latest = state.conditions.get(condition.key, condition)
-    return replace(change, condition=replace(condition, severity=latest.severity, action=latest.action))
+    effective = {"severity": latest.severity, "action": latest.action, "because_of": latest.because_of}
+    return replace(change, condition=replace(condition, **effective))
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:

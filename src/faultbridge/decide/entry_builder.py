@@ -106,6 +106,7 @@ def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Pol
         code=condition.code,
         codes=condition.reported_codes,
         added_code=fault.code if fault and ADDED_CODE in change.changed_parts else UNSET,
+        because_of=or_unset(condition.because_of),
         component=component_data(condition.component),
         severity=condition.severity,
         action=condition.action,

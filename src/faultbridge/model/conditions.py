@@ -90,6 +90,8 @@ class Condition(Stored, frozen=True):
     - `ended_before` is when the previous condition with this key ended. Observations up to that time are ignored.
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
+    - `because_of` is the key of the active condition that explains this one (`decide/explained.py`).
+    - `rule` is the first policy rule that changed its severity or action, or None.
     - `codes_added` are the times of the last eight updates that recorded a further code.
     - `confirmed_at` is when a failed verification confirmed the condition, which only claims reported until then.
     - `claimed_until` is when the condition ends if only claims report it and nothing confirmed it.
@@ -120,6 +122,8 @@ class Condition(Stored, frozen=True):
     work: WorkEffect | None = None
     work_changes_at: datetime | None = None
     codes_added: tuple[datetime, ...] = ()
+    because_of: str | None = None
+    rule: str | None = None
     mode: str = ""
 
     @property

@@ -160,6 +160,9 @@ class FaultData(EventData, frozen=True, kw_only=True):
     added_code: Annotated[
         Text | UnsetType, doc("Fault code under which it was reported for the first time; at most eight an hour.")
     ] = UNSET
+    because_of: Annotated[
+        Text | UnsetType, doc("Active condition (`mode@component`) that explains it, so that it needs no action.")
+    ] = UNSET
     component: Component
     severity: Annotated[Severity, doc("Severity for the node, after policy.")]
     action: Annotated[Action, doc("Recommended action, after policy.")]

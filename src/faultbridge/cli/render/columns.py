@@ -192,6 +192,7 @@ def _condition_text(condition: Condition) -> str:
     seen = f"{condition.count} times since {short_time(condition.since)}, by {', '.join(condition.reporters)}"
     name = f"{condition.failure_mode} {component_text(condition.component)}".rstrip()
     fault = f"{condition.severity} {name} [{', '.join(condition.codes)}]"
+    fault += f" because of {condition.because_of}" if condition.because_of else ""
     return f"{fault}: {condition.message} ({seen})"
 
 

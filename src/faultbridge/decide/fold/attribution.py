@@ -6,7 +6,8 @@ names the Xid and the GPU. These are one condition with three reporters.
 A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It is
 assigned to a condition of severity error or worse that it can mean, if one of these is true:
 
-- It was observed at most 15 minutes before the start or after the last observation of the condition.
+- It was observed at most 15 minutes before the start or after the last observation of the condition; at most an hour
+  if it has the failure mode of the condition, and only names no device.
 - An earlier report of its source with the same code and component was assigned to the condition.
 
 A late fault can also be about a condition that has ended:
@@ -35,6 +36,7 @@ from faultbridge.model.conditions import (
     Tombstone,
     code_of,
     component_key,
+    condition_key,
     reporter_key,
     source_of,
     without_row,
@@ -43,7 +45,8 @@ from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import Component, Fault
 
 MAX_ABSORBED = 8
-MAX_DISTANCE = timedelta(minutes=15)
+MAX_DISTANCE, MAX_DISTANCE_OF_MODE = timedelta(minutes=15), timedelta(hours=1)
+"""How long before or after a condition a report can mean it; the second one is for a report of the same mode."""
 MAX_EVICTED = 32
 NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one of them"
 NEW_CODE = "older than the end of the same fault, which was not reported under this code before it ended"
@@ -62,7 +65,7 @@ def specific_condition(
         (condition.severity.rank, condition.last_at, key)
         for key, condition in _active(conditions)
         if _stands_for(row, component, condition)
-        and (_near(condition, at) or _reported_as(condition, fault.source, reported_key))
+        and (_near(condition, at, row.mode) or _reported_as(condition, fault.source, reported_key))
     ]
     return max(matching)[2] if matching else None
 
@@ -72,10 +75,19 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
     matching = (
         key
         for key, condition in _active(conditions)
-        if _near(condition, specific.last_at)
+        if _near(condition, specific.last_at, specific.mode)
         and any(_stands_for(catalog.row(code), condition.component, specific) for code in condition.codes)
     )
     return list(islice(matching, MAX_ABSORBED))
+
+
+def unnamed_condition(fault: Fault, mode: str, at: datetime, conditions: Conditions) -> str | None:
+    """Return the key of an active condition of this failure mode whose device this fault is the first to name."""
+    key = condition_key(mode, Component(fault.component.type))
+    condition = conditions.get(key)
+    if condition is None or _without_device(fault.component) or not _near(condition, at, mode):
+        return None
+    return key
 
 
 def is_unspecific(fault: Fault, catalog: Catalog) -> bool:
@@ -184,8 +196,9 @@ def _reported_as(condition: Condition, source: str, reported_key: str) -> bool:
     )
 
 
-def _near(condition: Condition, at: datetime) -> bool:
-    return condition.since - MAX_DISTANCE <= at <= condition.last_at + MAX_DISTANCE
+def _near(condition: Condition, at: datetime, mode: str) -> bool:
+    distance = MAX_DISTANCE_OF_MODE if mode == condition.mode else MAX_DISTANCE
+    return condition.since - distance <= at <= condition.last_at + distance
 
 
 def _stands_for(row: Row, component: Component, specific: Condition) -> bool:

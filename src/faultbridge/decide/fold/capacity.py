@@ -50,9 +50,8 @@ def weight(changes: Iterable[Change]) -> int:
 
 def condition_bytes(key: str, condition: Condition) -> int:
     """Return an upper bound of the bytes that a condition takes in the table item of its node."""
-    texts = _bytes(
-        key, condition.code, condition.mode, condition.message, *condition.ends_on, *_names(condition.component)
-    )
+    names = (condition.code, condition.mode, condition.rule, condition.because_of, condition.message)
+    texts = _bytes(key, *names, *condition.ends_on, *_names(condition.component))
     attributes = sum(_bytes(name, value) + _FIELD for name, value in condition.attributes.items())
     reporters = sum(_reporter_bytes(source, reporter) for source, reporter in condition.reporters.items())
     return _CONDITION + texts + attributes + reporters + len(condition.codes_added) * _TIME

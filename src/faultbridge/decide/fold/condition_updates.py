@@ -190,6 +190,14 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
     return merge_conditions(specific, replace(unspecific, reporters=reporters), catalog)
 
 
+def identified(condition: Condition, key: str, component: Component) -> Condition:
+    """Return the condition `key`, whose reports name no device, as one of the device that a report names now."""
+    reporters = {
+        name: replace(one, unspecific_key=one.unspecific_key or key) for name, one in condition.reporters.items()
+    }
+    return replace(condition, component=component, reporters=reporters)
+
+
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
     """Return the keys of the conditions that a snapshot checked on these devices and did not find."""
 
@@ -267,7 +275,7 @@ def note_code(before: Condition, after: Condition, at: datetime) -> Condition:
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     """Return the parts of a condition to record; a count only at a new power of ten."""
     old, new = before.as_reported, after.as_reported
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = () if after.component == before.component else ("component",)
     if len(str(after.count)) > len(str(before.count)):
         parts += ("count",)
     if new.severity != old.severity or new.action != old.action:

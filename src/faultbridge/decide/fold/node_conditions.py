@@ -13,6 +13,7 @@ from faultbridge.decide.fold.condition_updates import (
     absorb_unspecific,
     add_report,
     changed_parts,
+    identified,
     is_known,
     merge_conditions,
     new_condition,
@@ -89,6 +90,10 @@ class NodeConditions:
         specific_key = attribution.specific_condition(key, fault, arrival.at, self.active, self._catalog)
         if specific_key is not None and (arrival.claimed or not self.active[specific_key].claimed):
             return self._repeat(specific_key, fault, arrival, unspecific_key=key)
+        unnamed = attribution.unnamed_condition(fault, key.partition("@")[0], arrival.at, self.active)
+        proves_no_claim = unnamed is None or self.active[unnamed].claimed or not arrival.claimed
+        if unnamed is not None and key not in self._tombstones and proves_no_claim:
+            return self._repeat(unnamed, fault, arrival, names=component)
         return self._apply_new(key, fault, arrival)
 
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
@@ -185,14 +190,25 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
         self._limit_bytes(fault, arrival)
 
-    def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
+    def _repeat(
+        self,
+        key: str,
+        fault: Fault,
+        arrival: Arrival,
+        unspecific_key: str | None = None,
+        names: Component | None = None,
+    ) -> Outcome:
+        """Add a report to a condition; `names` is the device that the report is the first to name."""
         before = self.active[key]
         if is_known(before, reporter_of(fault, self._catalog), fault, arrival):
             return Outcome.DUPLICATE
         if before.ended_before is not None and arrival.at <= before.ended_before:
             return self._ended_before(fault, before.reporters, arrival)
-        condition = note_code(before, add_report(before, self._catalog, fault, arrival, unspecific_key), arrival.at)
-        self.active[key] = condition
+        named = before if names is None else identified(before, key, names)
+        condition = note_code(before, add_report(named, self._catalog, fault, arrival, unspecific_key), arrival.at)
+        if names is not None:
+            del self.active[key]
+        self.active[condition.key] = condition
         changed = changed_parts(before, condition)
         if not changed:
             return Outcome.FOLDED

@@ -2,7 +2,7 @@
 
 Each active reporter contributes the values of its source, else those of its catalog row, which are those of the failure
 mode unless the row has its own. The strongest values apply, in whichever order the reports arrived. They apply again
-after a reporter ended. Decision 0017 states why a row with a milder value cannot weaken a condition.
+after a reporter ended. Decision 0016 states why a row with a milder value cannot weaken a condition.
 
 A claim is a report whose sender did not prove to be the node. Claims do not contribute while a proven report names the
 device and an exact code.

@@ -29,6 +29,9 @@ class FaultData(Model):
     added_code: Text | None = Field(
         default=None, description="Fault code under which it was reported for the first time; at most eight an hour."
     )
+    because_of: Text | None = Field(
+        default=None, description="Active condition (`mode@component`) that explains it, so that it needs no action."
+    )
     component: Component
     severity: Open[Severity] = Field(description="Severity for the node, after policy.")
     action: Open[Action] = Field(description="Recommended action, after policy.")

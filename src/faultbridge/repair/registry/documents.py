@@ -148,6 +148,7 @@ class Condition(Document, frozen=True, kw_only=True):
     failure_mode: str
     code: Annotated[str, doc("Fault code of the first report.")]
     codes: Annotated[tuple[str, ...], doc("All fault codes so far under which sources reported it.")]
+    because_of: Annotated[str | None, doc("Active condition that explains it, so that it needs no action.")]
     component: Component
     severity: str
     action: str
