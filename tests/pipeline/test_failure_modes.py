@@ -1,4 +1,4 @@
-"""Failure modes: reports of one failure are one condition, with one case and one action, whoever makes them."""
+"""Failure modes: reports of one failure are one condition, with one case and one action under any code."""
 
 from __future__ import annotations
 
