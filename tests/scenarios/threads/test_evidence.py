@@ -113,22 +113,22 @@ def test_a_kernel_deadlock_that_node_problem_detector_reports_requests_a_reboot(
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "mode"),
     [
-        ("Recovery action: 1", "xid.154"),
-        ("Recovery action: 4", "xid.154"),
-        ("GPU 0 had an uncontained error", "xid.95"),
-        ("row remappings are pending", "smi.row_remap_pending"),
+        ("Recovery action: 1", "gpu.reset_required"),
+        ("Recovery action: 4", "gpu.reset_required"),
+        ("GPU 0 had an uncontained error", "gpu.ecc_uncorrectable"),
+        ("row remappings are pending", "gpu.row_remap_pending"),
     ],
 )
-def test_an_error_for_which_dcgm_recommends_a_reset_requests_a_reset(text: str, code: str) -> None:
+def test_an_error_for_which_dcgm_recommends_a_reset_requests_a_reset(text: str, mode: str) -> None:
     """NVIDIA/NVSentinel#1826."""
     world = Sources()
     incident = {"Memory system": {"value": "Failure", "overflow": [text]}}
     gpus = {"children": {"0": {"children": {"Errors": {"children": incident}}, "value": "Failure"}}}
     report = {"body": {"GPU": gpus, "Overall Health": {"value": "Failure"}}, "header": ["Health Monitor Report"]}
     world.receive("dcgm-health", json.dumps(report))
-    assert (world.case().code, world.case().repair_action) == (code, RepairAction.RESET_GPU)
+    assert (world.case().mode, world.case().repair_action) == (mode, RepairAction.RESET_GPU)
 
 
 def test_every_fault_that_dcgm_isolates_or_resets_with_a_reset_requests_at_least_a_reset() -> None:
