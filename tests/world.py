@@ -64,6 +64,7 @@ class FakePorts(Ports):
     orchestrators: dict[str, FakeOrchestrator]
     verifiers: dict[str, FakeVerifier]
     job_callbacks: dict[str, FakeJobCallback]
+    checkpoint_callbacks: dict[str, FakeJobCallback]
     volumes: dict[str, Any]
     volume_attachments: dict[str, Any]
     inventories: dict[str, Any]
@@ -81,6 +82,7 @@ class FakePorts(Ports):
         self.workflow = FakeWorkflow(seam=self.seam)
         self.pager = FakePager(seam=self.seam)
         self.job_callbacks = {name: FakeJobCallback(seam=self.seam) for name in sorted({*JOB_CALLBACKS, SLURM_SIGNAL})}
+        self.checkpoint_callbacks = self.job_callbacks
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
         self.collector = FakeCollector(self.clock, seam=self.seam)

@@ -95,6 +95,7 @@ class ScenarioPorts(FakePorts):
         signal = fakes.FakeJobCallback(ordered=False, seam=seam)
         webhook = fakes.FakeJobCallback(seam=seam)
         self.job_callbacks = {"webhook": webhook, "slurm-requeue": unordered, "slurm-signal": signal}
+        self.checkpoint_callbacks = self.job_callbacks
 
 
 class World:

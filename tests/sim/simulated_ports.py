@@ -68,6 +68,7 @@ class SimulatedPorts(Ports):
             SCHEDULER: self.orchestrator,
         }
         self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted({*JOB_CALLBACKS, SLURM_SIGNAL})}
+        self.checkpoint_callbacks = self.job_callbacks
         self.verifiers = dict.fromkeys((VERIFIER, PROVIDER_REPAIR), self.verifier)
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
         self.repaired_inventory = fakes.FakeInventory(self.fleet, seam=seam, network_node="switch-1")

@@ -294,8 +294,8 @@ class AwsPorts(AwsComputePorts, Ports):
 
         A callback notifies a system of the customer, such as a scheduler, that a job may resume.
         """
-        from faultbridge.adapters.callbacks import JobAnnotation, JobTopic, JobWebhook, SlurmRequeue, SlurmSignal
-        from faultbridge.adapters.slurm.access import connect, connections
+        from faultbridge.adapters.callbacks import JobTopic, JobWebhook, SlurmRequeue
+        from faultbridge.adapters.slurm.access import connect
 
         secret = self.settings.job_callbacks
         webhook = JobWebhook(lambda: self._document(secret), self.clock)
@@ -303,9 +303,18 @@ class AwsPorts(AwsComputePorts, Ports):
             "webhook": webhook,
             "sns": JobTopic(self.clients, self.settings.job_topic),
             "slurm-requeue": SlurmRequeue(connect(self.clients)),
-            "slurm-signal": SlurmSignal(connections(self.clients, lambda: self._document(self.settings.slurm_tokens))),
-            "kubernetes-annotation": JobAnnotation(self.clients),
+            **self.checkpoint_callbacks,
         }
+
+    @at_first_use
+    def checkpoint_callbacks(self) -> Mapping[str, JobCallback]:
+        """Return the callbacks that carry requests for checkpoints."""
+        from faultbridge.adapters.callbacks import JobAnnotation, SlurmSignal
+        from faultbridge.adapters.slurm.access import connections
+
+        tokens = self.settings.slurm_tokens
+        signal = SlurmSignal(connections(self.clients, lambda: self._document(tokens)))
+        return {"slurm-signal": signal, "kubernetes-annotation": JobAnnotation(self.clients)}
 
     @at_first_use
     def workflow(self) -> Workflow:

@@ -69,7 +69,8 @@ class Ports(ComputePorts):
     - `volume_attachments`: list the volumes that a storage driver still uses, by orchestrator name.
     - `inventories`: list the instances of node groups, by provider name.
     - `node_listing`: lists the nodes of orchestrators, or None if there is no such adapter.
-    - `job_callbacks`: notify another system that a job may resume, by the callback name in a registration.
+    - `job_callbacks`: notify another system that a job may resume, by the callback name in a registration. They include
+      `checkpoint_callbacks`, which carry requests for checkpoints.
     - `archive`, `sink`: the bucket of archived entries, and the port that delivers entries to it.
     - `vault`: the store of anchors and sealed manifests, whose objects cannot be changed.
     - `token_secret`: reads the secret that signs the page tokens of API lists.
@@ -89,6 +90,7 @@ class Ports(ComputePorts):
     inventories: Mapping[str, Inventory]
     node_listing: NodeListing | None
     job_callbacks: Mapping[str, JobCallback]
+    checkpoint_callbacks: Mapping[str, JobCallback]
     archive: Archive
     sink: ArchiveSink
     vault: Vault

@@ -49,7 +49,9 @@ def wire_job_callbacks(app: Installation) -> DeliverCallbacks:
 @once
 def wire_job_impact(app: Installation) -> JobImpact:
     """Return the service that adds the faults of a node to the records of its jobs."""
+    from faultbridge.repair.jobs.callbacks import DeliverCallbacks
     from faultbridge.repair.jobs.checkpoints import JobCheckpoints
     from faultbridge.repair.jobs.job_impact import JobImpact
 
-    return JobImpact(wire_jobs(app), JobCheckpoints(wire_jobs(app), app.rulebook, wire_job_callbacks(app)))
+    callbacks = DeliverCallbacks(wire_jobs(app), app.ports.checkpoint_callbacks)
+    return JobImpact(wire_jobs(app), JobCheckpoints(wire_jobs(app), app.rulebook, callbacks))
