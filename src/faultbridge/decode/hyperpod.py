@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -60,6 +61,7 @@ class Recommendation(Struct, frozen=True):
     severity: Severity | None
 
 
+@lru_cache(maxsize=256)
 def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
     """Return the recommendation of an event, or None if it has none.
 

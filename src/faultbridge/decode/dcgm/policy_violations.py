@@ -13,13 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decode.data import table
-from faultbridge.decode.frames.decoder import Hints, evidence, fault_of, key_of, truncate
+from faultbridge.decode.frames.decoder import Hints, fault_of, key_of
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.nvidia_smi.snapshot import local_time
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import Component, Fault, Observation
-from faultbridge.model.values import replace
+from faultbridge.model.faults import Component, Observation
 
 SOURCE = "dcgm-policy"
 _LISTENING = "Listening for violations"
@@ -35,18 +34,19 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not recognize(body):
         raise Rejected("no_framing", "no policy violation and no `Listening for violations.`")
     at: datetime | None = None
-    found: list[Fault] = []
+    found: list[tuple[datetime | None, str, list[str], dict[str, Any]]] = []
     for line in map(str.strip, text_of(body).split("\n")):
         if (stated := _stated(line)) is not None:
-            found.append(fault_of(SOURCE, stated[0], _UNKNOWN_GPU, line, None, at, **stated[1]))
+            found.append((at, stated[0], [line], stated[1]))
         elif (timestamp := _TIME.match(line)) is not None:
             at = local_time(timestamp[1].strip())
         elif found and (value := _VALUE.match(line)) is not None:
-            last = found[-1]
-            details = {**last.attributes, key_of(value[1]): value[2]}
-            raw, message = evidence(f"{last.evidence}\n{line}"), truncate(f"{last.message} {line}")
-            found[-1] = replace(last, message=message, evidence=raw, attributes=details)
-    return tuple(found)
+            found[-1][2].append(line)
+            found[-1][3][key_of(value[1])] = value[2]
+    return tuple(
+        fault_of(SOURCE, code, _UNKNOWN_GPU, " ".join(lines), "\n".join(lines), at, **details)
+        for at, code, lines, details in found
+    )
 
 
 def recognize(body: bytes) -> bool:

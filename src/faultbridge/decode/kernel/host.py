@@ -231,10 +231,10 @@ def _component(fields: Mapping[str, str]) -> Component | None:
 CARRIER_CODE = "net.carrier_lost"
 _OOPS, _PANIC = "host.kernel_oops", "host.kernel_panic"
 # An operator or a test crashed the kernel; what follows in the same boot is no fault.
-_REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
+_REQUESTED_CRASH = lazy_pattern(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
 # The firmware's report of an error (CPER) continues on lines that start with the same number in braces.
-_REPORT = re.compile(r"(?:\{(\d{1,6})\})?\[Hardware Error\]: ")
-_REPORT_FIELD = re.compile(
+_REPORT = lazy_pattern(r"(?:\{(\d{1,6})\})?\[Hardware Error\]: ")
+_REPORT_FIELD = lazy_pattern(
     r"\s{0,8}(section_type|DIMM location|physical_address|error_type|class_code): (.{1,100})$"
     r"|\s{0,8}(device_id): ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$"
 )
@@ -242,7 +242,7 @@ _REPORT_NAMES = {"section_type": "section", "DIMM location": "dimm", "device_id"
 _FLAPPING_CODE = "net.link_flapping"
 _FLAPS, _FLAP_SECONDS = 4, 60
 # A line after a PCIe error names one of its bits.
-_PCIE_BIT = re.compile(
+_PCIE_BIT = lazy_pattern(
     r"[\w-]{1,32} ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): +\[ ?\d{1,2}\] ?(\w[\w -]{1,40}\w)"
 )
 _SAME_CRASH_SECONDS = 2.0
