@@ -45,7 +45,10 @@ def test_a_failed_update_leaves_a_running_stack_as_it_was(kept_home: Path, kept_
     info, _ = up(kept_project)
     text = kept_project.template.read_text()
     kept_project.template.write_text(text.replace("  Topic:\n", "  Odd:\n    Type: AWS::No::Such\n\n  Topic:\n"))
-    failure(kept_project)
+    error = failure(kept_project)
+    assert isinstance(error, Transient)
+    assert "sam" in str(error)
+    assert "logs/sam-" in str(error)
     assert PrivateStack(kept_home, info).status().up
     kept_project.template.write_text(text)
     again, progress = up(kept_project)
@@ -63,6 +66,7 @@ def test_down_stops_the_processes_of_up_and_deletes_the_state(kept_home: Path, k
     assert not local.down()
 
 
+@pytest.mark.nightly
 def test_a_template_that_cannot_be_deployed_leaves_nothing_running(home: Path, project: Deployment) -> None:
     text = project.template.read_text().replace(
         "  Topic:\n    Type: AWS::SNS::Topic", "  Topic:\n    Type: AWS::No::Such"

@@ -84,7 +84,7 @@ def test_fresh_restarts_with_empty_emulators(kept_home: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_deployment")
-@pytest.mark.parametrize("killed", ["event-plane", "compute-plane"])
+@pytest.mark.parametrize("killed", ["event-plane", pytest.param("compute-plane", marks=pytest.mark.nightly)])
 def test_a_stack_without_one_emulator_is_restarted(kept_home: Path, killed: str) -> None:
     info, _ = up(tiny_deployment())
     os.kill(info.pids[killed], signal.SIGKILL)
