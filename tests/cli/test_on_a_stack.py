@@ -284,7 +284,7 @@ def test_the_timeline_is_a_table_or_events(desk: Desk) -> None:
     ran = desk("timeline", "--cluster", CLUSTER, "--since", "1h")
     heading, *lines = ran.out.splitlines()
     assert heading.split() == ["TIME", "(UTC)", "NODE", "WHAT", "WHY"]
-    assert any("fatal xid.79 gpu 0000:c1:00 detected" in line for line in lines)
+    assert any("fatal xid.79 (gpu.lost) gpu 0000:c1:00 detected" in line for line in lines)
     events = [json.loads(line) for line in desk("timeline", "--cluster", CLUSTER, "--jsonl").out.splitlines()]
     assert {"metadata", "data", "hash", "late"} == set(events[0])
     faults = desk.json("timeline", "--cluster", CLUSTER, "--type", "node-fault-detected", "--severity", "fatal")
@@ -466,7 +466,7 @@ def test_an_invalid_policy_is_rejected_and_the_current_one_stays(desk: Desk) -> 
 def test_a_policy_is_checked_offline(desk: Desk) -> None:
     good = desk("policy", "check", "-", given="rules: [{name: a, match: {codes: [xid.79, xid.999]}}]")
     assert good.code == 0
-    assert "no catalog code matches xid.999" in good.err
+    assert "no code of the catalog matches xid.999" in good.err
     assert desk("policy", "check", "-", given="rules: [").code == 65
 
 

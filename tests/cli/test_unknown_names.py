@@ -61,6 +61,7 @@ WITH_A_CLUSTER = {
     "job show": ("7", *IN_TYPO),
     "job ranks": ("7", *IN_TYPO),
     "job heartbeat": ("7", "--step", "5", *IN_TYPO),
+    "job checkpoint": ("7", *IN_TYPO),
     "explain": ("--at", "1h", *IN_TYPO),
     "webhook add": ("prometheus", "--source", "alertmanager", *IN_TYPO),
     "timeline": IN_TYPO,

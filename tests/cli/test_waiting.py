@@ -86,7 +86,7 @@ def test_a_timeline_waits_for_the_entry_of_a_code(desk: Desk, at_poll: AtPoll) -
     desk.json("send", "--source", "kernel-log", "--cluster", CLUSTER, "--node", NODE, given=XID_79)
     at_poll(desk.run_ingest)
     ran = desk("timeline", "--cluster", CLUSTER, "--code", "xid.79", "--wait", "9")
-    assert "xid.79 gpu 0000:c1:00 detected" in ran.out
+    assert "xid.79 (gpu.lost) gpu 0000:c1:00 detected" in ran.out
     assert desk("timeline", "--cluster", CLUSTER, "--follow", "--wait", "9").code == 2
 
 
