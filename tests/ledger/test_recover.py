@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from faultbridge.model.enums import ClusterStatus
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import Actor, ClusterStatus, Isolation
 from faultbridge.model.errors import Conflict, Rejected, Transient
-from faultbridge.model.nodes import NodeKey
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire import archive_lines as layout
 from faultbridge.model.storage.writes import Delete, Item, Put
@@ -63,6 +65,18 @@ def recover(world: ArchiveWorld) -> RecoverTable:
 def event_ids(*worlds: ArchiveWorld) -> list[str]:
     lines = [line for world in worlds for line in Timeline(world.table).entries(TimelineQuery("train-a"))]
     return list({line.hash: line.event["metadata"]["event_id"] for line in lines}.values())
+
+
+def test_a_cordon_that_the_restored_table_has_as_confirmed_is_requested_again() -> None:
+    world = anchored_world()
+
+    def cordoned(state: NodeState, _: datetime) -> Transition:
+        return Transition(replace(state, isolation=Isolation.CONFIRMED))
+
+    world.append(N1, cordoned, actor=Actor.ISOLATE)
+    restored = restored_from(world, backup(world))
+    recover(restored).recover()
+    assert [restored.append.read(key).isolation for key in (N1, N2)] == [Isolation.REQUESTED, Isolation.NONE]
 
 
 def test_after_recover_no_event_id_is_used_again() -> None:

@@ -15,7 +15,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import Draft, Transition
-from faultbridge.model.enums import Actor, NoteKind
+from faultbridge.model.enums import Actor, Isolation, NodeStatus, NoteKind
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.nodes import Head, NodeKey
 from faultbridge.model.storage import items, keys
@@ -108,7 +108,11 @@ class RecoverTable:
             return False
         now = truncate(self.clock.now())
         begun = replace(before, head=_first_head(before.head, epoch))
-        transition = Transition(begun, (_note(before.head, now, by),))
+        state = begun
+        if begun.isolation is Isolation.CONFIRMED and begun.status is not NodeStatus.RETIRED:
+            # The cordon may have been withdrawn after the backup.
+            state = replace(begun, isolation=Isolation.REQUESTED, isolation_since=now)
+        transition = Transition(state, (_note(before.head, now, by),))
         _, writes = self.append.prepare(begun, transition, actor=Actor.CLI, now=now)
         self.table.transact(writes)
         return True
