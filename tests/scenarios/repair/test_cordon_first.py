@@ -13,6 +13,7 @@ from faultbridge.model.catalog import WorkEffect
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Transient
+from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.policy import Rule
 from faultbridge.model.values import replace
@@ -136,6 +137,19 @@ def test_a_process_that_died_and_a_mode_without_an_action_cordon_nothing(code: s
     assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
 
 
+def test_a_node_that_rebooted_serves_on_because_the_work_that_ended_is_over() -> None:
+    world = busy_world()
+    world.fault_and_react(code="host.unexpected_reboot", component=NODE_COMPONENT)
+    world.advance_minutes(3)
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
+def test_a_fault_of_unknown_meaning_that_its_source_calls_an_error_puts_work_at_risk() -> None:
+    world = busy_world()
+    world.fault_and_react(code="vendor.unknown", severity=Severity.ERROR, action=Action.RUN_DIAGNOSTICS)
+    assert place(world) == IN_SERVICE_CORDONED
+
+
 def test_a_fault_that_does_not_affect_work_waits_for_an_idle_node_and_then_takes_a_permit() -> None:
     world = busy_world(days=1)
     world.fault_and_react(code=WAITS_FOR_RESET)
@@ -196,8 +210,8 @@ def test_a_claim_is_no_second_fact() -> None:
     world = busy_world()
     world.fault_and_react(**SILENT)
     world.claim(code="cloud.system_impaired", source="ec2-status", component=NODE_COMPONENT)
-    world.process_entries()
-    assert place(world) == IN_SERVICE_CORDONED
+    world.advance_minutes(3)
+    assert (place(world), touched(world)) == (IN_SERVICE_CORDONED, set())
 
 
 def report_dead_engine(world: World, minutes: float, *, every: float = 0.5, source: str = "dcgm-json") -> None:
@@ -236,6 +250,14 @@ def test_checks_that_fail_for_30_minutes_cordon_the_node_and_verify_it_when_it_i
     world.orchestrator.busy_until.clear()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert (place(world), "verify passed" in world.record_history()) == (SERVES, True)
+
+
+def test_two_failed_checks_within_an_hour_are_no_sensor_that_keeps_failing() -> None:
+    world = busy_world()
+    for _ in range(2):
+        world.fault_and_react(code=DEAD_ENGINE, source="dcgm-json", component=NODE_COMPONENT)
+        world.advance_minutes(40)
+    assert (world.node().isolation, world.node().case) == (Isolation.NONE, None)
 
 
 def test_a_second_sensor_that_fails_puts_work_at_risk_at_once() -> None:
@@ -311,6 +333,26 @@ def test_a_cordon_that_arrives_after_its_withdrawal_is_withdrawn_again() -> None
     world.process_entries()
     world.advance_minutes(3)
     assert (place(world), world.orchestrator.cordoned) == (SERVES, set())
+
+
+def test_an_uncordon_that_arrives_after_a_newer_cordon_is_corrected() -> None:
+    world = busy_world()
+    world.fault_and_react(code=AT_RISK)
+    world.clock.advance(1)
+    world.clear(code=AT_RISK)
+
+    def cordoned_meanwhile(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            world.seam.before = lambda _: None
+            world.clock.advance(1)
+            world.fault(code=AT_RISK)
+            world.isolate.isolate(world.key())
+            assert place(world) == IN_SERVICE_CORDONED
+
+    world.seam.before = cordoned_meanwhile
+    world.isolate.isolate(world.key())
+    world.advance_minutes(2)
+    assert (place(world), world.orchestrator.cordoned) == (IN_SERVICE_CORDONED, {"node-1"})
 
 
 def test_a_withdrawal_without_an_answer_is_repeated() -> None:
