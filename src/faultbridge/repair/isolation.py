@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.node_conditions import NodeConditions
-from faultbridge.decide.work import DAY, MAX_WITHDRAWALS, work_stays
+from faultbridge.decide.work import MAX_WITHDRAWALS, work_stays
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind
@@ -144,7 +144,7 @@ def _in_service(state: NodeState, reason: str, at: datetime) -> Draft:
 
 def withdraw(state: NodeState, at: datetime, reason: str) -> Transition:
     """Return the transition of a node in service whose cordon is removed; the next tick may make it healthy."""
-    recent = tuple(one for one in state.withdrawals if at - one < DAY)[1 - MAX_WITHDRAWALS :]
+    recent = state.withdrawals[1 - MAX_WITHDRAWALS :]
     free = replace(state, isolation=Isolation.NONE, withdrawals=(*recent, at), due_at=at)
     serving, drafts = end_backoff(free, at)
     return Transition(serving, (_in_service(serving, reason, at), *drafts))

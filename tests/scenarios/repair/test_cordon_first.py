@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.decide.work import permit_drain
+from faultbridge.decide.work import permit_drain, work_stays
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.catalog import WorkEffect
@@ -161,6 +161,14 @@ def test_a_fault_that_does_not_affect_work_waits_for_an_idle_node_and_then_takes
     assert set(world.control().permits) == {"node-1"}
 
 
+def test_a_mode_without_an_action_cordons_no_node_that_waits_for_another_repair() -> None:
+    world = busy_world()
+    world.fault_and_react(code=WAITS_FOR_RESET)
+    world.fault_and_react(code="xid.157")
+    world.advance_minutes(3)
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
 def test_a_fault_that_does_not_affect_work_is_at_risk_after_a_week() -> None:
     world = busy_world()
     world.fault_and_react(code=WAITS_FOR_RESET)
@@ -288,6 +296,19 @@ def test_an_answer_drains_neither_a_claim_nor_a_mode_that_is_no_precursor() -> N
     answered(world)
     world.advance_minutes(10)
     assert (place(world), touched(world)) == (IN_SERVICE_CORDONED, set())
+
+
+def test_an_answer_drains_no_node_whose_precursor_only_a_claim_still_reports() -> None:
+    world = busy_world()
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code=PRECURSOR)
+    world.claim(code=PRECURSOR, source="webhook")
+    world.clock.advance(1)
+    world.clear(code=PRECURSOR)
+    state = world.node()
+    key = next(key for key, one in state.conditions.items() if one.active)
+    assert state.case is not None
+    assert work_stays(state, replace(state.case, drain_for=key))
 
 
 def test_a_precursor_that_ended_before_the_drain_returns_the_node_to_its_job() -> None:
