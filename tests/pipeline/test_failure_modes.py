@@ -190,3 +190,25 @@ def test_a_condition_has_a_mode_in_each_key_that_a_later_fault_looks_for() -> No
     assert list(ended.tombstones) == [KEY]
     again = observed(ended, arrival(replace(REPORTS[1]), after(minutes=2))).state
     assert again.conditions[KEY].ended_before == ended.tombstones[KEY].ended_at
+
+
+def test_under_another_catalog_reports_and_tombstones_move_by_their_code_with_one_update() -> None:
+    ended = observed(node(), arrival(fault("xid.79", OTHER_GPU)), over(fault("xid.79", OTHER_GPU), 1)).state
+    before = observed(ended, arrival(REPORTS[0], after(minutes=2)), arrival(REPORTS[1], after(minutes=3))).state
+    rows = {
+        **CATALOG.rows,
+        "dcgm.dbe_violation": replace(CATALOG.row("dcgm.dbe_violation"), mode="gpu.hang"),
+        "xid.79": replace(CATALOG.row("xid.79"), mode="gpu.missing"),
+    }
+    other = replace(CATALOG, version="other", rows=rows)
+    result = observe(before, [], rules=rules(catalog=other), catalog=other, now=after(minutes=4))
+    moved = "gpu.hang@gpu/pci=0000:c1:00"
+    assert {key: sorted(one.codes) for key, one in result.state.conditions.items()} == {
+        moved: ["dcgm.dbe_violation"],
+        KEY: ["xid.48"],
+    }
+    assert list(result.state.tombstones) == ["gpu.missing@gpu/pci=0000:53:00"]
+    changed = [data_of(one) for one in result.drafts if one.type is EntryType.FAULT_UPDATED]
+    assert [(one["failure_mode"], one["changed"]) for one in changed] == [("gpu.hang", ["mode"])]
+    again = observe(result.state, [], rules=rules(catalog=other), catalog=other, now=after(minutes=5))
+    assert (again.state, again.drafts) == (result.state, ())

@@ -2,7 +2,7 @@
 
 `observe` applies new observations:
 
-1. end the conditions that a reboot ends, if the node was rebooted,
+1. end the conditions that a reboot ends, if the node was rebooted, and move all others to the modes of a new catalog,
 2. record the devices that health snapshots show for the first time,
 3. fold: apply the observations to the node's conditions,
 4. decide: set the node's status, and open, change or close its case, by the rules of the policy,
@@ -24,6 +24,7 @@ from faultbridge.decide.decide import decide, expire_approval
 from faultbridge.decide.fold.changes import Arrival, Change, ChangeKind, Folded
 from faultbridge.decide.fold.expire import end_boot, expire
 from faultbridge.decide.fold.fold import Sightings, fold, record_sightings
+from faultbridge.decide.fold.reclassify import reclassify
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import CaseStatus, NoteKind, RepairAction
@@ -135,13 +136,14 @@ def observe(
     ended = Folded(state) if booted_at is None else end_boot(state, before=booted_at, now=now)
     arrivals = tuple(arrivals)
     snapshots = [arrival for arrival in arrivals if isinstance(arrival.observation, Snapshot)]
-    seen = Sightings(ended.state)
+    moved = reclassify(ended.state, catalog, now)
+    seen = Sightings(moved.state)
     if snapshots:
-        seen = record_sightings(ended.state, snapshots, now - rules.policy.limits.remember_for)
-    changed = len(ended.changes) + seen.weight
+        seen = record_sightings(moved.state, snapshots, now - rules.policy.limits.remember_for)
+    changed = len(ended.changes) + len(moved.changes) + seen.weight
     limits, damped = rules.policy.limits, rules.config.damped(now)
     folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=limits, changed=changed, damped=damped)
-    changes = ended.changes + seen.changes + folded.changes
+    changes = ended.changes + moved.changes + seen.changes + folded.changes
     decided = decide(folded.state, changes, rules, now)
     if rules.shadow is not None:
         decided = note_shadow(decided, folded.state, changes, rules, now)

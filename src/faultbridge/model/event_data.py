@@ -175,7 +175,7 @@ class FaultData(EventData, frozen=True, kw_only=True):
     attributes: Annotated[dict[str, str], doc("Details, with the source's field names in lower case.")]
     changed: Annotated[
         tuple[Text, ...],
-        doc("What an update changed: `count` (each power of ten), `severity`, `reporters`, `codes`, `component`."),
+        doc("What an update changed: `count` (powers of ten), `severity`, `reporters`, `codes`, `component`, `mode`."),
     ]
     reason: Annotated[str | None, doc("Why it changed or ended, if known.")]
     incarnation: Annotated[Incarnation | None, doc("Instance and boot with the fault; null if unknown.")]

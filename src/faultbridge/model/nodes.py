@@ -171,8 +171,9 @@ class NodeState(Stored, frozen=True):
     Causation: the last entry of the latest case (`case_event`) and of the last status change (`status_event`).
 
     `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
-    devices that were recorded for the current instance. `shard` is the cluster's shard that stores the rows of the
-    node. `jobs` are the ids of the jobs that run on the node. `moving_volumes` are detached and not yet attached again.
+    devices that were recorded for the current instance. `catalog` is the version by which its conditions have modes.
+    `shard` is the cluster's shard that stores the rows of the node. `jobs` are the ids of the jobs that run on the
+    node. `moving_volumes` are detached and not yet attached again.
     """
 
     key: NodeKey
@@ -208,6 +209,7 @@ class NodeState(Stored, frozen=True):
     case_event: CaseEvent | None = None
     status_event: str | None = None
     probations: tuple[Probation, ...] = ()
+    catalog: str = ""
     custody: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     moving_volumes: tuple[MovingVolume, ...] = ()

@@ -59,8 +59,10 @@ class NodeConditions:
 
     def state(self) -> NodeState:
         """Return the node's state with all changes applied."""
+        version = self._catalog.version if self.active or self._tombstones else ""
         return replace(
             self._state,
+            catalog=version or self._state.catalog,
             conditions=self.active,
             tombstones=self._tombstones,
             snapshots=self._snapshots,
@@ -299,7 +301,7 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
     renamed: dict[str, Tombstone] = {}
     for key, tombstone in tombstones.items():
         new_key = rename_key(key, devices)
-        renamed[new_key] = _merge(renamed[new_key], tombstone) if new_key in renamed else tombstone
+        renamed[new_key] = merge_tombstones(renamed[new_key], tombstone) if new_key in renamed else tombstone
     return renamed
 
 
@@ -351,7 +353,8 @@ def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condit
     return replace(condition, component=identity(condition.component, devices), reporters=reporters)
 
 
-def _merge(first: Tombstone, second: Tombstone) -> Tombstone:
+def merge_tombstones(first: Tombstone, second: Tombstone) -> Tombstone:
+    """Return one tombstone with the later times of both."""
     times = [first.reporters, second.reporters]
     sources = {source for reporters in times for source in reporters}
     return Tombstone(

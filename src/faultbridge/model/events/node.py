@@ -43,8 +43,8 @@ class FaultData(Model):
     source: Text | None = Field(description="Source of the observation; null if time or policy ended the condition.")
     attributes: dict[str, str] = Field(description="Details, with the source's field names in lower case.")
     changed: tuple[Text, ...] = Field(
-        description="What an update changed: `count` (each power of ten), `severity`, `reporters`, `codes`, "
-        "`component`."
+        description="What an update changed: `count` (powers of ten), `severity`, `reporters`, `codes`, "
+        "`component`, `mode`."
     )
     reason: str | None = Field(description="Why it changed or ended, if known.")
     incarnation: Incarnation | None = Field(description="Instance and boot with the fault; null if unknown.")
