@@ -129,7 +129,7 @@ def test_a_lost_response_causes_no_second_effect():
     setup.register()
     setup.seam.after = raise_once(("table.transact", Conflict("the response was lost")))
     appended = setup.fail()
-    assert appended.state.conditions["gpu.lost@gpu/pci=0000:c1:00"].count == 1
+    assert appended.state.conditions["xid.79@gpu/pci=0000:c1:00"].count == 1
     assert len(setup.entries()) == 5
 
 
