@@ -111,6 +111,7 @@ class SimulatedSystem:
         self.laws = Laws(self)
         self.seam.observers.append(self.laws.before_call)
         self.restored = self.lasting_shortage = self.only_laws = self.sweep_failed = self.policy_changed = False
+        self.replaces_only = False  # whether a policy permitted no repair but a replacement
         self.stopped_until = self.clock.now()
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()

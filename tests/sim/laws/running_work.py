@@ -93,7 +93,8 @@ class WorkLaw(Law):
 
         A change that a claim requires needs a verification that failed after the claim. A stronger change than any
         claim requires needs one that failed after the previous repair of the case, or a proven fault of the case that
-        required it; that fault may have ended since, while a claim that diagnostics confirmed is active.
+        required it; that fault may have ended since, while a claim that diagnostics confirmed is active. A policy that
+        permits no weaker repair requires a replacement for such a claim.
         """
         state = next((one for one in self._states.values() if instance_of(one) == instance), None)
         if state is None or not _is_claimed(state) or not self.system.fleet.is_alive(instance):
@@ -107,7 +108,8 @@ class WorkLaw(Law):
             if case is not None and case.attempts > 1 and self._acted.get(case.id, failed) < failed:
                 return
             confirmed = any(one.since < failed for one in claimed(state))
-            if confirmed and case is not None and self._required.get(case.id, 0) >= rank(action):
+            required = self.system.replaces_only or (case and self._required.get(case.id, 0) >= rank(action))
+            if confirmed and required:
                 return
         self.broken(CHANGED, f"{state.key.stream} {action} of {instance}", f"{_text(state)}; failed at {failed}")
 

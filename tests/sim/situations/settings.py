@@ -48,6 +48,7 @@ class SettingActions(OperatorActions):
         changed = tuple(map(_CHANGES[number], policy.rules)) if number < len(_CHANGES) else policy.rules[1:]
         self._log(f"the policy changes: variant {number}")
         self.system.policy_changed = True
+        self.system.replaces_only |= all(RepairAction.RESET_GPU not in rule.repair_actions for rule in changed)
         self._put_policy(f"changed-{number}", changed)
         self._until_undone(action, lambda: self._put_policy(f"restored-{number}", policy.rules))
 
