@@ -44,8 +44,14 @@ def test_an_error_that_no_pattern_knows_is_the_symptom_with_file_and_line() -> N
     assert found["symptom"]["text"] == "widget flange: error: it is loose"
 
 
-def test_an_unknown_error_before_the_last_progress_is_no_symptom() -> None:
-    assert document(job("widget flange: error: it is loose\n" + steps(1, 9)))["symptom"] is None
+def test_an_unknown_error_before_the_last_progress_is_no_symptom_and_the_last_line_is_shown() -> None:
+    found = document(job("widget flange: error: it is loose\n" + steps(1, 9)))["symptom"]
+    assert (found["name"], found["line"], found["text"][-6:]) == ("error.last_line", 9, "ss=2.1")
+
+
+def test_a_fault_of_a_node_is_the_symptom_where_no_log_of_the_job_is_given() -> None:
+    found = document(text_file("kern.log", f"2026-08-01T03:00:00+00:00 n-2 {XID_79}", "n-2"))["symptom"]
+    assert (found["name"], found["node"]) == ("xid.79", "n-2")
 
 
 def test_the_gpu_of_the_only_rank_with_a_cuda_error_is_named_and_its_node_checked() -> None:

@@ -266,7 +266,7 @@ _ATTEMPT = "attempt."
 _FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _UNCLASSIFIED = "error.unclassified"
 _ERROR = re.compile(
-    rb"\b(?:[A-Z]\w{0,63})?(?:Error|Exception)\b(?=[:\[(]| *$)|\b(?:error|ERROR|FATAL|[Ff]atal|panic)\b *[:\]]"
+    rb"\b(?:[A-Z]\w{0,63})?(?:Error|Exception)\b(?=[:\[(]| *$)|\b(?:[Ee]rror|ERROR|FATAL|[Ff]atal|panic|FAILURE|died)\b"
     rb"|\b(?:failed|FAILED|not found|[Kk]illed|[Aa]borted|exceeds|exceeded)\b|[Ss]egmentation fault|core dumped",
     re.MULTILINE,
 )
@@ -327,6 +327,7 @@ class JobLogReader:
         self._attempts = [Attempt(1)]
         self._has_failed = False
         self._failed_step: float | None = None
+        self._last: Signal | None = None
         self._attempt_start = self._failed_at = 0
         self._container: tuple[datetime | None, datetime | None] = (None, None)
 
@@ -355,7 +356,7 @@ class JobLogReader:
                 first_step_line=self._first_step_line,
                 steps=self._steps_made,
             )
-        return self._store.signals(), span
+        return self._store.signals(), replace(span, last=self._last)
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
@@ -377,6 +378,12 @@ class JobLogReader:
             started, finished = (time_of(_text(one), received_at) for one in times)
             self._container = started or self._container[0], finished or self._container[1]
         self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
+        if text := piece.rstrip():
+            line = _text(text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :][-MAX_LINE:])
+            number = self._lines + 1 + text.count(b"\n")
+            self._last = Signal(
+                "error.last_line", Role.CONTEXT, Trust.JOB, self._file, number, line[:MAX_TEXT].strip(), self._last_at
+            )
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:

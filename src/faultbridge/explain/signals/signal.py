@@ -94,6 +94,7 @@ class LogSpan:
     - `first_step_line` is the line of the first training step that was found.
     - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
     - `attempts` are the attempts of the job that the log shows, in order.
+    - `last` is the last line of the log of a job, which is not empty.
     - `boots` are the times at which the kernel of a node started.
     """
 
@@ -111,6 +112,7 @@ class LogSpan:
     first_step_line: int | None = None
     steps: int = 0
     attempts: tuple[Attempt, ...] = ()
+    last: Signal | None = None
     boots: tuple[datetime, ...] = ()
 
 

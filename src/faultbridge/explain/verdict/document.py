@@ -95,7 +95,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "mechanism": cause.name if cause else None,
         "summary": cause.summary if cause else "no mechanism explains what the files show",
         "settles": cause.settles if cause else "the logs of the nodes, and the logs and dumps of all ranks",
-        "symptom": _signal(symptom) if (symptom := symptom_of(line)) else None,
+        "symptom": _signal(symptom) if (symptom := symptom_of(line, evidence.spans)) else None,
         "ranks": [_suspect(one, rank_map) for one in verdict.suspects],
         "attempts": _attempts(line),
         "check": list(verdict.check),

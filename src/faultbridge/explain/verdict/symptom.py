@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultbridge.explain.signals.signal import Role, Signal, Trust
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.situation import HANG, TimeLine
 
 _STATUS = "nccl.status"
@@ -26,9 +26,19 @@ class Suspect:
     signal: Signal | None = None
 
 
-def symptom_of(line: TimeLine) -> Signal | None:
-    """Return the first failure of the job, or else the first line that looks like an error, or None."""
-    return line.symptom or (line.attempts[-1].error if line.attempts else None)
+def symptom_of(line: TimeLine, spans: Iterable[LogSpan] = ()) -> Signal | None:
+    """Return the first failure of the job, or what comes nearest to it.
+
+    That is the first line that looks like an error, the first fault of a node, or the last line of the job; None
+    without any line.
+    """
+    faults = (one for one in line.signals if one.trust is Trust.NODE and one.role is not Role.CONTEXT)
+    return (
+        line.symptom
+        or (line.attempts[-1].error if line.attempts else None)
+        or next(faults, None)
+        or next((one.last for one in spans if one.last), None)
+    )
 
 
 def suspects(line: TimeLine, nodes: Mapping[int, str]) -> tuple[Suspect, ...]:
