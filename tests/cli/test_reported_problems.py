@@ -145,12 +145,11 @@ def test_a_demo_without_a_repair_does_not_claim_one() -> None:
     assert replace(result, cases=not_replaced).document()["repaired_in_s"] is None
 
 
-def test_a_renamed_code_is_shown_and_found_by_both_names(desk: Desk) -> None:
+def test_a_fault_is_found_by_its_code_and_shown_with_its_failure_mode(desk: Desk) -> None:
     desk.json("send", "--source", "nvidia-smi-xml", "--cluster", CLUSTER, "--node", NODE, given=ROW_REMAP)
     desk.run_ingest()
-    found = [desk("timeline", "--cluster", CLUSTER, "--code", code) for code in ("smi.row_remap_failure", "xid.64")]
-    for ran in found:
-        assert "xid.64 gpu 0000:c1:00 detected, reported as smi.row_remap_failure" in ran.out
+    found = desk("timeline", "--cluster", CLUSTER, "--code", "smi.row_remap_failure")
+    assert "fatal smi.row_remap_failure (gpu.row_remap_failed) gpu 0000:c1:00" in found.out
 
 
 def test_send_reports_the_outcome_of_each_record_and_audit_lists_the_stale_ones(

@@ -55,7 +55,7 @@ def test_a_field_that_a_later_release_added_is_ignored() -> None:
     assert case(to="queued", placed_by="a later release").to == "queued"
 
 
-def test_a_missing_value_is_null_where_a_field_permits_it_and_empty_elsewhere() -> None:
+def test_a_missing_value_is_null_where_a_field_permits_it_and_empty_in_others() -> None:
     found = case(to="queued", reason=None)
     assert (found.waiting_for, found.reason, found.attempt, found.phases, found.cause.code) == (None, "", 0, {}, "")
     assert not found.failure

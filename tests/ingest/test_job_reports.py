@@ -140,7 +140,7 @@ def test_every_sample_of_the_schema_is_valid_and_is_read() -> None:
         sample = json.loads(path.read_text(encoding="utf-8"))
         Draft202012Validator(SCHEMA).validate(sample)
         del sample["cluster"]
-        assert read_report(sample)["change"] == path.stem
+        assert read_report(sample).change == path.stem
 
 
 def test_an_end_that_overtakes_its_start_is_retried_for_two_minutes(world: World) -> None:

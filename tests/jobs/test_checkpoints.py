@@ -160,7 +160,7 @@ def test_a_node_with_a_precursor_of_lost_work_is_drained_once_all_its_jobs_answe
     world.until(lambda: world.status() is NodeStatus.DRAINING, minutes=3)
 
 
-def test_a_node_whose_jobs_are_not_followed_is_not_drained_because_nobody_can_answer():
+def test_a_node_whose_jobs_are_not_followed_is_not_drained_because_no_job_can_answer():
     world = precursor()
     jobs(world).end(CLUSTER, "1")
     world.advance_minutes(10)

@@ -94,7 +94,7 @@ class Fleet:
         raise NotImplementedError
 
     def end_report(self, node: int, kind: str, at: float) -> None:
-        """Tell the system that its monitors no longer see a false alarm, or a fault that a restart cured or hid."""
+        """Report that the monitors no longer see a false alarm, or a fault that a restart cured or hid."""
         raise NotImplementedError
 
     def step(self, event: Event) -> None:

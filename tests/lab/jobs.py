@@ -103,7 +103,7 @@ class Jobs:
     # ------------------------------------------------------------------ what happens to nodes
 
     def close(self, node: int, at: float) -> None:
-        """Keep new work off a node, which a job that has the node may go on using."""
+        """Keep new work off a node, which a job that has the node may continue to use."""
         self._closed.add(node)
         self._free.discard(node)
         if node not in self._job_of:

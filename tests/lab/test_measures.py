@@ -85,7 +85,7 @@ def test_an_interruption_during_a_restart_loses_only_the_part_of_the_restart_tha
     assert lost(jobs, HOUR + 300)["restart"] == round(2 * 8 * (300 + 600) / HOUR, 3)
 
 
-def test_a_job_that_ends_leaves_its_closed_node_idle_and_the_next_one_starts_elsewhere() -> None:
+def test_a_job_that_ends_leaves_its_closed_node_idle_and_the_next_one_starts_on_another() -> None:
     jobs = fleet(JobMix(shares=(0.5,), long=DAY))
     jobs.close(0, 1.0)
     assert jobs.runs_on(0)

@@ -15,7 +15,7 @@ from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.doubts import Hypothesis
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.situation import Situation, TimeLine, in_time
-from faultbridge.explain.verdict.symptom import Suspect, symptom_of
+from faultbridge.explain.verdict.symptom import NamedRank, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of
 from faultbridge.model.enums import Outlook
@@ -96,7 +96,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "summary": cause.summary if cause else "no mechanism explains what the files show",
         "settles": cause.settles if cause else "the logs of the nodes, and the logs and dumps of all ranks",
         "symptom": _signal(symptom) if (symptom := symptom_of(line, evidence.spans)) else None,
-        "ranks": [_suspect(one, rank_map) for one in verdict.suspects],
+        "ranks": [_named_rank(one, rank_map) for one in verdict.named_ranks],
         "attempts": _attempts(line),
         "check": list(verdict.check),
         "checks": [_signal(one) for one in verdict.checks],
@@ -122,7 +122,7 @@ def without_repaired(document: dict[str, Any], repaired: AbstractSet[str]) -> di
     return {**document, "verdict": verdict, "nodes": nodes, "check": check, "checks": checks}
 
 
-def _suspect(one: Suspect, rank_map: RankMap) -> dict[str, Any]:
+def _named_rank(one: NamedRank, rank_map: RankMap) -> dict[str, Any]:
     node = rank_map.nodes.get(one.rank) or (one.signal.node if one.signal else None)
     ranks = rank_map.ranks.get(node or "", ())
     index = ranks.index(one.rank) if one.rank in ranks else None

@@ -18,7 +18,7 @@ _MAX_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class NamedRank:
     """A rank that the job's own logs single out, with the reason and the line that shows it, if there is one."""
 
     rank: int
@@ -41,7 +41,7 @@ def symptom_of(line: TimeLine, spans: Iterable[LogSpan] = ()) -> Signal | None:
     )
 
 
-def suspects(line: TimeLine, nodes: Mapping[int, str]) -> tuple[Suspect, ...]:
+def named_ranks(line: TimeLine, nodes: Mapping[int, str]) -> tuple[NamedRank, ...]:
     """Return the ranks that differ from the others, at most 16.
 
     - `behind`: the rank enqueued fewer operations than another rank of its group.
@@ -49,16 +49,16 @@ def suspects(line: TimeLine, nodes: Mapping[int, str]) -> tuple[Suspect, ...]:
     - `failed`: the first failure is an error of this rank's GPU.
     """
     own = [one for one in line.signals if one.trust is Trust.JOB and one.rank is not None]
-    found: dict[int, Suspect] = {}
+    found: dict[int, NamedRank] = {}
     first = symptom_of(line)
     if first is not None and first.rank is not None and first.matches(_OF_DEVICE):
-        found[first.rank] = Suspect(first.rank, "failed", first)
+        found[first.rank] = NamedRank(first.rank, "failed", first)
     for one in (*_behind(own), *_without_timeout(own, nodes)):
         found.setdefault(one.rank, one)
     return tuple(found.values()) if len(found) <= _MAX_SHOWN else ()
 
 
-def _behind(signals: Sequence[Signal]) -> Iterator[Suspect]:
+def _behind(signals: Sequence[Signal]) -> Iterator[NamedRank]:
     enqueued: dict[str, dict[int, tuple[int, Signal]]] = defaultdict(dict)
     for one in signals:
         if (found := _ENQUEUED.search(one.text)) and one.rank is not None:
@@ -69,13 +69,13 @@ def _behind(signals: Sequence[Signal]) -> Iterator[Suspect]:
         late = [(rank, number, one) for rank, (number, one) in each.items() if number < most]
         if 2 * len(late) < len(each):
             for rank, number, one in late:
-                yield Suspect(rank, f"behind: enqueued {number} operations, others {most}", one)
+                yield NamedRank(rank, f"behind: enqueued {number} operations, others {most}", one)
 
 
-def _without_timeout(signals: Sequence[Signal], nodes: Mapping[int, str]) -> Iterator[Suspect]:
+def _without_timeout(signals: Sequence[Signal], nodes: Mapping[int, str]) -> Iterator[NamedRank]:
     timed_out = {one.rank for one in signals if one.name == HANG}
     ranks = {one.rank for one in signals if one.rank is not None} | {one for one in nodes if one >= 0}
     missing = ranks - timed_out
     if 2 * len(missing) < len(ranks):
         shown = {one.rank: one for one in reversed(signals) if one.role is not Role.TEARDOWN}
-        yield from (Suspect(rank, "no_timeout: most ranks report one", shown.get(rank)) for rank in sorted(missing))
+        yield from (NamedRank(rank, "no_timeout: most ranks report one", shown.get(rank)) for rank in sorted(missing))

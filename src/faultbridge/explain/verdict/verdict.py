@@ -21,7 +21,7 @@ from faultbridge.explain.verdict.doubts import (
 )
 from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Weights
 from faultbridge.explain.verdict.situation import Situation, TimeLine, covers, in_time, is_in_teardown, time_line
-from faultbridge.explain.verdict.symptom import Suspect, suspects
+from faultbridge.explain.verdict.symptom import NamedRank, named_ranks
 from faultbridge.model.enums import Outlook
 
 UNKNOWN = "unknown"
@@ -48,7 +48,7 @@ class Verdict:
     - `nodes` are left out of the restart.
     - `check` are other nodes that must be tested before the restart, because they have a fault, or because only the job
       or its dumps name them. `checks` are the signals that name these nodes, one for a node.
-    - `suspects` are ranks that the job's logs single out; their nodes are in `check`.
+    - `named_ranks` are ranks that the job's logs single out; their nodes are in `check`.
     - `is_shared` is True if most nodes, at least three, show the cause. Then they are tested and not left out.
     """
 
@@ -58,7 +58,7 @@ class Verdict:
     nodes: tuple[str, ...]
     check: tuple[str, ...]
     checks: tuple[Signal, ...]
-    suspects: tuple[Suspect, ...]
+    named_ranks: tuple[NamedRank, ...]
     is_shared: bool
     hardware: Hardware
     line: TimeLine
@@ -99,7 +99,7 @@ def decide(
     faulty = {one.node for one in faults if one.node}
     # A node with a fault of its own is left out, or tested, in place of one that only the job names.
     tested = {*(faulty or excluded or check), *absent, *(blamed if is_shared else ()), *affected}
-    singled_out = suspects(line, nodes) if outlook is not Outlook.STOP or cause is None else ()
+    singled_out = named_ranks(line, nodes) if outlook is not Outlook.STOP or cause is None else ()
     tested |= {node for one in singled_out if (node := nodes.get(one.rank)) and not excluded}
     check = tuple(sorted(tested.difference(excluded)))
     is_clear = cause is not None and _is_clear(situation, cause, outlook)
