@@ -131,8 +131,7 @@ def _update_eviction_limits(
     for mode in sorted({*waiting, *control.eviction_limits}):
         begins, ends = mode in waiting and mode not in control.eviction_limits, mode not in kept | waiting.keys()
         if begins or ends:
-            reported = _cause([row for row in rows if row.not_drained == mode])
-            cause = f"{mode} ({reported})" if reported else mode
+            cause = _cause([row for row in rows if row.not_drained == mode], mode)
             reason = f"{drained[mode]} nodes were drained for {cause} within an hour; {waiting[mode]} more are cordoned"
             before, after = _USED_UP if begins else _AVAILABLE
             draft = control_draft(
@@ -158,10 +157,12 @@ def _with_cause(change: BreakerChange, rows: Iterable[UnhealthyNode]) -> str:
     return f"{change.reason}; most nodes have {_cause(counted)}" if opened and counted else change.reason
 
 
-def _cause(rows: Iterable[UnhealthyNode]) -> str:
-    """Return the most frequent fault code of nodes with a case, and the sources that report it; empty without nodes."""
+def _cause(rows: Iterable[UnhealthyNode], mode: str | None = None) -> str:
+    """Return the most frequent fault code of nodes with a case, and its sources; with `mode`, the failure mode first."""
     causes = Counter((str(row.code), ", ".join(row.sources)) for row in rows)
-    (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=(("", ""), 0))
+    (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=((mode or "", ""), 0))
+    if mode and mode != code:
+        return f"{mode} ({code} reported by {sources})" if sources else mode
     return f"{code} (reported by {sources})" if sources else code
 
 

@@ -74,7 +74,7 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
             covered = data.get("incident_id") or data.get("covered_by")
             if covered and SAFETY_PAGES[data["to"]] == TRIGGERED:
                 return  # another page covers the change
-            parts = (cluster, data["kind"], data["domain"] or data.get("source") or data.get("code"))
+            parts = (cluster, data["kind"], data["domain"] or data.get("source") or data.get("failure_mode"))
             yield ":".join(filter(None, parts)), SAFETY_PAGES[data["to"]]
         case "Cluster Status Change" if data.get("provider_stage") in PROVIDER_PAGES:
             yield f"{cluster}:provider", PROVIDER_PAGES[data["provider_stage"]]
