@@ -55,7 +55,8 @@ def state(number: int, status: NodeStatus = NodeStatus.HEALTHY, **others: Any) -
 def reported(*, claimed: bool, severity: Severity = Severity.FATAL, **others: Any) -> dict[str, Any]:
     """Return the conditions of a node with one active condition."""
     reporter = Reporter(True, condition().last_at, claimed=claimed or None)
-    one = replace(condition(), severity=severity, reporters={"kernel-log": reporter}, **others)
+    one = replace(condition(), severity=severity, **others)
+    one = replace(one, reporters={f"kernel-log {one.code}": reporter})
     return {"conditions": {one.code: one}}
 
 
@@ -199,6 +200,17 @@ def test_text_that_a_program_can_write_proves_nothing() -> None:
     pass_state(system, state(1, **reported(claimed=True, code="xid.95")))
     assert laws_broken(system) == set()
     pass_state(system, state(2, **reported(claimed=False, code="xid.95")))
+    assert laws_broken(system) == {running_work.FORGED}
+
+
+def test_text_that_a_program_writes_may_join_a_fault_that_its_node_proves() -> None:
+    system = system_of(2)
+    (joined,) = reported(claimed=True, code="xid.95")["conditions"].values()
+    reporters = joined.reporters | {"kernel-log xid.48": Reporter(True, joined.last_at)}
+    pass_state(system, state(1, conditions={joined.code: replace(joined, reporters=reporters)}))
+    assert laws_broken(system) == set()
+    reporters |= {"kernel-log xid.95": Reporter(True, joined.last_at)}
+    pass_state(system, state(2, conditions={joined.code: replace(joined, code="xid.48", reporters=reporters)}))
     assert laws_broken(system) == {running_work.FORGED}
 
 

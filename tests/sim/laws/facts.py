@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.model.conditions import Condition
+from faultbridge.model.conditions import Condition, code_of
 from faultbridge.model.enums import Isolation
 from faultbridge.model.nodes import NodeState
 
@@ -20,6 +20,11 @@ def proven(state: NodeState) -> Iterator[Condition]:
     for condition in state.conditions.values():
         if any(one.active and not one.claimed for one in condition.reporters.values()):
             yield condition
+
+
+def proven_codes(condition: Condition) -> frozenset[str]:
+    """Return the fault codes under which such senders report a condition; claims may add other codes of its mode."""
+    return frozenset(code_of(key) for key, one in condition.reporters.items() if one.active and not one.claimed)
 
 
 def claimed(state: NodeState) -> Iterator[Condition]:

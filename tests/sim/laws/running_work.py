@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.sim.laws.facts import claimed, instance_of, is_ordered, proven, rank
+from tests.sim.laws.facts import claimed, instance_of, is_ordered, proven, proven_codes, rank
 from tests.sim.laws.law import Law
 from tests.sim.situations.truth import FORGED_CODES
 
@@ -43,8 +43,8 @@ class WorkLaw(Law):
             if (case := state.live_case) is not None:
                 required = rank(condition.action.value)
                 self._required[case.id] = max(self._required.get(case.id, 0), required)
-            if condition.code in FORGED_CODES:
-                self.broken(FORGED, f"{state.key.stream} {condition.code}", "is proven, and only a program reported it")
+            for code in FORGED_CODES & proven_codes(condition):
+                self.broken(FORGED, f"{state.key.stream} {code}", "is proven, and only a program reported it")
 
     def entry_added(self, body: dict[str, Any]) -> None:
         """Keep when a verification failed; check a refuted claim, and a drain that did not wait for the work."""
