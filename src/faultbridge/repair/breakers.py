@@ -158,7 +158,7 @@ def _with_cause(change: BreakerChange, rows: Iterable[UnhealthyNode]) -> str:
 
 
 def _cause(rows: Iterable[UnhealthyNode], mode: str | None = None) -> str:
-    """Return the most frequent fault code of nodes with a case, and its sources; with `mode`, the failure mode first."""
+    """Return the most frequent fault code of nodes with a case, and its sources; a failure mode `mode` comes first."""
     causes = Counter((str(row.code), ", ".join(row.sources)) for row in rows)
     (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=((mode or "", ""), 0))
     if mode and mode != code:

@@ -75,11 +75,11 @@ class DomainFaultActions(AgentActions):
         names = self.system.racks[rack]
         return rack, [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
 
-    def _break_gpu(self, instance: FakeInstance, action: ExternalAction, xid: int = 79) -> None:
+    def _break_gpu(self, instance: FakeInstance, action: ExternalAction, xid: int = 79, repeats: int = REPEATS) -> None:
         self.system.health.mark_bad(instance.instance_id)
         self._log(f"{instance.instance_id} loses a GPU")
         body = kernel_line(xid, action.selector, self.system.clock.now())
-        self._send_until_accepted(self._input(instance, "kernel-log", body), 0.0, REPEATS)
+        self._send_until_accepted(self._input(instance, "kernel-log", body), 0.0, repeats)
 
     def _take_down(
         self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True

@@ -13,6 +13,9 @@ from tests.sim.invariants.view import SystemView
 from tests.sim.laws.facts import instance_of
 from tests.sim.simulated_system import REPAIRED
 
+REPEATS_OF_A_LOG_SERVICE = 2 * HOUR // 20
+"""Repetitions of a report for two hours: a port is unreachable for at most 61 minutes."""
+
 
 class ShortageActions(DomainFaultActions):
     """Carries out shortages and lost launches in the `REPAIRED` cluster."""
@@ -54,7 +57,11 @@ class ShortageActions(DomainFaultActions):
             self.system.fleet.remove(instance)
 
     def _launch_lost(self, action: ExternalAction) -> None:
-        """Terminate an instance in service, and lose the answer, the listing and the execution of its successor."""
+        """Terminate an instance in service, and lose the answer, the listing and the execution of its successor.
+
+        Without an inventory and heartbeats, only its last report states that the instance failed. So its log service
+        repeats the report for longer than the queue is unreachable.
+        """
         nodes = (one for one in SystemView(self.system).nodes if one.key.cluster == REPAIRED)
         found = [one for one in map(instance_of, nodes) if one is not None and self.system.fleet.is_alive(one)]
         if not found or not self.system.by_template:
@@ -63,7 +70,7 @@ class ShortageActions(DomainFaultActions):
         self._log(f"another tool terminates {instance}; the launch of its successor gets no answer")
         self.system.externally_terminated.add(instance)
         instances = self.system.fleet.instances
-        self._break_gpu(instances[instance], action)
+        self._break_gpu(instances[instance], action, repeats=REPEATS_OF_A_LOG_SERVICE)
         self.system.fleet.terminate(instance)
         launcher = self.system.ports.launcher
         launcher.failures.clear()
