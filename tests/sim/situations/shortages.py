@@ -13,8 +13,8 @@ from tests.sim.invariants.view import SystemView
 from tests.sim.laws.facts import instance_of
 from tests.sim.simulated_system import REPAIRED
 
-REPEATS_OF_A_LOG_SERVICE = 2 * HOUR // 20
-"""Repetitions of a report for two hours: a port is unreachable for at most 61 minutes."""
+REPEATS_OF_A_LOG_SERVICE = 360
+"""Repetitions of a report every 20 seconds for two hours: a port is unreachable for at most 61 minutes."""
 
 
 class ShortageActions(DomainFaultActions):
