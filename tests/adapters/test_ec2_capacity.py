@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.stub import Stubber
 
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
 from faultbridge.model.cluster.config import CapacitySource
@@ -17,6 +21,18 @@ INSTANCE = "i-0aaaaaaaaaaaaaaaa"
 OWN, OPEN, BLOCK = CapacitySource.OWN_RESERVATION, CapacitySource.OPEN_RESERVATION, CapacitySource.CAPACITY_BLOCK
 ENDS = datetime(2030, 1, 2, 11, 30, tzinfo=UTC)
 ABSENT, NONE = CapacityEvidence.ABSENT, CapacityEvidence.NONE
+
+
+@contextmanager
+def full_group(clients: Clients) -> Iterator[None]:
+    """Answer that the Auto Scaling group has all its instances, and no suspended process."""
+    group = {
+        "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "DefaultCooldown": 0,
+        "AvailabilityZones": ["us-east-1a"], "HealthCheckType": "EC2", "CreatedTime": ENDS,
+    }  # fmt: skip
+    with Stubber(clients.autoscaling) as stub:
+        stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [group]})
+        yield
 
 
 def reservation(state: str = "active", free: int = 3, **others: Any) -> dict[str, Any]:
@@ -35,7 +51,7 @@ def ask(
 ) -> Capacity:
     """Ask about an instance, by default of reservation cr-1; the stub checks the request and the response."""
     described = {"InstanceId": INSTANCE, **({"CapacityReservationId": "cr-1"} if instance is None else instance)}
-    with stubbed("ec2") as (clients, stub):
+    with stubbed("ec2") as (clients, stub), full_group(clients):
         stub.add_response(
             "describe_instances",
             {"Reservations": [{"Instances": [described]}]},
@@ -197,7 +213,7 @@ def test_of_many_open_reservations_ten_are_named_those_with_free_instances_first
 
 @pytest.mark.parametrize("source", [OWN, OPEN, BLOCK])
 def test_an_instance_that_is_not_found_has_unknown_capacity(source: CapacitySource) -> None:
-    with stubbed("ec2") as (clients, stub):
+    with stubbed("ec2") as (clients, stub), full_group(clients):
         stub.add_response("describe_instances", {"Reservations": []})
         assert AutoScalingProvider(clients).capacity(source, INSTANCE, "g") == Capacity(
             reason="the instance was not found"
@@ -226,7 +242,7 @@ def test_open_reservations_that_may_not_be_listed_are_unknown() -> None:
 
 
 def test_on_demand_capacity_is_unknown_until_a_launch() -> None:
-    with stubbed("ec2") as (clients, _):
+    with stubbed("ec2") as (clients, _), full_group(clients):
         group = AutoScalingProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "g")
         template = LaunchTemplateProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "t")
     assert (group.evidence, template.evidence) == (NONE, CapacityEvidence.LAUNCH_FIRST)
