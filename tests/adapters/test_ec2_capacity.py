@@ -28,7 +28,7 @@ def full_group(clients: Clients) -> Iterator[None]:
     """Answer that the Auto Scaling group has all its instances, and no suspended process."""
     group = {
         "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "DefaultCooldown": 0,
-        "AvailabilityZones": ["us-east-1a"], "HealthCheckType": "EC2", "CreatedTime": ENDS,
+        "AvailabilityZones": ["us-east-1a"], "HealthCheckType": "EC2", "CreatedTime": ENDS, "Instances": [],
     }  # fmt: skip
     with Stubber(clients.autoscaling) as stub:
         stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [group]})

@@ -185,7 +185,7 @@ def test_the_size_of_an_event_is_counted_as_the_service_counts_it() -> None:
 def test_calls_stay_within_ten_entries_and_the_size_of_a_call() -> None:
     requests: list[Any] = []
     body = json.dumps({"FailedEntryCount": 0, "Entries": [{"EventId": "1"}] * 3}).encode()
-    size = EVENT_BYTES - 100
+    size = EVENTS_CALL_BYTES // 3 - 200
     large = [BusEvent(f"e-{number}", "T", detail(size)) for number in range(6)]
     with answering("events", 200, body, requests) as clients:
         EventBridgeBus(clients, "bus", "faultbridge").put(large)
