@@ -15,7 +15,6 @@ from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.messaging import (
-    EVENT_BYTES,
     EVENTS_CALL_BYTES,
     EventBridgeBus,
     SqsQueue,
