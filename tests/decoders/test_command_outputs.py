@@ -10,6 +10,7 @@ from faultbridge.decide.fold.fold import fold
 from faultbridge.decode import registry
 from faultbridge.decode.captures import may_be_capture, outputs_of, parts_of, read_parts
 from faultbridge.decode.data import load_catalog
+from faultbridge.model.conditions import code_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
 from faultbridge.model.faults import Clear, CounterSample, Fault, Observation, faults_of
@@ -198,7 +199,8 @@ def test_an_array_that_has_all_disks_again_ends_its_faults(
         (one,) = registry.decode("disk-health", MDSTAT.format(*shown).encode())
         arrivals = [arrival(one, at, f"r-{minute}")]
         state = fold(state, arrivals, now=at, catalog=load_catalog(), limits=Limits()).state
-    assert {one.code for one in state.conditions.values()} == codes
+    reporters = (item for one in state.conditions.values() for item in one.reporters.items())
+    assert {code_of(key) for key, one in reporters if one.active} == codes
 
 
 TABLE = """| NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4 |

@@ -77,4 +77,5 @@ def test_an_incident_that_an_operator_closes_names_the_operator_in_both_entries(
 @pytest.mark.parametrize(("subject", "about"), [(None, ""), ("switch-7", " about switch-7")])
 def test_the_cause_of_an_incident_names_the_remote_object_if_it_is_known(subject: str | None, about: str) -> None:
     incident, _ = entries(None, replace(OPEN, subject=subject), IncidentChangeKind.OPENED, NOON)
-    assert incident["cause"]["text"] == f"net.link_down{about} on many nodes of rack r-1 at once"
+    text = f"net.link_down{about} on many nodes of rack r-1 at once; origin unknown: no fault of one of its nodes"
+    assert incident["cause"]["text"] == f"{text} explains those of the others"
