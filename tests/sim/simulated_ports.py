@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from faultbridge.model.cluster.config import JOB_CALLBACKS, SLURM_SIGNAL
+from faultbridge.model.cluster.config import ANNOTATION, JOB_CALLBACKS, SLURM_SIGNAL
 from faultbridge.record.ports import Inventory, Ports
 from tests.sim import fakes
 from tests.sim.fakes.objects import FakeArchive, FakeArchivePorts, FakeVault
@@ -68,7 +68,7 @@ class SimulatedPorts(Ports):
             SCHEDULER: self.orchestrator,
         }
         self.job_callbacks = {name: fakes.FakeJobCallback(seam=seam) for name in sorted({*JOB_CALLBACKS, SLURM_SIGNAL})}
-        self.checkpoint_callbacks = self.job_callbacks
+        self.checkpoint_callbacks = {name: self.job_callbacks[name] for name in (ANNOTATION, SLURM_SIGNAL)}
         self.verifiers = dict.fromkeys((VERIFIER, PROVIDER_REPAIR), self.verifier)
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
         self.repaired_inventory = fakes.FakeInventory(self.fleet, seam=seam, network_node="switch-1")

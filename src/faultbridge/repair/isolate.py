@@ -108,7 +108,9 @@ class Isolate(Struct, frozen=True):
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
     def busy(self, state: NodeState, rules: Rules) -> str | None:
-        """Return why the running work of a node keeps it in service, or None if the node is idle."""
+        """Return why running work keeps a node in service, or None if the node is idle or its provider repairs it."""
+        if rules.config.follows_provider:
+            return None
         try:
             answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
         except Transient as error:

@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.policies import default_policy
+from faultbridge.model.catalog import Catalog
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, WaitingFor
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.nodes import NodeState
@@ -24,6 +25,7 @@ from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
+from tests.builders import CATALOG
 from tests.races import run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
@@ -152,8 +154,14 @@ def test_a_proven_loss_on_all_nodes_cordons_all_and_drains_few_within_an_hour() 
     assert "xid.79 (reported by kernel-log)" in page.bodies["email"]
 
 
-def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgent_page() -> None:
-    world = World(nodes=32, orchestrated=True, limits=Limits(concurrent=32, per_hour=100))
+@pytest.mark.parametrize(
+    ("catalog", "cause"),
+    [(load_catalog(), "gpu.lost (xid.79 reported by kernel-log)"), (CATALOG, "xid.79 (reported by kernel-log)")],
+)
+def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgent_page(
+    catalog: Catalog, cause: str
+) -> None:
+    world = World(nodes=32, orchestrated=True, catalog=catalog, limits=Limits(concurrent=32, per_hour=100))
     for number in range(1, 7):
         world.fault(number)
     world.process_entries()
@@ -161,7 +169,8 @@ def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgen
     assert drains(world, 32) == 3
     assert world.case(6).waiting_for is WaitingFor.ISOLATION_BUDGET
     (page,) = [one for one in pages(world) if one.urgency is PageUrgency.URGENT]
-    assert "3 nodes were drained for xid.79 (reported by kernel-log) within an hour" in page.bodies["email"]
+    assert f"3 nodes were drained for {cause} within an hour" in page.bodies["email"]
+    assert page.key == f"{CLUSTER}:evictions:{cause.partition(' ')[0]}"
     world.advance_minutes(120)
     assert drains(world, 32) == 6
     limits = [line for line in world.record_history(None) if line.startswith("evictions")]

@@ -17,11 +17,11 @@ FIRST = "i-00000000000000001"
 REPAIR_OPERATIONS = {"replace", "restart", "cordon", "uncordon", "drain"}
 
 
-def followed_world(world: World | None = None, **others: object) -> World:
+def followed_world(world: World | None = None, *, code: str = "xid.79", **others: object) -> World:
     world = world or World(**others)  # type: ignore[arg-type]  # the arguments of a world
     registration = Registration(world.table, world.append, world.clock)
     registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
-    world.fault_and_react()
+    world.fault_and_react(code=code)
     return world
 
 

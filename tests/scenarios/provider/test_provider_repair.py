@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from faultbridge.decode.data import load_catalog
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.record.ports import Verdict, Verification
 from tests.scenarios.provider.external_replacement import ExternalReplacement
@@ -49,6 +51,15 @@ def test_an_instance_that_the_provider_replaces_is_followed_to_a_verified_node(o
         "node validating -> healthy",
         "case in_progress -> resolved (external)",
     ]
+
+
+def test_a_repair_by_the_provider_is_followed_at_once_without_a_call_about_the_running_work() -> None:
+    world = World(orchestrated=True, catalog=load_catalog())
+    world.orchestrator.busy_until = {"node-1": world.clock.now() + timedelta(days=1)}
+    followed_world(world, code="smi.row_remap_pending")
+    world.advance_minutes()
+    assert world.case().status is CaseStatus.IN_PROGRESS
+    assert [call.name for call in world.seam.calls if call.port == "orchestrator"] == []
 
 
 def test_a_stalled_provider_repair_escalates_within_an_hour() -> None:
