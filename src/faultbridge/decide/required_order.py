@@ -76,8 +76,8 @@ def _without_case(state: NodeState, config: ClusterConfig, now: datetime) -> Req
     if state.status is NodeStatus.PROVISIONING:
         return _on_node("retire", state, "no instance backs the node, unless its group launches another one")
     if state.status is not None and state.status.in_service:
-        requested = state.isolation is Isolation.REQUESTED
-        return (permission_order(config) or inclusion_order(state, config, now)) if requested else None
+        closed = state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}  # only an acting cluster withdraws it
+        return (permission_order(config) or inclusion_order(state, config, now)) if closed else None
     return _on_node("retire", state, "the node is out of service without a case")
 
 
