@@ -20,7 +20,7 @@ LEAVES_AFTER = timedelta(hours=24)
 """A node whose case is escalated, or that is ignored, for longer than this is not expected to serve."""
 
 MIN_EVICTIONS = 2
-"""At least this many lost nodes of a cluster may be drained for one fault code within an hour."""
+"""At least this many lost nodes of a cluster may be drained for one failure mode within an hour."""
 
 
 class BudgetNode(Struct, frozen=True):
@@ -115,7 +115,7 @@ class IsolationUse:
 
 
 def eviction_limit(use: IsolationUse, cluster: FailureDomain) -> int:
-    """Return how many lost nodes of a cluster may be drained for one fault code within an hour."""
+    """Return how many lost nodes of a cluster may be drained for one failure mode within an hour."""
     return max(MIN_EVICTIONS, use.limit(cluster))
 
 

@@ -45,7 +45,7 @@ class UnhealthyNode(Stored, frozen=True):
       step started that failed its last repair attempt.
     - `incident` is the id of the cluster incident that explains why the node is unhealthy. With `repeated`, its case
       waits for a repair that follows a failed one. With `awaits_correlation`, its case may still become part of one.
-    - `not_drained` is the code of a fault for which too many lost nodes were drained, so that this one waits.
+    - `not_drained` is a failure mode for which too many lost nodes were drained, so that this one waits.
     - `isolated` nodes take no new work. `needs_permit` is True for a node that serves and whose isolation the budget
       must permit. A `joining` node has never served. It left the nodes that are expected to serve at `left_at`.
     - `vacant` is since when it has no instance.
@@ -136,7 +136,7 @@ class QueuedCase(Stored, frozen=True):
       is unanswered.
     - `waiting_for` is the kind of reason why the case waits. `reason` is the reason as text for operators.
     - `needs_permit` is True if the node still serves and the isolation budget must permit its isolation.
-    - `lost` is the fault code that ended the work of a lost node which no repair has drained yet, else None.
+    - `lost` is the failure mode that ended the work of a lost node which no repair has drained yet, else None.
     - `repeated_since` is when the case was opened, or None if the next attempt does not follow a failed attempt.
     - `capacity_since` is since when the case finds no capacity, until an operator was paged for it.
     - `placed` are the failure domains of the node by kind. `domains` follow from them and the registration of the
