@@ -126,7 +126,8 @@ def test_logs_that_follow_each_other_are_attempts_and_logs_of_one_time_are_ranks
 
 
 def test_errors_of_earlier_attempts_did_not_recover() -> None:
-    assert document(job((steps(40, 60) + LAUNCH + RESTARTED) * 3))["recovered"] == []
+    for restart in (RESTARTED, LOADED):
+        assert document(job((LOADED + steps(40, 60) + LAUNCH + restart) * 3))["recovered"] == []
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,13 @@ def test_a_container_that_was_killed_for_memory_after_a_day_may_restart() -> Non
     ended = "  Finished:     Tue, 03 Feb 2026 05:00:30 +0000\n"
     assert verdict(state.format(1) + ended).outlook is Outlook.RESTART
     assert verdict(state.format(5) + ended).outlook is Outlook.STOP
+
+
+def test_the_end_of_a_container_is_no_progress_after_the_error_that_ended_it() -> None:
+    described = "  Started:      Tue, 03 Feb 2026 01:00:00 +0000\n  Finished:     Tue, 03 Feb 2026 05:00:30 +0000\n"
+    error = "2026-02-03 04:50:00 [rank0]: KeyError: 'label'\n"
+    found = document(job(error), text_file("pod.txt", described, is_job_log=True))
+    assert (found["verdict"], found["recovered"]) == ("STOP", [])
 
 
 def test_one_rank_with_a_nan_may_restart_and_many_stop_wherever_the_nan_was_found() -> None:

@@ -324,7 +324,7 @@ class JobLogReader:
         self._steps: deque[tuple[float, int, bytes]] = deque(maxlen=STEPS_OF_SURVIVAL)
         self._run, self._steps_made = _Run(), 0
         self._first_step_line: int | None = None
-        self._attempts = [Attempt(1)]
+        self._attempts = [Attempt()]
         self._has_failed = False
         self._failed_step: float | None = None
         self._last: Signal | None = None
@@ -344,7 +344,7 @@ class JobLogReader:
         started, finished = self._container
         span = LogSpan(
             self._file, Trust.JOB, "job-log", self._node, started or self._first_at, finished or self._last_at,
-            at or finished, line, self._lines, attempts=tuple(self._attempts),
+            at, line, self._lines, ran_until=finished, attempts=tuple(self._attempts),
         )  # fmt: skip
         if len(self._steps) == STEPS_OF_SURVIVAL:
             _, steps_line, text = self._steps[0]
@@ -406,7 +406,7 @@ class JobLogReader:
         rank = rank_of(line)
         rank = rank if rank is not None else rank_of_file(self._file)
         if any(pattern.name.startswith(_ATTEMPT) for pattern, _ in found):
-            self._start_attempt(piece, start, number)
+            self._start_attempt(piece, start)
             self._attempt_start = start + len(_line_at(piece, start))
         for pattern, match in found:
             if pattern.role in _FAILURES and not self._has_failed:
@@ -441,14 +441,14 @@ class JobLogReader:
                     part,
                 )
 
-    def _start_attempt(self, piece: bytes, start: int, number: int) -> None:
+    def _start_attempt(self, piece: bytes, start: int) -> None:
         """Start a new attempt if the current one failed: each rank may report the same restart."""
         error = self._error_of(piece, start)
         if not self._has_failed and error is None:
             return
         step = self._step_before(piece, self._failed_at if self._has_failed else start)
         self._attempts[-1] = replace(self._attempts[-1], step=step, error=error)
-        self._attempts.append(Attempt(number))
+        self._attempts.append(Attempt())
         self._has_failed = False
 
     def _step_before(self, piece: bytes, start: int) -> float | None:
@@ -461,9 +461,9 @@ class JobLogReader:
             found = _STEP.search(piece, self._failed_at, until)
             if found is not None and _step(found) < self._failed_step:
                 self._attempt_start = found.start()
-                self._start_attempt(piece, found.start(), self._lines + 1 + piece.count(b"\n", 0, found.start()))
-            elif found is not None:
-                self._failed_at = found.end()
+                self._start_attempt(piece, found.start())
+            else:  # a step is within a line, so no line is searched twice
+                self._failed_at = found.end() if found is not None else max(self._failed_at, until)
 
     def _error_of(self, piece: bytes, until: int) -> Signal | None:
         """Return the first error in any words after the last progress of the attempt, up to a place in a piece."""

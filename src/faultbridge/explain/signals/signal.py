@@ -74,12 +74,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt of a job in one log: its first line, its last training step, and its first error in any words.
+    """One attempt of a job in one log: its last training step, and its first error in any words.
 
     `error` is the first line after the last progress that looks like an error, whether a pattern matches it or not.
     """
 
-    line: int
     step: float | None = None
     error: Signal | None = None
 
@@ -93,6 +92,7 @@ class LogSpan:
       whether the job continued after an error.
     - `first_step_line` is the line of the first training step that was found.
     - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
+    - `ran_until` is when the container of the job ended, which is no progress: its errors came before.
     - `attempts` are the attempts of the job that the log shows, in order.
     - `last` is the last line of the log of a job, which is not empty.
     - `boots` are the times at which the kernel of a node started.
@@ -111,6 +111,7 @@ class LogSpan:
     steps_line: int | None = None
     first_step_line: int | None = None
     steps: int = 0
+    ran_until: datetime | None = None
     attempts: tuple[Attempt, ...] = ()
     last: Signal | None = None
     boots: tuple[datetime, ...] = ()

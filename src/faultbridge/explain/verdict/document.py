@@ -105,7 +105,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "failed_at": to_text(line.failed_at) if line.failed_at else None,
         "causes": [_cause(one) for one in verdict.ranked],
         "claims": [_signal(one) for one in line.claims[:_MAX_LISTED]],
-        "recovered": [_signal(one) for one in line.recovered[:_MAX_LISTED]],
+        "recovered": [_signal(one) for one in line.recovered if one.role is not Role.CONTEXT][:_MAX_LISTED],
         "devices": devices_document(verdict, evidence, rank_map),
         "collectives": collectives_document(evidence.collectives, rank_map.nodes) if evidence.collectives else None,
         "files": [_span(one) for one in evidence.spans],

@@ -237,7 +237,7 @@ def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bo
 
 
 def _has_progress_of(spans: Iterable[LogSpan], seconds: int) -> bool:
-    times = ((one.first_at, one.progress_at) for one in spans)
+    times = ((one.first_at, one.progress_at or one.ran_until) for one in spans)
     return any(first and last and last - first > timedelta(seconds=seconds) for first, last in times)
 
 
