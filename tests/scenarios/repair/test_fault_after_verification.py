@@ -42,6 +42,24 @@ def test_a_fault_after_the_verification_keeps_the_node_out_of_service(moment: st
     assert world.orchestrator.cordoned == {"node-1"}
 
 
+def test_a_fault_between_a_reset_and_the_start_of_its_verification_fails_the_verification() -> None:
+    world = World(rules=(RESET,))
+    world.fault(code="xid.48")
+
+    def delay(call: Call) -> None:
+        if call.name == "verifier.start":
+            raise Transient("no answer")
+
+    world.seam.before = delay
+    world.until(lambda: "repair_in_place back" in world.record_history())
+    world.advance_minutes(1)
+    world.fault(code="xid.48")
+    world.advance_minutes(1)
+    world.seam.before = lambda _: None
+    world.until(lambda: {"verify failed", "verify passed"} & set(world.record_history()) != set())
+    assert "verify passed" not in world.record_history()
+
+
 def before_step(world: World, step: str, action: Callable[[], object]) -> list[str]:
     """Run an action once, right before a call of a step; the returned list then names the step."""
     handler, seen = world.workflow.handler, list[str]()

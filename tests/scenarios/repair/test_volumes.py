@@ -246,18 +246,50 @@ def test_a_group_that_may_launch_in_another_zone_is_refused_before_anything_is_d
     assert (world.volumes.detached, world.released_instances()) == ([], [])
 
 
-def test_two_calls_that_find_the_same_volumes_record_them_once() -> None:
+def test_a_group_that_may_launch_in_another_zone_since_the_volume_was_detached_keeps_its_instance() -> None:
     world, (volume,) = world_with_volumes()
-    begun: list[int] = []
+    world.volumes.delay = timedelta(minutes=5)
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    world.volumes.group_zones = frozenset({"us-east-1a", "us-east-1b"})
+    world.until(world.case_is(ESCALATED))
+    assert f"{volume} is in us-east-1a, but gpu-workers may launch" in str(world.case().reason)
+    assert world.released_instances() == []
+
+
+def test_a_volume_that_loses_its_tag_while_it_is_being_attached_is_not_lost() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.delay = timedelta(minutes=3)
+    world.fault_and_react()
+    world.until(lambda: world.volumes.volumes[volume].state == "attaching")
+    world.volumes.volumes[volume].tagged = False
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == NEW
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome"),
+    [
+        ("release_instance", "detach_volumes begun"),
+        ("release_instance", "detach_volumes detached"),
+        ("return_to_service", "attach_volumes attached"),
+    ],
+)
+def test_two_calls_of_a_step_that_find_the_same_volumes_record_them_once(step: str, outcome: str) -> None:
+    world, (volume,) = world_with_volumes()
+    recorded: list[int] = []
 
     def second_call() -> None:
         world.clock.advance(timedelta(seconds=1))
-        world.step_runner.run(StepRequest("release_instance", world.key(), world.case().id, 1), None)
-        begun.append(world.record_history().count("detach_volumes begun"))
+        world.step_runner.run(StepRequest(step, world.key(), world.case().id, 1), None)
+        recorded.append(world.record_history().count(outcome))
 
-    run_before_write(world.seam, lambda write: volume in repr(write) and "detach_volumes" in repr(write), second_call)
+    name, _, result = outcome.partition(" ")
+    run_before_write(
+        world.seam, lambda write: all(text in repr(write) for text in (volume, name, f'"{result}"')), second_call
+    )
     world.fault_until_resolved()
-    assert (begun, world.record_history().count("detach_volumes begun")) == ([1], 1)
+    assert (recorded, world.record_history().count(outcome)) == ([1], 1)
 
 
 def test_the_zones_of_a_group_are_read_as_often_for_two_volumes_as_for_one() -> None:
@@ -460,6 +492,13 @@ def test_with_spares_only_in_another_zone_the_next_source_is_asked() -> None:
     assert [(one["source"], one["decision"]) for one in answers] == [("spare_pool", "none_free"), ("on_demand", "used")]
     assert answers[0]["reason"].endswith("is free in us-east-1a")
     assert world.fleet.is_alive(spare)
+
+
+def test_a_spare_whose_zone_is_not_known_is_taken() -> None:
+    world, (spare,) = world_with_spares(1)
+    world.volumes.zone_of = lambda _instance: None  # type: ignore[method-assign]
+    world.fault_until_resolved()
+    assert successor(world) == spare
 
 
 def test_a_spare_that_an_earlier_attempt_took_in_another_zone_is_given_back() -> None:
