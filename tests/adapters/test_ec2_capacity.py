@@ -27,7 +27,7 @@ ABSENT, NONE = CapacityEvidence.ABSENT, CapacityEvidence.NONE
 def full_group(clients: Clients) -> Iterator[None]:
     """Answer that the Auto Scaling group has all its instances, and no suspended process."""
     group = {
-        "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "DefaultCooldown": 0,
+        "AutoScalingGroupName": "gpu", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "DefaultCooldown": 0,
         "AvailabilityZones": ["us-east-1a"], "HealthCheckType": "EC2", "CreatedTime": ENDS, "Instances": [],
     }  # fmt: skip
     with Stubber(clients.autoscaling) as stub:
@@ -48,10 +48,18 @@ def ask(
     filters: list[dict[str, Any]] | None = None,
     block_status: list[dict[str, Any]] | str | None = None,
     provider: type[AutoScalingProvider | LaunchTemplateProvider] = AutoScalingProvider,
+    template: dict[str, Any] | None = None,
 ) -> Capacity:
-    """Ask about an instance, by default of reservation cr-1; the stub checks the request and the response."""
+    """Ask about an instance, by default of reservation cr-1; the stub checks the request and the response.
+
+    `template` is the content of the launch template, which only a `LaunchTemplateProvider` reads.
+    """
     described = {"InstanceId": INSTANCE, **({"CapacityReservationId": "cr-1"} if instance is None else instance)}
     with stubbed("ec2") as (clients, stub), full_group(clients):
+        if provider is LaunchTemplateProvider:
+            versions = [{"LaunchTemplateData": template or {}}]
+            expected = {"LaunchTemplateName": "gpu", "Versions": ["$Default"]}
+            stub.add_response("describe_launch_template_versions", {"LaunchTemplateVersions": versions}, expected)
         stub.add_response(
             "describe_instances",
             {"Reservations": [{"Instances": [described]}]},
@@ -68,7 +76,7 @@ def ask(
             status = {"CapacityBlockStatuses": block_status}
             stub.add_response("describe_capacity_block_status", status, {"CapacityBlockIds": ["cb-1"]})
         asking: Provider = provider(clients)
-        return asking.capacity(source, INSTANCE, "g")
+        return asking.capacity(source, INSTANCE, "gpu")
 
 
 @pytest.mark.parametrize("free", [0, 3])
@@ -140,13 +148,57 @@ STATUS = {"CapacityBlockId": "cb-1", "TotalCapacity": 16, "TotalUnavailableCapac
         ("InternalError", "reading the status of capacity block cb-1: InternalError"),
     ],
 )
-def test_the_status_of_a_capacity_block_is_stated_and_decides_nothing(
+def test_the_status_of_a_capacity_block_with_free_instances_is_only_stated(
     status: list[dict[str, Any]] | str, text: str
 ) -> None:
     block = reservation(ReservationType="capacity-block", EndDate=ENDS, CapacityBlockId="cb-1")
     found = ask(BLOCK, block, block_status=status)
     assert found.reason.startswith(f"cr-1: 3 of 16 instances free; {text}")
     assert (found.evidence, found.free, found.count) == (CapacityEvidence.OWN_RESERVATION, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("free", "unavailable", "is_free"), [(0, 0, True), (0, 1, False), (1, 1, True), (1, 2, False), (2, 2, True)]
+)
+def test_the_slot_that_a_release_leaves_in_a_block_may_be_a_failed_host(
+    free: int, unavailable: int, *, is_free: bool
+) -> None:
+    block = reservation(free=free, ReservationType="capacity-block", EndDate=ENDS, CapacityBlockId="cb-1")
+    status = [{"CapacityBlockId": "cb-1", "TotalCapacity": 16, "TotalUnavailableCapacity": unavailable}]
+    assert ask(BLOCK, block, block_status=status).free is is_free
+
+
+IN_BLOCK = {
+    "InstanceMarketOptions": {"MarketType": "capacity-block"},
+    "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-1"}},
+}
+
+
+@pytest.mark.parametrize("free", [0, 3])
+def test_a_successor_is_launched_into_the_block_that_the_launch_template_requests(free: int) -> None:
+    block = reservation(free=free, ReservationType="capacity-block", EndDate=ENDS)
+    former = {"CapacityReservationId": "cr-0"}
+    found = ask(BLOCK, block, instance=former, provider=LaunchTemplateProvider, template=IN_BLOCK)
+    assert (found.evidence, found.free, found.ends_at) == (CapacityEvidence.OWN_RESERVATION, free > 0, ENDS)
+
+
+@pytest.mark.parametrize("source", [OWN, OPEN, BLOCK, CapacitySource.ON_DEMAND])
+def test_a_launch_template_has_either_a_block_or_any_other_capacity(source: CapacitySource) -> None:
+    content = {} if source is BLOCK else IN_BLOCK
+    with stubbed("ec2") as (clients, stub):
+        versions = {"LaunchTemplateVersions": [{"LaunchTemplateData": content}]}
+        stub.add_response("describe_launch_template_versions", versions)
+        found = LaunchTemplateProvider(clients).capacity(source, INSTANCE, "gpu")
+    requested = "no capacity block" if source is BLOCK else "only a capacity block"
+    assert (found.evidence, found.reason) == (ABSENT, f"launch template gpu requests {requested}")
+
+
+def test_a_launch_template_that_cannot_be_read_is_no_evidence() -> None:
+    with stubbed("ec2") as (clients, stub):
+        stub.add_client_error("describe_launch_template_versions", "UnauthorizedOperation", http_status_code=403)
+        found = LaunchTemplateProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "gpu")
+    assert found == Capacity(NONE, reason=found.reason)
+    assert "reading launch template gpu: UnauthorizedOperation" in found.reason
 
 
 def test_the_end_of_a_reservation_that_is_no_block_does_not_count_because_its_instances_continue() -> None:
@@ -215,7 +267,7 @@ def test_of_many_open_reservations_ten_are_named_those_with_free_instances_first
 def test_an_instance_that_is_not_found_has_unknown_capacity(source: CapacitySource) -> None:
     with stubbed("ec2") as (clients, stub), full_group(clients):
         stub.add_response("describe_instances", {"Reservations": []})
-        assert AutoScalingProvider(clients).capacity(source, INSTANCE, "g") == Capacity(
+        assert AutoScalingProvider(clients).capacity(source, INSTANCE, "gpu") == Capacity(
             reason="the instance was not found"
         )
 
@@ -242,7 +294,8 @@ def test_open_reservations_that_may_not_be_listed_are_unknown() -> None:
 
 
 def test_on_demand_capacity_is_unknown_until_a_launch() -> None:
-    with stubbed("ec2") as (clients, _), full_group(clients):
-        group = AutoScalingProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "g")
-        template = LaunchTemplateProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "t")
+    with stubbed("ec2") as (clients, stub), full_group(clients):
+        stub.add_response("describe_launch_template_versions", {"LaunchTemplateVersions": [{"LaunchTemplateData": {}}]})
+        group = AutoScalingProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "gpu")
+        template = LaunchTemplateProvider(clients).capacity(CapacitySource.ON_DEMAND, INSTANCE, "gpu")
     assert (group.evidence, template.evidence) == (NONE, CapacityEvidence.LAUNCH_FIRST)

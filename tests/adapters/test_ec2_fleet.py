@@ -23,8 +23,17 @@ REQUEST = LaunchRequest(
 )
 
 
+def add_template(stub: Stubber, content: dict[str, Any]) -> None:
+    """Answer with the content of the launch template, which each launch reads."""
+    versions = {"LaunchTemplateVersions": [{"LaunchTemplateData": content}]}
+    stub.add_response("describe_launch_template_versions", versions)
+
+
 def launched(
-    answer: dict[str, Any], state: str | None = None, launch_request: LaunchRequest = REQUEST
+    answer: dict[str, Any],
+    state: str | None = None,
+    launch_request: LaunchRequest = REQUEST,
+    template: dict[str, Any] | None = None,
 ) -> tuple[CallResult, Any]:
     asked: list[Any] = []
     with stubbed("ec2_no_retry") as (clients, stub), Stubber(clients.ec2) as ec2:
@@ -32,6 +41,7 @@ def launched(
             "provide-client-params.ec2.CreateFleet", lambda params, **_: asked.append(params)
         )
         stub.add_response("create_fleet", answer)
+        add_template(ec2, template or {})
         for _ in range(2 if state else 1):
             found = [{"InstanceId": NEW, "State": {"Name": state}}] if state else []
             ec2.add_response("describe_instances", {"Reservations": [{"Instances": found}] if found else []})
@@ -67,6 +77,15 @@ def test_without_types_and_subnets_the_launch_template_decides() -> None:
     ]
 
 
+def test_a_launch_template_with_a_capacity_block_is_launched_into_the_block_and_nowhere_else() -> None:
+    _, asked = launched(ONE, template={"InstanceMarketOptions": {"MarketType": "capacity-block"}})
+    assert asked["TargetCapacitySpecification"] == {
+        "TotalTargetCapacity": 1,
+        "DefaultTargetCapacityType": "capacity-block",
+    }
+    assert "OnDemandOptions" not in asked
+
+
 def test_fleet_and_instance_are_tagged_with_stack_cluster_group_and_case() -> None:
     _, asked = launched(ONE)
     for part in asked["TagSpecifications"]:
@@ -100,8 +119,9 @@ def test_a_token_gives_one_client_token_of_at_most_64_characters() -> None:
     ],
 )
 def test_a_response_without_an_instance_gives_the_reason(codes: tuple[str, ...], failure: ProviderFailure) -> None:
-    with stubbed("ec2_no_retry") as (clients, stub):
+    with stubbed("ec2_no_retry") as (clients, stub), Stubber(clients.ec2) as ec2:
         stub.add_response("create_fleet", refusals(*codes))
+        add_template(ec2, {})
         answer = FleetLauncher(clients, "a-stack").launch(REQUEST)
     assert answer.failure is failure
     assert all(code in answer.reason for code in codes)
@@ -128,8 +148,9 @@ def test_a_token_whose_instance_terminated_is_a_conflict(state: str) -> None:
     ],
 )
 def test_a_failed_call_is_mapped_by_its_code(code: str, status: int, failure: ProviderFailure) -> None:
-    with stubbed("ec2_no_retry") as (clients, stub):
+    with stubbed("ec2_no_retry") as (clients, stub), Stubber(clients.ec2) as ec2:
         stub.add_client_error("create_fleet", code, "no", status)
+        add_template(ec2, {})
         assert FleetLauncher(clients, "a-stack").launch(REQUEST).failure is failure
 
 
@@ -142,7 +163,8 @@ def test_a_failed_call_is_mapped_by_its_code(code: str, status: int, failure: Pr
 )
 def test_the_client_never_retries_a_launch(error: Exception, failure: ProviderFailure) -> None:
     requests: list[Any] = []
-    with failing("ec2_no_retry", error, requests) as clients:
+    with failing("ec2_no_retry", error, requests) as clients, Stubber(clients.ec2) as ec2:
+        add_template(ec2, {})
         assert FleetLauncher(clients, "a-stack").launch(REQUEST).failure is failure
     assert len(requests) == 1
 

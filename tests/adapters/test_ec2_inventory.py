@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -178,3 +179,24 @@ def test_a_throttled_service_is_transient() -> None:
         stub.add_client_error("describe_auto_scaling_groups", "Throttling")
         with pytest.raises(Transient):
             Ec2Inventory(clients).list_members(CLUSTER, ["group"])
+
+
+def test_capacity_blocks_end_at_the_end_of_their_reservation_and_other_reservations_do_not() -> None:
+    ends = datetime(2030, 1, 2, 11, 30, tzinfo=UTC)
+    found = [
+        {
+            "CapacityReservationId": "cr-1",
+            "CapacityBlockId": "cb-1",
+            "ReservationType": "capacity-block",
+            "EndDate": ends,
+        },
+        {"CapacityReservationId": "cr-2", "ReservationType": "capacity-block", "EndDate": ends, "State": "expired"},
+        {"CapacityReservationId": "cr-3", "ReservationType": "default", "EndDate": ends},
+        {"CapacityReservationId": "cr-4", "ReservationType": "default"},
+    ]
+    states = {"Filters": [{"Name": "state", "Values": ["active", "expired"]}]}
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response("describe_capacity_reservations", {"CapacityReservations": found}, states)
+        assert Ec2Inventory(clients).block_ends(ClusterConfig("train-a")) == dict.fromkeys(
+            ("cr-1", "cb-1", "cr-2"), ends
+        )

@@ -112,6 +112,15 @@ def test_a_group_of_one_name_is_listed_from_the_provider_of_each_cluster(world, 
     assert added == {OTHER: [f"ip-{theirs[-4:]}"], KEY.cluster: [f"ip-{ours[-4:]}"]}
 
 
+@pytest.mark.parametrize(("account", "listed"), [(None, [OTHER, KEY.cluster]), ("555566667777", [KEY.cluster])])
+def test_an_event_of_a_capacity_block_syncs_every_cluster_that_may_run_in_it(world, process, other, account, listed):
+    world.ports.fleet.launch(GROUP)
+    other.launch(GROUP, "i-0bbbbbbbbbbbbbbb2")
+    detail = {"capacity-reservation-id": "cr-0123456789abcdef0", "end-date": "2026-02-03T04:45:00Z"}
+    event = {"detail-type": "Capacity Block Expiration Warning", "source": "aws.ec2", "detail": detail}
+    assert [one["cluster"] for one in process(event | ({"account": account} if account else {}))] == listed
+
+
 def test_an_event_about_an_instance_of_an_unregistered_cluster_stops_no_other_event(world, process, other, caplog):
     world.ports.table.write(Delete(keys.cluster_config(OTHER)))
     new = world.ports.fleet.launch(GROUP)

@@ -363,7 +363,7 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     key = KEY._replace(node="a")
     gone = instance(world)
     for retire in (
-        lambda: wire_retirement(world.app).from_complete_group(key, gone),
+        lambda: wire_retirement(world.app).without_successor(key, gone, "its group is complete"),
         lambda: wire_retirement(world.app).retire(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
     ):
         retire()

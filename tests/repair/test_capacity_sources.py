@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.decide.provider_conditions import ENDS_WITHIN
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.record.ports import Capacity, CapacityEvidence
-from faultbridge.repair.successor.sources import MIN_LEFT, Decision, SourceAnswer
+from faultbridge.repair.successor.sources import Decision, SourceAnswer
 from tests.builders import NOON
 
 RESERVATION = CapacityEvidence.RESERVATION
@@ -19,7 +20,7 @@ def answer(found: Capacity) -> SourceAnswer:
 
 
 @pytest.mark.parametrize(
-    ("left", "decision"), [(MIN_LEFT, Decision.USED), (MIN_LEFT - timedelta(seconds=1), Decision.NONE_FREE)]
+    ("left", "decision"), [(ENDS_WITHIN, Decision.USED), (ENDS_WITHIN - timedelta(seconds=1), Decision.NONE_FREE)]
 )
 def test_a_source_counts_if_at_least_an_hour_is_left(left: timedelta, decision: Decision) -> None:
     assert answer(Capacity(RESERVATION, ends_at=NOON + left)).decision is decision

@@ -171,7 +171,7 @@ def _check_update(request: AdmissionRequest) -> Refused | None:
     hold = next((one for one in request.holds if one.group == queued.group), None)
     if hold is None or not queued.repair_action.needs_slot:
         return None
-    what = "is being updated by its owner" if hold.running else "was updated by its owner"
+    what = "is being updated by its owner, or its block ends" if hold.running else "was updated by its owner"
     return Refused(queued, WaitingFor.UPDATE, f"{hold.group} {what}; repairs wait until {to_text(hold.until)} at most")
 
 

@@ -3,6 +3,8 @@
 The provider's current state opens and ends conditions. An event can open only conditions about failed launches
 (`LAUNCHES`). Such a condition is open only while the provider's state shows that the group lacks nodes.
 
+A group in a capacity block that ends soon counts as updated: EC2 terminates its instances before the end of the block.
+
 An update of a group replaces or reboots nodes on purpose. Until the update and a grace period are over, an absent node
 of the group opens no case, and only verifications start in the group. Every other fault opens its case, whose repair
 then waits.
@@ -11,7 +13,7 @@ then waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.decide.normalize.mask_secrets import mask
 from faultbridge.model.cluster.config import GroupUpdate, UpdateHold
@@ -21,6 +23,9 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.safe_text import visible_line
 from faultbridge.model.times import to_text, truncate
 from faultbridge.model.values import replace
+
+ENDS_WITHIN = timedelta(hours=1)
+"""A capacity block ends soon at this time before its end. EC2 starts to terminate its instances half an hour before."""
 
 MAX_MESSAGE = 300
 MAX_CONDITIONS = 20
@@ -49,6 +54,23 @@ def open_conditions(
 def target_size(expected: int, registered: Mapping[str, int], status: ProviderStatus) -> int:
     """Return the cluster's size: its nodes until they are retired, and those that its groups lack."""
     return expected + sum(max(status.groups[name].desired - registered.get(name, 0), 0) for name in status.groups)
+
+
+def with_ending_blocks(
+    status: ProviderStatus, blocks: Mapping[str, Iterable[str]], ends: Mapping[str, datetime], now: datetime
+) -> ProviderStatus:
+    """Return the provider's status in which each group in a capacity block that ends soon, or has ended, is updated.
+
+    `blocks` are the ids of the capacity blocks in which the nodes of each group run, and `ends` is when a block ends.
+    """
+    groups = dict(status.groups)
+    for name, ids in blocks.items():
+        ending = [(ends[one], one) for one in ids if one in ends and ends[one] - ENDS_WITHIN <= now]
+        if ending and name in groups and groups[name].update is None:
+            end, block = min(ending)
+            text = f"capacity block {block} ends at {to_text(end)}"
+            groups[name] = replace(groups[name], update=GroupUpdate(text, end - ENDS_WITHIN))
+    return replace(status, groups=groups)
 
 
 def _message(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderCondition, ProviderStatus, RepairSetting
@@ -28,6 +29,7 @@ class FakeInventory:
     - `has_topology`: False means that network nodes cannot be read.
     - `conditions`: the conditions that the provider reports.
     - `updates`: the running updates by group. `reported_updates` has the groups whose update was returned.
+    - `block`: the capacity block in which every instance runs, or None; `ends`: when capacity blocks end.
     - `desired`: desired sizes by group. The default is the number of instances that serve or are launching.
     - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
 
@@ -49,6 +51,8 @@ class FakeInventory:
         self.desired: dict[str, int] = {}
         self.updates: dict[str, GroupUpdate] = {}
         self.reported_updates: set[str] = set()
+        self.block: str | None = None
+        self.ends: dict[str, datetime] = {}
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -93,6 +97,8 @@ class FakeInventory:
         """Return the description of one instance: its names, failure domains, type and launch time."""
         launched = self.fleet.instances[instance_id].launched_at
         domains = {"zone": ZONE}
+        if self.block:
+            domains["capacity_block"] = self.block
         if self.has_topology:
             domains["network_node"] = self.network_node or f"nn-{instance_id[-1]}"
         host = self.host_name(instance_id)
@@ -138,6 +144,11 @@ class FakeInventory:
             present = sorted(group for group in groups if self._exists(group))
             statuses = {group: self._group_status(group) for group in present}
             return ProviderStatus(self.conditions, statuses, self._repair_setting())
+
+    def block_ends(self, _config: ClusterConfig) -> Mapping[str, datetime]:
+        """Return when the capacity blocks end, as a test sets it in `ends`."""
+        with self.seam.around("inventory", "block_ends"):
+            return self.ends
 
     def _exists(self, group: str) -> bool:
         return group not in self.omitted_groups and any(one.group == group for one in self.fleet.instances.values())

@@ -15,7 +15,7 @@ from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, Presence
+from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
@@ -68,15 +68,18 @@ class AutoScalingProvider(Ec2Instances):
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
         """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`).
 
-        No source has capacity for a group that launches nothing (`_why_no_launch`).
+        No source has capacity for a group that launches nothing (`_why_no_launch`), which is read only before an
+        answer that could permit a release.
         """
+        if source is CapacitySource.ON_DEMAND:
+            found = Capacity(reason="EC2 shows on-demand capacity only by a launch")
+        else:
+            found = self._capacity.ask(source, instance_id)
+        if found.evidence is CapacityEvidence.ABSENT or not found.free:
+            return found
         with translated(f"reading whether {group} launches instances"):
             refusal = self._why_no_launch(group)
-        if refusal:
-            return Capacity(free=False, reason=refusal)
-        if source is CapacitySource.ON_DEMAND:
-            return Capacity(reason="EC2 shows on-demand capacity only by a launch")
-        return self._capacity.ask(source, instance_id)
+        return Capacity(free=False, reason=refusal) if refusal else found
 
     def _why_no_launch(self, group: str) -> str:
         """Return why the group launches no successor now; empty if nothing shows that.

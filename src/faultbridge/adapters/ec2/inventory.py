@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.adapters.ec2.instances import domains_by_instance
+from faultbridge.adapters.ec2.launch import ACTIVE, BLOCK
 from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import DomainKind
@@ -188,6 +190,19 @@ class Ec2Inventory:
         updates = {**running_refreshes(clients, described), **running_updates(managed)}
         statuses = {name: _group_status(one, updates.get(name)) for name, one in described.items()}
         return ProviderStatus(groups=statuses, repair=repair_setting(config.eks_cluster or "", managed))
+
+    def block_ends(self, config: ClusterConfig) -> Mapping[str, datetime]:
+        """Return when each active or expired capacity block of the account ends, by reservation id and block id."""
+        clients = self._clients.for_role(config.provider_role)
+        filters: Any = [{"Name": "state", "Values": [ACTIVE, "expired"]}]
+        with translated("reading the capacity blocks"):
+            pages = clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
+            found = [one for page in pages for one in page["CapacityReservations"]]
+        blocks = [one for one in found if one.get("ReservationType") == BLOCK and one.get("EndDate")]
+        ids = [
+            (one.get(name), one["EndDate"]) for one in blocks for name in ("CapacityReservationId", "CapacityBlockId")
+        ]
+        return {str(block): end for block, end in ids if block}
 
     def _node_groups(self, config: ClusterConfig) -> tuple[Mapping[str, Any], ...]:
         return (

@@ -34,6 +34,7 @@ from faultbridge.record.ports import (
 )
 
 ACTIVE, BLOCK = "active", "capacity-block"
+DEFAULT_VERSION = "$Default"
 ABSENT = Capacity(CapacityEvidence.ABSENT)
 MAX_NAMED = 10
 """Maximum number of reservations that a reason names, those with the most free instances first."""
@@ -49,11 +50,15 @@ class Ec2Capacity:
     def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
         self._clients, self._frees_slot = clients, frees_slot
 
-    def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
-        """Return what a reservation or block has for a successor; `ABSENT` for any other source."""
+    def ask(self, source: CapacitySource, instance_id: str, block: str | None = None) -> Capacity:
+        """Return what a reservation or block has for a successor; `ABSENT` for any other source.
+
+        `block` is the id of the capacity block in which the successor starts; None means that of the old instance.
+        """
+        target = {"CapacityReservationId": block} if block else {}
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
-            CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
+            CapacitySource.CAPACITY_BLOCK: lambda one: self._own({**one, **target}, is_block=True),
             CapacitySource.OPEN_RESERVATION: self._open,
         }
         question = questions.get(source)
@@ -100,31 +105,38 @@ class Ec2Capacity:
             reason = f"capacity reservation {reservation} is {described['State']}"
             return Capacity(evidence, free=False, reason=reason, count=0)
         free, total = described["AvailableInstanceCount"], described["TotalInstanceCount"]
-        block = described.get("CapacityBlockId") if described.get("ReservationType") == BLOCK else None
+        is_block = described.get("ReservationType") == BLOCK
+        unavailable, status = self._unavailable(described.get("CapacityBlockId")) if is_block else (0, "")
         return Capacity(
             evidence,
-            free=self._frees_slot or free > 0,
-            reason=f"{reservation}: {free} of {total} instances free{self._status_of_block(block)}",
+            # A released instance of a full block leaves a slot; with a failed host, that slot may be the failed one.
+            free=free + 1 > unavailable if self._frees_slot else free > 0,
+            reason=f"{reservation}: {free} of {total} instances free{status}",
             count=free,
             # EC2 terminates the instances of a block that ends; those of another reservation continue on demand.
-            ends_at=described.get("EndDate") if described.get("ReservationType") == BLOCK else None,
+            ends_at=described.get("EndDate") if is_block else None,
         )
 
-    def _status_of_block(self, block: str | None) -> str:
-        """Return a text with EC2's status of a block, or with the error of reading it; empty without a block."""
+    def _unavailable(self, block: str | None) -> tuple[int, str]:
+        """Return how many instances of a block EC2 cannot provide, and its status or the error of reading it as text.
+
+        The number is 0 without a block, and if the status cannot be read.
+        """
         if not block:
-            return ""
+            return 0, ""
         try:
             with translated(f"reading the status of capacity block {block}"):
                 answer = self._clients.ec2.describe_capacity_block_status(CapacityBlockIds=[block])
         except (Misconfigured, Transient) as error:
-            return f"; {error}"
+            return 0, f"; {error}"
         status: Any = next(iter(answer.get("CapacityBlockStatuses") or ()), None)
         if status is None:
-            return f"; EC2 has no status of capacity block {block}"
-        counts = f"{status.get('TotalUnavailableCapacity', 'unknown')} of {status.get('TotalCapacity', 'unknown')}"
+            return 0, f"; EC2 has no status of capacity block {block}"
+        unavailable = status.get("TotalUnavailableCapacity")
+        counts = f"{'unknown' if unavailable is None else unavailable} of {status.get('TotalCapacity', 'unknown')}"
         interconnect = status.get("InterconnectStatus", "unknown")
-        return f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
+        text = f"; capacity block {block}: {counts} unavailable after failed status checks, interconnect {interconnect}"
+        return unavailable or 0, text
 
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
         """Return the free capacity of the open reservations that fit the instance.
@@ -209,15 +221,46 @@ class LaunchTemplateProvider(Ec2Instances):
         """Terminate the instance by one call without retries; after a lost response `probe` decides."""
         return terminate_instance(self._clients, instance_id)
 
-    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
-        """Return what a source has for a successor, which is launched first: on demand `LAUNCH_FIRST`."""
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return what a source has for a successor, which is launched first: on demand `LAUNCH_FIRST`.
+
+        A launch template requests either a capacity block, or any other capacity.
+        """
+        try:
+            with translated(f"reading launch template {group}"):
+                block = requested_block(self._clients, group)
+        except Misconfigured as error:
+            return Capacity(reason=str(error))
+        is_block = block is not None
+        if is_block is not (source is CapacitySource.CAPACITY_BLOCK):
+            requested = "only a capacity block" if is_block else "no capacity block"
+            return Capacity(CapacityEvidence.ABSENT, reason=f"launch template {group} requests {requested}")
         if source is CapacitySource.ON_DEMAND:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
-        return self._capacity.ask(source, instance_id)
+        return self._capacity.ask(source, instance_id, block)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
         """Return none: `FleetLauncher.launched` returns the instances that were launched for one case."""
         return ()
+
+
+def requested_block(clients: Clients, group: str) -> str | None:
+    """Return the id of the capacity block that a launch template requests; '' if it names a group of reservations.
+
+    The result is None if the default version of the template does not have the market type `capacity-block`.
+    """
+    request: Any = {**_template(group), "Versions": [DEFAULT_VERSION]}
+    answer: Any = clients.ec2.describe_launch_template_versions(**request)
+    version: Mapping[str, Any] = next(iter(answer["LaunchTemplateVersions"]), {})
+    data = version.get("LaunchTemplateData") or {}
+    if (data.get("InstanceMarketOptions") or {}).get("MarketType") != BLOCK:
+        return None
+    target = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    return str(target.get("CapacityReservationId") or "")
+
+
+def _template(group: str) -> dict[str, str]:
+    return {"LaunchTemplateId" if group.startswith("lt-") else "LaunchTemplateName": group}
 
 
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
@@ -264,7 +307,9 @@ class FleetLauncher:
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance; a second call has the client token of the first, so it launches no second one."""
         try:
-            answer: Any = self._clients.ec2_no_retry.create_fleet(**_request(launch_request, self._stack))
+            block = requested_block(self._clients, launch_request.group)
+            request = _request(launch_request, self._stack, in_block=block is not None)
+            answer: Any = self._clients.ec2_no_retry.create_fleet(**request)
         except AWS_ERRORS as error:
             return CallResult(failure_of(error), str(translate(error, f"launching from {launch_request.group}")))
         launched = [one for part in answer.get("Instances") or () for one in part["InstanceIds"]]
@@ -296,9 +341,13 @@ class FleetLauncher:
         return CallResult(reason=f"{instance_id} was launched", operation=operation)
 
 
-def _request(launch_request: LaunchRequest, stack: str) -> dict[str, Any]:
-    name = "LaunchTemplateId" if launch_request.group.startswith("lt-") else "LaunchTemplateName"
-    template: dict[str, Any] = {"LaunchTemplateSpecification": {name: launch_request.group, "Version": "$Default"}}
+def _request(launch_request: LaunchRequest, stack: str, *, in_block: bool) -> dict[str, Any]:
+    """Return the request for one instance. A capacity block is a target of its own, without on-demand options."""
+    specification = {**_template(launch_request.group), "Version": DEFAULT_VERSION}
+    template: dict[str, Any] = {"LaunchTemplateSpecification": specification}
+    target, options = ("on-demand", {"OnDemandOptions": {"AllocationStrategy": "prioritized"}})
+    if in_block:
+        target, options = BLOCK, {}
     overrides = list(_overrides(launch_request.instance_types, launch_request.cluster.subnets))
     if overrides:
         template["Overrides"] = overrides
@@ -309,8 +358,8 @@ def _request(launch_request: LaunchRequest, stack: str) -> dict[str, Any]:
         "Type": "instant",
         "ClientToken": sha256(f"{stack}/{launch_request.token}".encode()).hexdigest(),
         "LaunchTemplateConfigs": [template],
-        "OnDemandOptions": {"AllocationStrategy": "prioritized"},
-        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        **options,
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": target},
         "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list} for kind in ("fleet", "instance")],
     }
 

@@ -8,6 +8,7 @@ id is named after its host or instance.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
@@ -170,6 +171,10 @@ class HyperPodInventory:
         """Return none: a HyperPod node has no EC2 tag. On EKS, a label excludes the node."""
         del config
         return frozenset()
+
+    def block_ends(self, config: ClusterConfig) -> Mapping[str, datetime]:  # noqa: ARG002 - the instances use training plans
+        """Return no capacity block: the instances run in an account of AWS."""
+        return {}
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting:
         """Return the setting that decides whether HyperPod itself repairs faulty nodes of the cluster."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
@@ -70,6 +71,13 @@ class Inventory(Protocol):
 
         The status of every existing group in `groups` is included. A provider may include further groups of the
         cluster.
+        """
+        ...
+
+    def block_ends(self, config: ClusterConfig) -> Mapping[str, datetime]:
+        """Return when the capacity blocks that the account has now, or had shortly before, end, by each of their ids.
+
+        EC2 terminates the instances of a block before its end. The result is empty for another provider.
         """
         ...
 

@@ -19,6 +19,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import Alias, NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.record.ports import Table
+from faultbridge.record.queries import query_all
 from faultbridge.repair.registry.groups import KnownGroups
 from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.repair.registry.inventory_sync import SyncInventory
@@ -76,6 +77,9 @@ def _first(parts: Iterable[Mapping[str, Any]], name: str) -> str | None:
 INSTANCE_FIELDS = ("instance-id", "EC2InstanceId", "InstanceId")
 GROUP_FIELDS = ("AutoScalingGroupName", "InstanceGroupName")
 
+BLOCK_FIELDS = ("capacity-reservation-id",)
+ALL_GROUPS = "*"
+
 ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 """Reads a failed launch from an event; None if it contains none."""
 
@@ -88,7 +92,10 @@ class InventoryEventHandler(Struct, frozen=True):
     read_failure: ReadFailure = lambda _event: None
 
     def sync_named_groups(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
-        """Sync the groups that events name, or whose instances they name; return the results."""
+        """Sync the groups that events name, or whose instances they name; return the results.
+
+        An event of a capacity block syncs all groups of the clusters in its account.
+        """
         events = tuple(events)
         failures = [(origin_of(event), failure) for event in events if (failure := self.read_failure(event))]
         origins: defaultdict[str, set[EventOrigin]] = defaultdict(set)
@@ -101,6 +108,11 @@ class InventoryEventHandler(Struct, frozen=True):
                 groups[cluster][group] = origins[group]
         for key, group in self._groups_of_nodes({one for event in events for one in _named(event, INSTANCE_FIELDS)}):
             groups[key.cluster][group] = None
+        blocks = {origin_of(event) for event in events if any(_named(event, BLOCK_FIELDS))}
+        if blocks:
+            # The event of a capacity block names no group: the nodes of any cluster may run in it.
+            for row in query_all(self.table, keys.CLUSTERS):
+                groups[str(row["cluster"])][ALL_GROUPS] = blocks
         synced = (self._sync(cluster, named, failures) for cluster, named in sorted(groups.items()))
         return tuple(result for result in synced if result is not None)
 
@@ -136,7 +148,8 @@ class InventoryEventHandler(Struct, frozen=True):
             return None
         if config.provider not in self.sync.inventories:
             return SyncResult(cluster)
-        return self.sync.sync(config, names, [failure for origin, failure in failures if origin.names(config)])
+        only = None if ALL_GROUPS in names else names
+        return self.sync.sync(config, only, [failure for origin, failure in failures if origin.names(config)])
 
 
 def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from datetime import datetime
+from itertools import chain
 
 from msgspec import Struct
 
@@ -35,7 +38,7 @@ from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.repair.registry.retirement import Retirement, is_replaced, owes_no_successor
-from faultbridge.repair.registry.roster import new_metadata, retired_row, rows_by_group
+from faultbridge.repair.registry.roster import block_of, new_metadata, retired_row, rows_by_group
 
 MAX_DESCRIBED = 500
 """How many instances of one group a sync describes at most; later syncs describe the others."""
@@ -74,8 +77,12 @@ class SyncInventory(Struct, frozen=True):
         result = SyncResult(config.cluster)
         with self._source(config, result):
             rows, status = rows_by_group(shard_rows(self.table, config, keys.NODE_ROW)), ProviderStatus()
+            ends: Mapping[str, datetime] = {}
             with self._source(config, result):
-                status = self.provider_check.record_status(config, {one: rows[one] for one in rows if one}, reported)
+                ends = self.provider_check.block_ends(config, chain.from_iterable(rows.values()))
+            with self._source(config, result):
+                grouped = {one: rows[one] for one in rows if one}
+                status = self.provider_check.record_status(config, grouped, reported, ends)
                 config = self.registration.cluster(config.cluster)
             listed = self._orchestrator_instances(config)
             for group in self._groups(config, rows, only):
@@ -83,6 +90,8 @@ class SyncInventory(Struct, frozen=True):
                 vacancies = self._vacancies(config, group.missing)
                 self._fill(config, group, vacancies, listed, result)
                 now = self.registration.clock.now()
+                if vacancies and not group.unassigned:
+                    self._retire_with_block(config, group, vacancies, {one for one in ends if ends[one] <= now}, result)
                 if is_replaced(config, group, status, now):
                     self.retirement.retire_vacant(config, group, vacancies, result)
                 elif vacancies and owes_no_successor(config, group, status, now):
@@ -149,6 +158,20 @@ class SyncInventory(Struct, frozen=True):
         for vacancy in vacancies:
             if vacancy.open and former[vacancy.node] and vacancy.node not in filled:
                 self.replacement_detection.vacate(config, vacancy.node, str(former[vacancy.node]))
+
+    def _retire_with_block(
+        self,
+        config: ClusterConfig,
+        group: Group,
+        vacancies: Sequence[VacantNode],
+        ended: AbstractSet[str],
+        result: SyncResult,
+    ) -> None:
+        """Retire the vacant nodes whose capacity block has ended: nobody owes them a successor."""
+        blocks = {str(row["node"]): block_of(row) for row in group.missing}
+        for block in sorted(ended & {block for block in blocks.values() if block}):
+            of_block = [one for one in vacancies if blocks.get(one.node) == block]
+            self.retirement.retire_vacant(config, group, of_block, result, reason=f"capacity block {block} has ended")
 
     def _assign(
         self,

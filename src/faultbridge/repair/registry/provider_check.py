@@ -5,12 +5,19 @@ A condition of the provider never starts a repair of a node; the repairs of a gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from msgspec import Struct
 
-from faultbridge.decide.provider_conditions import next_holds, open_conditions, target_size, update_conditions
+from faultbridge.decide.provider_conditions import (
+    next_holds,
+    open_conditions,
+    target_size,
+    update_conditions,
+    with_ending_blocks,
+)
 from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
 from faultbridge.model.cluster.state import ClusterState, ProviderCondition, ProviderStatus
 from faultbridge.model.nodes import NodeKey
@@ -22,6 +29,7 @@ from faultbridge.record.ports import Clock
 from faultbridge.record.ports.inventory import Inventory
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.registry.registration import Registration, owner_conflict
+from faultbridge.repair.registry.roster import block_of
 
 
 class ProviderCheck(Struct, frozen=True):
@@ -37,10 +45,16 @@ class ProviderCheck(Struct, frozen=True):
         config: ClusterConfig,
         rows: Mapping[str, Sequence[Item]],
         reported: Sequence[ProviderCondition] = (),
+        ends: Mapping[str, datetime] = MappingProxyType({}),
     ) -> ProviderStatus:
-        """Read, record and return the provider's status; without an answer, it raises and changes nothing."""
+        """Read, record and return the provider's status; without an answer, it raises and changes nothing.
+
+        `ends` is when capacity blocks end. A group with nodes in a block that ends soon counts as updated.
+        """
         registered = {group: len(of_group) for group, of_group in rows.items()}
         status = self.inventories[config.provider].provider_status(config, registered)
+        blocks = {group: filter(None, map(block_of, of_group)) for group, of_group in rows.items()}
+        status = with_ending_blocks(status, blocks, ends, truncate(self.clock.now()))
         conflict = owner_conflict(config, status.repair)
         if conflict is not None:
             status = replace(status, conditions=(*status.conditions, conflict))
@@ -56,6 +70,11 @@ class ProviderCheck(Struct, frozen=True):
 
         self.rollup.report_provider(config.cluster, revise)
         return status
+
+    def block_ends(self, config: ClusterConfig, rows: Iterable[Item]) -> Mapping[str, datetime]:
+        """Return when the capacity blocks of the cluster end, by id; without any call if no node runs in a block."""
+        is_in_block = any(map(block_of, rows))
+        return self.inventories[config.provider].block_ends(config) if is_in_block else {}
 
     def _occupied_nodes(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], status: ProviderStatus

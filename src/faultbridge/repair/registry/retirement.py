@@ -49,9 +49,9 @@ class Retirement(Struct, frozen=True):
         """Remove a node from its cluster; raises `unknown_node`, or `past_intent` during a repair."""
         return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
-    def from_complete_group(self, key: NodeKey, instance_id: str) -> NodeState:
-        """Retire a node whose group is complete without it; raises `past_intent` during a repair."""
-        text = f"retire: {instance_id} is gone, and its group is complete without it"
+    def without_successor(self, key: NodeKey, instance_id: str, reason: str) -> NodeState:
+        """Retire a node that gets no successor for this reason; raises `past_intent` during a repair."""
+        text = f"retire: {instance_id} is gone, and {reason}"
         return self._retire(
             key,
             lambda now: entry_builder.note(kind=NoteKind.INVENTORY, text=text, at=now),
@@ -98,8 +98,9 @@ class Retirement(Struct, frozen=True):
         vacancies: Iterable[VacantNode],
         result: SyncResult,
         gone_by: datetime | None = None,
+        reason: str = "its group is complete without it",
     ) -> None:
-        """Retire the vacant nodes of a group that is complete without them, and add their names to `result.retired`.
+        """Retire vacant nodes of a group that get no successor, and add their names to `result.retired`.
 
         A node is kept if a repair controls it, or if its retirement is rejected. With `gone_by`, a node is kept too
         unless the inventory found by this time that its instance is gone.
@@ -112,7 +113,7 @@ class Retirement(Struct, frozen=True):
             if gone_by is not None and (vacancy.gone_since is None or vacancy.gone_since > gone_by):
                 continue
             try:
-                self.from_complete_group(NodeKey(config.cluster, vacancy.node), str(instance_id))
+                self.without_successor(NodeKey(config.cluster, vacancy.node), str(instance_id), reason)
             except Rejected as error:
                 log_cause("node_not_retired", reason=str(error), level=logging.WARNING, cluster=config.cluster)
             else:

@@ -85,6 +85,13 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
     return by_group
 
 
+def block_of(row: Item) -> str | None:
+    """Return the id of the capacity block in which the instance of a roster row runs or ran, or None."""
+    domains = row.get("domains")
+    block = domains.get(DomainKind.CAPACITY_BLOCK) if isinstance(domains, dict) else None
+    return str(block) if block else None
+
+
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
     """Return the instance of a roster row with new metadata of the orchestrator; None if nothing is new.
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from faultbridge.decide import entry_builder
 from faultbridge.decide.governing_rules import governing_rules
+from faultbridge.decide.provider_conditions import ENDS_WITHIN
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.cluster.state import Control
@@ -59,15 +60,11 @@ def _awaits_successor(case: Case) -> bool:
     return attempt is not None and replaces and attempt.successor is None
 
 
-MIN_LEFT = timedelta(hours=1)
-"""A source that ends sooner counts as `none_free`: its instances are terminated 30 to 60 minutes before its end."""
-
-
 class Decision(StrEnum):
     """What the answer of a capacity source decides about the release of the old instance.
 
     - `used`: the source permits the release.
-    - `none_free`: the source has no free instance, or ends too soon.
+    - `none_free`: the source has no free instance, or ends within an hour (`ENDS_WITHIN`).
     - `unknown`: it is not known whether the source has a free instance.
     - `absent`: the source does not exist.
     """
@@ -128,7 +125,7 @@ class SourceAnswer(Struct, frozen=True):
 
     @property
     def _ends_soon(self) -> bool:
-        return self.found.ends_at is not None and self.found.ends_at < self.now + MIN_LEFT
+        return self.found.ends_at is not None and self.found.ends_at < self.now + ENDS_WITHIN
 
 
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
