@@ -76,7 +76,7 @@ def test_a_node_under_an_open_breaker_states_the_count_and_the_limit() -> None:
     shown = answers(page)["Why is this not repaired yet?"]
     assert "3 of 10 nodes failed (it opens at 3 failed nodes, if they are 20 % of all)" in shown
     assert next(one.nodes for one in page.answers if one.is_refusal) == ("node-4", "node-7")
-    assert "no further node has failed for 10m 00s" in answers(page)["What happens now?"]
+    assert "no further node has failed for 10 min" in answers(page)["What happens now?"]
     assert "1 repair at a time as a trial" in answers(page)["What happens now?"]
 
 

@@ -136,7 +136,7 @@ def test_a_cluster_page_states_what_ends_each_breaker_that_holds_repairs() -> No
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     (row,) = (one for one in page.controls if one.name == "Breaker cluster")
     assert row.mark.text == "open"
-    assert "until no further node has failed for 7m 00s, at least until 2026-02-03 1" in row.note
+    assert "until no further node has failed for 7 min, at least until 2026-02-03 1" in row.note
     world.controls.close_breakers(CLUSTER, "ada")
     page = cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(NOON, world.clock.now()))
     assert [(one.mark.text, one.note) for one in page.controls if one.name == row.name] == [("closed", "")]

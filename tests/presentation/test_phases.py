@@ -53,7 +53,7 @@ def test_a_case_that_waits_for_capacity_shows_its_wait_and_no_drain() -> None:
     page = page_of(without_capacity())
     (lane,) = page.phases.lanes
     assert lane.name == "wait: capacity of the provider"
-    assert lane.note == "33m 00s"
+    assert lane.note == "33 min"
     assert in_progress(page) == [lane.name]
 
 

@@ -86,14 +86,11 @@ def answer_text(answer: Mapping[str, Any]) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Return a duration as text in its two largest units (`2m 05s`), or in seconds (`5.3s`)."""
-    seconds, rest = divmod(int(milliseconds), 1000)
-    if seconds < _MINUTE:
-        return f"{seconds}.{rest // 100}s"
-    for unit, smaller_unit, size, smaller_size in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size}{unit} {seconds % size // smaller_size:02d}{smaller_unit}"
-    raise AssertionError  # pragma: no cover - the last unit takes the rest
+    """Return a duration as text in one unit, such as `5.3 s`, `12 min` or `3.4 h`."""
+    seconds = milliseconds / 1000
+    unit, size = next((unit, size) for unit, size, below in _UNITS if seconds < below)
+    digits = 1 if seconds / size < 10 else 0  # noqa: PLR2004 - two digits are enough to compare durations
+    return f"{seconds / size:.{digits}f}".removesuffix(".0") + f" {unit}"
 
 
 def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -113,8 +110,8 @@ _PHASES = {
         ("detected", "open", "absorbed", "queued", "in_progress", *(phase.value for phase in Phase), "escalated")
     )
 }
-_MINUTE = 60
-_UNITS = (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1))
+_UNITS = (("s", 1, 60), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, float("inf")))
+"""The units of durations, each with its seconds and the duration in seconds from which the next unit is used."""
 
 
 def _move(data: Change) -> str:
