@@ -21,7 +21,7 @@ def page_of(world: World) -> JobPage:
 
 
 def answers(page: JobPage) -> dict[str, str]:
-    return {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+    return {one.question: " ".join((*one.sentences, *one.commands)) for one in (*page.answers, page.todo) if one}
 
 
 def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:

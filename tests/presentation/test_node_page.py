@@ -26,7 +26,7 @@ def page_of(world: World, node: int = 1) -> NodePage:
 
 
 def answers(page: NodePage) -> dict[str, str]:
-    return {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+    return {one.question: " ".join((*one.sentences, *one.commands)) for one in (*page.answers, page.todo) if one}
 
 
 def test_a_node_with_faults_and_no_case_states_why_in_the_words_of_node_show() -> None:

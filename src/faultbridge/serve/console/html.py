@@ -62,12 +62,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 BASE = "/console"
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d(?: UTC)?"
 _ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|{CASE_ID}|inc-[a-z2-7]{{16}}|{_TIME})\b")
+SHOWN = 8
+"""Characters of the id of a case or of an incident that a link shows."""
 
 
 class Links(Struct, frozen=True):
-    """The addresses of pages below `base`; None, as in a report file, gives no links."""
+    """The addresses of pages below `base`; None, as in a report file, gives no links. `runbooks` is their base URL."""
 
     base: str | None = BASE
+    runbooks: str = ""
+
+    def runbook(self, name: str) -> str:
+        """Return the address of a runbook; "" if no address is configured."""
+        return f"{self.runbooks.rstrip('/')}/{name}.md" if self.runbooks else ""
 
     def fleet(self) -> str:
         """Return the address of the fleet page."""
@@ -135,7 +142,7 @@ def _environment() -> Environment:
 
 
 def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
-    """Return a sentence as HTML, with unbroken times and ids, and with `links` as links in `cluster`."""
+    """Return a sentence as HTML: times that the reader's zone may replace, and ids, with `links` as short links."""
     parts = _ID.split(visible(text))  # every second part is an id
     shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]
     return Markup().join(shown)
@@ -147,15 +154,17 @@ def whole_words(command: str) -> Markup:
 
 
 def _id(text: str, links: Links | None, cluster: str) -> Markup:
+    if text.endswith(" UTC"):
+        iso = f"{text[:-4].replace(' ', 'T')}:00Z"
+        return Markup('<time datetime="{}">{}</time>').format(iso, text)
     address = ""
-    if links is None:
-        return Markup('<span class="id">{}</span>').format(text)
-    if text.startswith("c-"):
+    if links is not None and text.startswith("c-"):
         address = links.case(cluster, text)
-    elif text.startswith("inc-"):
+    elif links is not None and text.startswith("inc-"):
         address = links.incident(cluster, text)
-    link = Markup('<a class="id" href="{}">{}</a>')
-    return link.format(address, text) if address else Markup('<span class="id">{}</span>').format(text)
+    if not address:
+        return Markup('<span class="id">{}</span>').format(text)
+    return Markup('<a class="id" href="{}" title="{}">{}…</a>').format(address, text, text[:SHOWN])
 
 
 def _show(value: object) -> object:

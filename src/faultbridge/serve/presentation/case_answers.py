@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import FaultData, NoteData, ReplacementStepData
+from faultbridge.model.values import replace
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.repair.registry.documents import Case
 from faultbridge.serve.presentation.case_values import CaseFacts, Values, case_values, case_waits, short_name
@@ -266,6 +267,9 @@ def _failed(step: ReplacementStepData) -> bool:
 
 NOT_REPAIRED, NOT_YET = "Why was this not repaired?", "Why is this not repaired yet?"
 DELAYED = "What delayed the repair?"
+HAPPENED, DONE_SO_FAR, NOW, ACTION = (
+    "What happened?", "What was done?", "What happens now?", "What should you do?"
+)  # fmt: skip
 TAKEN, PLANNED, WAS_PLANNED = "Why this action?", "Which action is planned?", "Which action was planned?"
 _WAITING = frozenset({"open", "queued", "absorbed"})
 DONE = frozenset({"replaced", "repaired"})
@@ -297,20 +301,37 @@ class Answer(Struct, frozen=True):
         """Whether the answer states why a node was not repaired, or what delayed its repair."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
+    @property
+    def needed(self) -> bool:
+        """Whether the answer asks an operator to do something."""
+        return self.question == ACTION and not self.sentences[0].startswith("Nothing")
+
+
+def todo_first(answers: Sequence[Answer]) -> tuple[Answer | None, tuple[Answer, ...]]:
+    """Return what an operator should do, and the other answers; if nothing is to be done, say what happens now."""
+    todo = next((one for one in answers if one.question == ACTION), None)
+    rest = tuple(one for one in answers if one is not todo)
+    now = next((one for one in rest if one.question == NOW), None)
+    if todo is None or now is None or todo.sentences != ("Nothing.",):
+        return todo, rest
+    first, more = now.sentences[0], now.sentences[1:]
+    rest = tuple(one for one in rest if one is not now or more)
+    return replace(todo, sentences=(first if first.startswith("Nothing") else f"Nothing. {first}",)), rest
+
 
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     """Return the questions that apply to a case with their answers, in the order of reading."""
     advice, values = advice_for(facts.case), case_values(facts)
     refusal = tuple(_refusal(facts, values))
     return (
-        Answer("What happened?", tuple(_what_happened(facts))),
+        Answer(HAPPENED, tuple(_what_happened(facts))),
         *(one for one in refusal if one.question != DELAYED),
         Answer(_asked_about_action(facts), tuple(_why(facts))),
-        Answer("What was done?", tuple(_what_was_done(facts))),
+        Answer(DONE_SO_FAR, tuple(_what_was_done(facts))),
         *(one for one in refusal if one.question == DELAYED),
-        Answer("What happens now?", _sentences(advice.next, values)),
+        Answer(NOW, _sentences(advice.next, values)),
         Answer(
-            "What should you do?",
+            ACTION,
             (advice.action.format_map(values),),
             tuple(command.format_map(values) for command in advice.commands),
             advice.runbook,

@@ -13,7 +13,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.documents import Case
 from faultbridge.repair.registry.views import CasePageSent
-from faultbridge.serve.presentation.case_answers import Answer, case_answers
+from faultbridge.serve.presentation.case_answers import Answer, case_answers, todo_first
 from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows, step_mark
 from faultbridge.serve.presentation.history import (
@@ -174,6 +174,7 @@ class CasePage(Struct, frozen=True):
     duration: str
     facts: tuple[tuple[str, str], ...]
     related: tuple[tuple[str, str], ...]
+    todo: Answer | None
     answers: tuple[Answer, ...]
     waits: tuple[Wait, ...]
     phases: Chart
@@ -203,6 +204,7 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
     sent = tuple(SentPage(one.kind, one.page_state, one.sent_at) for one in pages)
     status = mark(case.status, CASE)
     detail = case.resolution or case.waiting_for
+    todo, answers = todo_first(case_answers(facts))
     return CasePage(
         case=case,
         status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
@@ -212,7 +214,8 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
         duration=duration_text(case.age_ms),
         facts=_facts(case),
         related=_related(case),
-        answers=case_answers(facts),
+        todo=todo,
+        answers=answers,
         waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),
         lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),
@@ -254,7 +257,8 @@ def _facts(case: Case) -> tuple[tuple[str, str], ...]:
     ]
     if case.code == "operator.quarantine":
         rows = []  # the order decides, not the action and the rule of its code
-    return tuple(rows) if lost is None else (*rows, ("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"))
+    hours = () if lost is None else (("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"),)
+    return (*rows, *hours, ("Case", case.case_id))
 
 
 def _related(case: Case) -> tuple[tuple[str, str], ...]:

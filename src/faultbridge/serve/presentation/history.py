@@ -43,8 +43,8 @@ class Bar(Struct, frozen=True):
     def description(self) -> str:
         """What the bar shows, in words: its text, its span of time, and its detail."""
         start, end = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (self.start, self.end))
-        span = f"since {start}" if self.running else f"{start} to {end}" if end != start else f"at {start}"
-        return ", ".join(one for one in (self.text, span, self.detail) if one)
+        span = f"since {start}" if self.running else f"{start} UTC to {end}" if end != start else f"at {start}"
+        return ", ".join(one for one in (self.text, f"{span} UTC", self.detail) if one)
 
 
 class Lane(Struct, frozen=True):
@@ -56,10 +56,11 @@ class Lane(Struct, frozen=True):
 
 
 class Tick(Struct, frozen=True):
-    """A labeled position on the time axis, as a share from 0 to 1."""
+    """A labeled time on the time axis, with its position as a share from 0 to 1."""
 
     share: float
     text: str
+    at: datetime
 
 
 class Chart(Struct, frozen=True):
@@ -105,7 +106,8 @@ def ticks(start: datetime, end: datetime) -> tuple[Tick, ...]:
     found: list[Tick] = []
     at = first
     while at <= end.timestamp() and len(found) <= MAX_TICKS:
-        found.append(Tick((at - start.timestamp()) / span, _tick_text(datetime.fromtimestamp(at, UTC), step)))
+        time = datetime.fromtimestamp(at, UTC)
+        found.append(Tick((at - start.timestamp()) / span, _tick_text(time, step), time))
         at += step
     return tuple(found)
 

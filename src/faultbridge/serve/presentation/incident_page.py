@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.presentation.areas import Area, incident_area
-from faultbridge.serve.presentation.case_answers import sentence
+from faultbridge.serve.presentation.case_answers import ACTION, NOW, Answer, sentence, todo_first
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
 from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark
@@ -55,11 +55,9 @@ class IncidentPage(Struct, frozen=True):
 
     incident: Incident
     status: Mark
-    cause: str
     domain: str
-    now: str
-    action: str
-    commands: tuple[str, ...]
+    todo: Answer | None
+    answers: tuple[Answer, ...]
     parts: tuple[DomainPart, ...]
     unlisted: int
     area: Area | None
@@ -89,14 +87,20 @@ def incident_page(
     shown = sum(len(one.nodes) for one in parts)
     fault = f"{meaning} ({incident.code})" if meaning else incident.code
     about = f" about {incident.subject}" if incident.subject else ""
+    commands = (f"faultbridge incident close {incident.incident_id}",) if status == "open" else ()
+    todo, answers = todo_first(
+        (
+            Answer("What is the shared cause?", (sentence(f"{fault}{about}: {incident.reason}"),)),
+            Answer(NOW, (_now(status, incident.origin),)),
+            Answer(ACTION, (_ACTION.get(status, "Nothing."),), commands, "incident" if commands else ""),
+        )
+    )
     return IncidentPage(
         incident=incident,
         status=mark(status, INCIDENT),
-        cause=sentence(f"{fault}{about}: {incident.reason}"),
         domain=f"{domain.type} {domain.name}",
-        now=_now(status, incident.origin),
-        action=_ACTION.get(status, "Nothing."),
-        commands=(f"faultbridge incident close {incident.incident_id}",) if status == "open" else (),
+        todo=todo,
+        answers=answers,
         parts=parts,
         unlisted=max(incident.domain_nodes - shown, 0),
         area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),

@@ -13,7 +13,7 @@ from faultbridge.model.event_data import JobData, JobEvidence, JobExplainedData,
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import Answer
+from faultbridge.serve.presentation.case_answers import ACTION, HAPPENED, Answer, todo_first
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import natural_order
 from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
@@ -55,9 +55,9 @@ _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
     """Return the questions about a job with their answers, from its verdict and its faults."""
     explain = (_EXPLAIN.format(job=shlex.quote(job.job_id), cluster=job.cluster),)
-    answers = [Answer("What happened?", tuple(_what_happened(job, hits)))]
+    answers = [Answer(HAPPENED, tuple(_what_happened(job, hits)))]
     if job.ended_at is None:
-        return (*answers, Answer("What should you do?", tuple(_while_it_runs(job))))
+        return (*answers, Answer(ACTION, tuple(_while_it_runs(job))))
     if verdict:
         why = (f"{verdict.summary}.", HARDWARE.get(verdict.hardware, ""))
         answers.append(Answer("Why did it end?", tuple(filter(None, why))))
@@ -67,8 +67,8 @@ def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeF
         answers.append(Answer("May it restart?", tuple(_may_restart(job))))
     todo = (verdict.settles if verdict else "") or _TODO.get(job.state, "Nothing.")
     if not verdict and todo == "Nothing." and job.outcome in {"failed", "unreported"}:
-        return (*answers, Answer("What should you do?", ("Record an explanation.",), explain))
-    return (*answers, Answer("What should you do?", (todo,)))
+        return (*answers, Answer(ACTION, ("Record an explanation.",), explain))
+    return (*answers, Answer(ACTION, (todo,)))
 
 
 _TODO = {
@@ -156,6 +156,7 @@ class JobPage(Struct, frozen=True):
     state: Mark
     verdict: Mark | None
     duration: str
+    todo: Answer | None
     answers: tuple[Answer, ...]
     hits: tuple[Hit, ...]
     explanation: tuple[tuple[str, str], ...]
@@ -180,13 +181,15 @@ def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPa
         verdict = None
     points = tuple(map(_evidence, verdict.evidence)) if verdict else ()
     affected = set(job.affected_nodes)
+    todo, answers = todo_first(job_answers(job, verdict, hits))
     names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
     return JobPage(
         job=job,
         state=job_state(job),
         verdict=mark(job.verdict.outlook, VERDICT) if job.verdict else None,
         duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
-        answers=job_answers(job, verdict, hits),
+        todo=todo,
+        answers=answers,
         hits=hits,
         explanation=tuple(_explanation(verdict)) if verdict else (),
         cases=verdict.cases if verdict else (),

@@ -10,7 +10,17 @@ from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Node, ShownNode
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import NOT_REPAIRED, Answer, case_answers, sentence
+from faultbridge.serve.presentation.case_answers import (
+    ACTION,
+    DONE_SO_FAR,
+    HAPPENED,
+    NOT_REPAIRED,
+    NOW,
+    Answer,
+    case_answers,
+    sentence,
+    todo_first,
+)
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import IN_SERVICE
@@ -27,8 +37,7 @@ from faultbridge.serve.presentation.history import (
 from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, why_text, words
 
-HAPPENED, NOW, ACTION = "What happened?", "What happens now?", "What should you do?"
-_OF_CASE = frozenset({HAPPENED, "What was done?", NOW, ACTION})
+_OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW, ACTION})
 
 
 def node_answers(node: Node, case: CaseFacts | None) -> Iterator[Answer]:
@@ -89,6 +98,7 @@ class NodePage(Struct, frozen=True):
     older: bool
     live: bool
     unlisted_jobs: int = 0
+    todo: Answer | None = None
     answers: tuple[Answer, ...] = ()
 
 
@@ -104,6 +114,7 @@ def node_page(
 ) -> NodePage:
     """Return the page of a node; `jobs` are the first of the `followed` jobs, `case` the live or last one."""
     rows, live = entry_rows(entries), node.case
+    todo, answers = todo_first(tuple(node_answers(node, case)))
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)
     return NodePage(
@@ -116,7 +127,8 @@ def node_page(
         rows=rows,
         older=older,
         live=live is not None,
-        answers=tuple(node_answers(node, case)),
+        todo=todo,
+        answers=answers,
         unlisted_jobs=max(followed - len(jobs), 0),
     )
 

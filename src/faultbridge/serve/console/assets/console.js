@@ -7,10 +7,6 @@ const find = (selector, root = document) => [...root.querySelectorAll(selector)]
 const button = document.getElementById("theme");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-function stored() {
-  try { return localStorage.getItem("faultbridge-theme"); } catch { return null; } // a file may have no storage
-}
-
 function showTheme(theme) {
   const current = theme ?? (dark.matches ? "dark" : "light");
   if (theme) document.documentElement.dataset.theme = theme;
@@ -18,9 +14,74 @@ function showTheme(theme) {
   button.textContent = current === "dark" ? "Light" : "Dark";
   button.onclick = () => {
     const other = current === "dark" ? "light" : "dark";
-    try { localStorage.setItem("faultbridge-theme", other); } catch { /* the choice lasts for this page */ }
+    keep("faultbridge-theme", other);
     showTheme(other);
   };
+}
+
+// ---- times: those of the reader's zone, unless the reader chooses UTC; every text arrives as UTC
+const zone = document.getElementById("zone");
+const two = (number) => String(number).padStart(2, "0");
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function keep(name, value) { // a file may have no storage
+  try { return value === undefined ? localStorage.getItem(name) : localStorage.setItem(name, value); } catch { return null; }
+}
+
+const isLocal = () => keep("faultbridge-zone") !== "UTC";
+
+function clock(at, seconds) {
+  return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
+}
+
+function localTime(utc, iso) {
+  const at = new Date(iso);
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${clock(at, /:\d\d:\d\d/.test(utc))}`;
+}
+
+function localTick(utc, iso, tick) {
+  const at = new Date(iso);
+  const midnight = clock(at, true) === "00:00:00";
+  if (midnight || !tick.parentElement.textContent.includes(":")) return utc.length > 8 ? utc : `${MONTHS[at.getMonth()]} ${at.getDate()}`;
+  return clock(at, /:\d\d:/.test(utc));
+}
+
+const localTexts = (text) => text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC/g,
+  (whole, day, time) => localTime(time, `${day}T${time}Z`));
+
+function ageText(iso) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
+  const [unit, size] = [["s", 1, 60], ["min", 60, 7200], ["h", 3600, 172800], ["d", 86400, Infinity]].find(([, , below]) => seconds < below);
+  return `${(seconds / size).toFixed(seconds / size < 10 && unit !== "s" ? 1 : 0).replace(/\.0$/, "")} ${unit} ago`;
+}
+
+function showTimes() {
+  const local = isLocal();
+  for (const one of find("time[datetime], text[data-at]")) {
+    const iso = one.getAttribute("datetime") ?? one.dataset.at;
+    one.dataset.utc ??= one.textContent;
+    if (one.classList.contains("ago")) one.textContent = ageText(iso);
+    else if (!local) one.textContent = one.dataset.utc;
+    else one.textContent = (one.dataset.at ? localTick : localTime)(one.dataset.utc, iso, one);
+  }
+  const name = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
+  zone.hidden = false;
+  zone.textContent = local ? name : "UTC";
+  zone.title = local ? "Show UTC" : "Show local time";
+  document.getElementById("zone-note").textContent = local ? `Times are local (${name}).` : "Times are UTC.";
+  zone.onclick = () => { keep("faultbridge-zone", local ? "UTC" : "local"); showTimes(); };
+}
+
+// ---- commands: copied by a button
+function copies() {
+  for (const button of find("button.copy")) {
+    button.hidden = !navigator.clipboard;
+    button.onclick = async () => {
+      await navigator.clipboard.writeText(button.parentElement.querySelector("pre").textContent);
+      button.textContent = "Copied";
+    };
+  }
 }
 
 // ---- entries: filter by text and type; the filter is part of the address
@@ -70,7 +131,7 @@ function showTip(event) {
   const on = event.target.closest?.("[data-tip]");
   tip.hidden = !on;
   if (!on) return;
-  tip.textContent = on.dataset.tip;
+  tip.textContent = isLocal() ? localTexts(on.dataset.tip) : on.dataset.tip;
   const box = on.getBoundingClientRect();
   const x = event.clientX ?? box.left;
   tip.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - tip.offsetWidth - 8))}px`;
@@ -139,7 +200,8 @@ async function refresh() {
         replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
       }
       failures = 0;
-      state.textContent = `current at ${new Date().toISOString().slice(11, 19)}`;
+      state.textContent = `current at ${isLocal() ? clock(new Date(), true) : new Date().toISOString().slice(11, 19)}`;
+      showTimes();
     } catch (error) {
       failures += 1;
       const signedOut = ["401", "403"].includes(error.message);
@@ -169,9 +231,11 @@ function replace(page) {
 function enhance() {
   filterEntries();
   zoom();
+  showTimes();
+  copies();
 }
 
-showTheme(stored());
+showTheme(keep("faultbridge-theme"));
 enhance();
 openTarget();
 addEventListener("hashchange", openTarget);
