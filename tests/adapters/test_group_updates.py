@@ -160,3 +160,25 @@ def test_node_groups_that_cannot_be_read_leave_the_question_open() -> None:
         stub.add_client_error("list_nodegroups", "AccessDeniedException", http_status_code=403)
         with pytest.raises(Misconfigured, match="node groups of EKS cluster train"):
             Ec2Inventory(clients).repairs_nodes(CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("status", "occupied"),
+    [
+        ("Running", False),
+        ("ShuttingDown", False),
+        ("NotFound", False),
+        ("Pending", True),
+        ("SystemUpdating", True),
+        ("DeepHealthCheckInProgress", True),
+        ("Failure", True),
+        ("AttachInProgress", True),
+        ("DetachInProgress", True),
+        ("AStatusOfNextYear", True),
+    ],
+)
+def test_a_hyperpod_node_in_any_status_but_running_or_leaving_is_occupied(status: str, *, occupied: bool) -> None:
+    node = {"InstanceGroupName": "g", "InstanceId": "i-1", "InstanceStatus": {"Status": status}}
+    cluster = {"ClusterStatus": "InService", "InstanceGroups": [{"InstanceGroupName": "g", "TargetCount": 1}]}
+    found = status_of_cluster("hp", cluster, [node]).groups["g"].occupied
+    assert found == (frozenset({"i-1"}) if occupied else frozenset())

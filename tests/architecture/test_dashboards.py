@@ -163,3 +163,14 @@ def test_the_prices_are_those_of_the_list(name: str) -> None:
     factors = {one.factor for panel in built().PANELS for one in panel.series}
     wanted = prices[name] / 2 / 1000 if name == "lambda_gb_second" else prices[name]
     assert any(abs(factor - wanted) < wanted / 1e6 for factor in factors)
+
+
+def test_the_cost_panel_prices_each_function_at_its_memory_and_shows_queue_and_logs() -> None:
+    (panel,) = [one for one in built().PANELS if one.title.startswith("Approximate cost")]
+    functions = resources("AWS::Serverless::Function")
+    priced = {one.dimensions["FunctionName"]: one.factor for one in panel.series if one.name == "Duration"}
+    for name, factor in priced.items():
+        function = functions[f"{name.rpartition('-')[2].capitalize()}Function"]
+        megabytes = function["Properties"].get("MemorySize", 512)
+        assert factor == pytest.approx(megabytes / 1024 / 1000 * PRICES["lambda_gb_second"]["arm64"], rel=1e-3)
+    assert {"NumberOfMessagesSent", "NumberOfEmptyReceives", "IncomingBytes"} <= {one.name for one in panel.series}

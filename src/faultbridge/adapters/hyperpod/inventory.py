@@ -13,7 +13,6 @@ from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.hyperpod.cluster import (
-    CHECKING,
     FAILURE,
     LEAVING,
     RUNNING,
@@ -43,8 +42,6 @@ GROUP_CONDITIONS: Mapping[str, ConditionKind] = {
 }
 SYSTEM_UPDATING = "SystemUpdating"
 SOFTWARE_UPDATES = frozenset({"InProgress", "RollbackInProgress"})
-OCCUPIED = frozenset({"Pending", SYSTEM_UPDATING, CHECKING, FAILURE})
-"""Statuses of a node that runs no jobs but keeps its instance; the instance of a node that shuts down is gone."""
 NO_MESSAGE = "SageMaker gives no reason"
 
 
@@ -90,9 +87,9 @@ def _group_status(
     cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]
 ) -> GroupStatus:
     desired, running = int(group.get("TargetCount") or 0), sum(status_of(node) == RUNNING for node in nodes)
-    occupied = frozenset(
-        str(node["InstanceId"]) for node in nodes if status_of(node) in OCCUPIED and "InstanceId" in node
-    )
+    # A node in any other status runs no jobs but keeps its instance, also in a status that SageMaker adds later.
+    idle = (node for node in nodes if status_of(node) not in {RUNNING, *LEAVING})
+    occupied = frozenset(str(node["InstanceId"]) for node in idle if "InstanceId" in node)
     return GroupStatus(desired, running >= desired, _update(cluster, group), occupied)
 
 
