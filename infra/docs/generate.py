@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from infra.docs import catalog, cli, events, http_api, metrics, policy, rooms, settings, sources, state_machines
+from infra.docs.asyncapi import asyncapi_document
 from infra.docs.openapi import openapi_document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
     "../../schemas/job-report/v1.json": http_api.job_report_schema,
+    "../../schemas/asyncapi.json": lambda: json.dumps(asyncapi_document(), indent=2) + "\n",
     "metrics.md": metrics.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
     "sources.md": sources.generate,

@@ -136,12 +136,17 @@ def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[st
 _Loader.add_multi_constructor("!", _intrinsic)
 
 
+def read_template(path: Path) -> dict[str, Any]:
+    """Return a template, with intrinsic functions in their long form."""
+    loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader underneath
+    assert isinstance(loaded, dict)
+    return loaded
+
+
 @cache
 def template() -> dict[str, Any]:
     """Return the SAM template, with intrinsic functions in their long form."""
-    loaded = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader underneath
-    assert isinstance(loaded, dict)
-    return loaded
+    return read_template(TEMPLATE)
 
 
 def resources(kind: str) -> dict[str, dict[str, Any]]:
