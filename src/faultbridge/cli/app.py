@@ -67,6 +67,8 @@ COMMANDS: Mapping[str, Row] = {
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
     "report": Row("records.report", "Write a report of a cluster as one HTML file."),
     "console": Row("records.console", "Print the address of the read-only web console, or serve it."),
+    "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
+    "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.credentials import (
@@ -22,6 +24,8 @@ from botocore.credentials import (
 )
 from botocore.loaders import Loader, instance_cache
 from botocore.session import Session
+
+from faultbridge.model.errors import Misconfigured
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
@@ -234,3 +238,13 @@ class Clients:
                 s3={"addressing_style": "path" if emulated else "virtual", "us_east_1_regional_endpoint": "regional"},
             ),
         }
+
+
+def signed_headers(clients: Clients, url: str) -> Mapping[str, str]:
+    """Return the headers that sign a GET of an API Gateway address with the credentials of the clients."""
+    credentials, region = clients.session.get_credentials(), clients.region
+    if credentials is None or region is None:
+        raise Misconfigured("no AWS credentials or Region for the API; configure them")
+    request = AWSRequest("GET", url)
+    SigV4Auth(credentials.get_frozen_credentials(), "execute-api", region).add_auth(request)
+    return dict(request.headers.items())

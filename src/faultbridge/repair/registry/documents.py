@@ -115,10 +115,13 @@ class Cluster(Document, frozen=True, kw_only=True):
     damped_sources: Annotated[dict[str, datetime], doc("When the claims of a source count again, by source.")]
     breakers: Annotated[tuple[Breaker, ...], doc("Every breaker that has opened before.")]
     holders: dict[str, datetime]
+    repairs_permitted: Annotated[
+        Count | None, doc("How many repairs the policy permits at a time; null in a list, and if it cannot be read.")
+    ]
     no_capacity_until: Annotated[dict[str, datetime], doc("When a group without capacity is tried again, by group.")]
 
 
-def cluster_document(view: ClusterView) -> Cluster:
+def cluster_document(view: ClusterView, repairs_permitted: int | None = None) -> Cluster:
     """Return a cluster as a document."""
     config, state, control = view.config, view.state, view.control
     return shared(
@@ -138,6 +141,7 @@ def cluster_document(view: ClusterView) -> Cluster:
         damped_sources={one.source: one.until for one in config.damped_sources if one.cluster and not one.over},
         breakers=tuple(shared(Breaker, one, name=name) for name, one in sorted(control.breakers.items())),
         holders=dict(control.holders),
+        repairs_permitted=repairs_permitted,
         no_capacity_until=dict(control.no_capacity_until),
     )
 

@@ -5,6 +5,7 @@ One method handles one route and returns a document.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Literal
@@ -13,13 +14,16 @@ from msgspec import Struct
 
 from faultbridge.model import enums, names
 from faultbridge.model.cases import APPROVED, DENIED
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job as RecordedJob
 from faultbridge.model.enums import CaseStatus, EntryType, RepairAction
-from faultbridge.model.errors import Rejected, UnknownName
+from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding
+from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.offenders import Odds
+from faultbridge.model.policy import Policy
 from faultbridge.model.storage import keys, rejects
 from faultbridge.record.history import DeviceHistory
 from faultbridge.record.ports import Clock
@@ -196,6 +200,7 @@ class Handlers(Struct, frozen=True):
     paging: Paging
     hardware: HardwareHandlers
     jobs: JobHandlers
+    policy: Callable[[ClusterConfig], Policy]
 
     def clusters(self, request: Request) -> Document:
         """List all clusters."""
@@ -205,7 +210,15 @@ class Handlers(Struct, frozen=True):
     def cluster(self, request: Request) -> Document:
         """Show a cluster: its registration, its status, and what limits its repairs."""
         request.check_parameters()
-        return cluster_document(self.directory.cluster(request.cluster))
+        view = self.directory.cluster(request.cluster)
+        return cluster_document(view, self._repairs_permitted(view.config))
+
+    def _repairs_permitted(self, config: ClusterConfig) -> int | None:
+        try:
+            return self.policy(config).limits.concurrent
+        except FaultbridgeError as error:  # the rest of the document is still true
+            log_cause("policy_not_read", reason=str(error), level=logging.WARNING, cluster=config.cluster)
+            return None
 
     def nodes(self, request: Request) -> Document:
         """List the nodes of a cluster by name, one page at a time."""

@@ -108,4 +108,5 @@ def wire_api(app: Installation) -> Handlers:
         paging=paging,
         hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(app.append), offender_odds()),
         jobs=JobHandlers(Views(table), JobViews(table), wire_api_jobs(app), paging, clock),
+        policy=app.rulebook.policy,
     )

@@ -103,15 +103,21 @@ def explain_code(
         rows = (row for row in known.rows.values() if _listed(row, family))
         show((_document(row, known) for row in rows), LIST_COLUMNS, output)
         return
-    by_lower_case = {code.lower(): code for code in known.rows}
-    code = _code(family, value)
-    row = known.row(by_lower_case.get(code, code))
-    details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
-    show_one(_document(row, known) | {"details": details}, ONE_COLUMNS, output)
-    if row.code not in known.rows:
-        hint = did_you_mean(row.code, known.rows)
-        notice(f"code not in the catalog: {row.code}; such a fault gets this default{hint}")
+    document = code_document(_code(family, value))
+    show_one(document, ONE_COLUMNS, output)
+    code = document["code"]
+    if code not in known.rows:
+        notice(f"code not in the catalog: {code}; such a fault gets this default{did_you_mean(code, known.rows)}")
         raise typer.Exit(EXIT_NOT_WELL)
+
+
+def code_document(code: str) -> dict[str, Any]:
+    """Return the row of the catalog for a code in any case, with its details; an unknown code has the default row."""
+    known = load_catalog()
+    by_lower_case = {listed.lower(): listed for listed in known.rows}
+    row = known.row(by_lower_case.get(code.lower(), code))
+    details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
+    return _document(row, known) | {"details": details}
 
 
 def _explain_mode(name: str | None, known: Catalog, output: OutputFormat) -> None:

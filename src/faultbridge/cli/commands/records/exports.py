@@ -1,0 +1,123 @@
+"""`faultbridge exporter` and `faultbridge mcp`: the documents of the HTTP API for other systems; both only read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.offline.catalog import code_document
+from faultbridge.cli.export.api_client import ApiClient, api_client
+from faultbridge.cli.render.output import LogLines, examples, notice
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.model.errors import FaultbridgeError, Misconfigured
+from faultbridge.model.log import log_cause, logged_from
+
+if TYPE_CHECKING:
+    from faultbridge.cli.export.otlp_logs import EntryLogs
+
+app = typer.Typer(rich_markup_mode=None)
+
+ApiOption = Annotated[
+    str | None,
+    typer.Option("--api", metavar="URL", help="Address of the API. Default: output ApiUrl of the stack."),
+]
+ClustersOption = Annotated[
+    list[str] | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster. Repeatable. Default: all.")
+]
+
+
+@app.command(
+    "exporter",
+    epilog=examples(
+        "faultbridge exporter --port 9723",
+        "faultbridge exporter --cluster train-a --otlp http://127.0.0.1:4318",
+        "faultbridge exporter --api https://api.example.com",
+    ),
+)
+@stack_command
+def run_exporter(
+    session: Session,
+    api: ApiOption = None,
+    clusters: ClustersOption = None,
+    address: Annotated[str, typer.Option("--address", metavar="IP", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port of /metrics.")] = 9723,
+    interval: Annotated[
+        int, typer.Option("--interval", min=1, metavar="SECONDS", help="Read the API at most once in this time.")
+    ] = 30,
+    otlp: Annotated[
+        str | None,
+        typer.Option("--otlp", metavar="URL", help="Also send entries as OTLP logs to this collector."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help=f"With --otlp: send entries since then. {PAST_HELP}")
+    ] = None,
+) -> None:
+    """Serve the state of clusters as Prometheus metrics until stopped; with --otlp, send entries as logs too.
+
+    The exporter reads the HTTP API and nothing else: it needs a token for reading in FAULTBRIDGE_API_TOKEN, or AWS
+    credentials that may call GET of the API. Install it with `pip install 'faultbridge[exporter]'`.
+    """
+    client = api_client(session, api)
+    now = datetime.now(UTC)
+    send = _otlp(client, otlp, clusters or [], parse_time(since, now, "--since") or now) if otlp else None
+    _serve_metrics(client, clusters or [], address, port, interval)
+    notice(f"metrics at http://{address}:{port}/metrics until Ctrl-C")
+    with logged_from(logging.INFO, LogLines(sys.stderr)):
+        while True:
+            if send is not None:
+                _send(send)
+            time.sleep(interval)
+
+
+@app.command("mcp", epilog=examples("faultbridge mcp", "faultbridge mcp --stack faultbridge --region us-east-1"))
+@stack_command
+def serve_tools(session: Session, api: ApiOption = None) -> None:
+    """Serve read-only tools for assistants on standard input and output (Model Context Protocol).
+
+    The tools read the HTTP API and the catalog; no order can be given through them. Configure this command in the
+    assistant. Install it with `pip install 'faultbridge[mcp]'`.
+    """
+    try:
+        from faultbridge.cli.export.tools import Tools, build_server
+    except ModuleNotFoundError as error:
+        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[mcp]'") from None
+    build_server(Tools(api_client(session, api), code_document), version("faultbridge")).run()
+
+
+def _serve_metrics(client: ApiClient, clusters: list[str], address: str, port: int, interval: int) -> None:
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        from faultbridge.cli.export.metrics import FleetCollector
+    except ModuleNotFoundError as error:
+        raise _not_installed(error) from None
+    registry = CollectorRegistry()
+    registry.register(FleetCollector(client, clusters, interval, time.monotonic))
+    start_http_server(port, address, registry)
+
+
+def _otlp(client: ApiClient, endpoint: str, clusters: list[str], since: datetime) -> EntryLogs:
+    try:
+        from faultbridge.cli.export.otlp_logs import EntryLogs, open_provider
+    except ModuleNotFoundError as error:
+        raise _not_installed(error) from None
+    return EntryLogs(client, open_provider(endpoint), clusters, since)
+
+
+def _not_installed(error: ModuleNotFoundError) -> Misconfigured:
+    return Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[exporter]'")
+
+
+def _send(logs: EntryLogs) -> None:
+    try:
+        logs.send_new()
+    except FaultbridgeError as error:  # the next interval reads the same entries
+        log_cause("entries_not_sent", reason=str(error), level=logging.WARNING)

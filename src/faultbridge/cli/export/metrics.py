@@ -1,0 +1,193 @@
+"""Metrics: converts documents of the HTTP API to Prometheus metrics, with names by the rules of OpenMetrics.
+
+`METRICS` lists each metric with its labels and the function that yields its values from the state of one cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from faultbridge.cli.export.api_client import PAGE_SIZE, ApiClient
+from faultbridge.model.enums import NodeStatus
+from faultbridge.model.errors import FaultbridgeError
+from faultbridge.model.log import log_cause
+
+Sample = tuple[tuple[str, ...], float]
+"""The values of the labels after `cluster`, and the value of the metric."""
+
+STATUS_NUMBERS = {status.value: number for number, status in enumerate(NodeStatus)}
+"""The value of `faultbridge_node_state` for each status; the dashboard shows the names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDocuments:
+    """The documents of one cluster, as the API returned them."""
+
+    cluster: dict[str, Any]
+    nodes: Sequence[dict[str, Any]]
+    cases: Sequence[dict[str, Any]]
+    incidents: Sequence[dict[str, Any]]
+
+    @property
+    def conditions(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Yield each node with each of its active conditions."""
+        return ((node, condition) for node in self.nodes for condition in node["conditions"])
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One gauge: its name, its help text, its labels after `cluster`, and what yields its values."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    values: Callable[[ClusterDocuments], Iterable[Sample]]
+
+
+def _counted(found: Iterable[tuple[str, ...]]) -> Iterable[Sample]:
+    return ((labels, float(count)) for labels, count in sorted(Counter(found).items()))
+
+
+def _node_states(read: ClusterDocuments) -> Iterator[Sample]:
+    for node in read.nodes:
+        if node["status"] in STATUS_NUMBERS:
+            yield (node["node"], node["group"] or ""), float(STATUS_NUMBERS[node["status"]])
+
+
+def _gpu(component: dict[str, Any]) -> str:
+    return str(component["uuid"] or component["serial"] or component["pci"] or component["index"])
+
+
+def _gpu_faults(read: ClusterDocuments) -> Iterator[Sample]:
+    for node, one in read.conditions:
+        if one["component"]["type"] == "gpu":
+            for code in one["codes"]:
+                yield (node["node"], _gpu(one["component"]), one["failure_mode"], code), float(one["count"])
+
+
+def _budget_left(read: ClusterDocuments) -> Iterator[Sample]:
+    permitted = read.cluster.get("repairs_permitted")
+    if permitted is not None:
+        yield (), float(max(permitted - len(read.cluster["holders"]), 0))
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "faultbridge_nodes",
+        "Nodes by status.",
+        ("status",),
+        lambda read: _counted((node["status"],) for node in read.nodes),
+    ),
+    Metric(
+        "faultbridge_target_nodes", "Nodes that the cluster should have.", (), lambda r: [((), r.cluster["target"])]
+    ),
+    Metric(
+        "faultbridge_node_state",
+        "Status of each node: " + ", ".join(f"{number} {name}" for name, number in STATUS_NUMBERS.items()) + ".",
+        ("node", "group"),
+        _node_states,
+    ),
+    Metric(
+        "faultbridge_conditions",
+        "Active conditions by failure mode and severity.",
+        ("failure_mode", "severity"),
+        lambda read: _counted((one["failure_mode"], one["severity"]) for _, one in read.conditions),
+    ),
+    Metric(
+        "faultbridge_gpu_condition_observations",
+        "Observations of each active condition of a GPU, such as ECC errors, row remapping and Xids, by fault code.",
+        ("node", "gpu", "failure_mode", "code"),
+        _gpu_faults,
+    ),
+    Metric(
+        "faultbridge_cases",
+        "Live cases by status, and by what they wait for.",
+        ("status", "waiting_for"),
+        lambda read: _counted((case["status"], case["waiting_for"] or "") for case in read.cases),
+    ),
+    Metric(
+        "faultbridge_incident_nodes",
+        "Affected nodes of each open incident.",
+        ("incident", "family", "status"),
+        lambda read: [((one["incident_id"], one["family"], one["status"]), one["affected"]) for one in read.incidents],
+    ),
+    Metric(
+        "faultbridge_repairs_running",
+        "Cases that use a repair slot.",
+        (),
+        lambda read: [((), len(read.cluster["holders"]))],
+    ),
+    Metric("faultbridge_repairs_left", "Repairs that the policy still permits at this time.", (), _budget_left),
+    Metric(
+        "faultbridge_repairs_paused",
+        "1 while an operator has paused new repairs.",
+        (),
+        lambda read: [((), float(read.cluster["paused"]))],
+    ),
+    Metric(
+        "faultbridge_breaker_open",
+        "1 while a breaker is not closed.",
+        ("breaker",),
+        lambda read: [((one["name"],), float(one["state"] != "closed")) for one in read.cluster["breakers"]],
+    ),
+)
+
+
+class FleetCollector(Collector):
+    """Reads the API when it is scraped, at most once in `interval` seconds; a failed read gives `faultbridge_up` 0."""
+
+    def __init__(
+        self, api: ApiClient, clusters: Sequence[str], interval: float, monotonic: Callable[[], float]
+    ) -> None:
+        self._api, self._clusters, self._interval, self._monotonic = api, clusters, interval, monotonic
+        self._lock = threading.Lock()
+        self._read_at: float | None = None
+        self._documents: tuple[ClusterDocuments, ...] | None = None
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield no metric, so that a registration does not read the API."""
+        yield from ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics; after a failed read only `faultbridge_up`, so that no old value looks current."""
+        documents = self._current()
+        yield GaugeMetricFamily(
+            "faultbridge_up", "1 if the last read of the API succeeded.", float(documents is not None)
+        )
+        for metric in METRICS if documents is not None else ():
+            family = GaugeMetricFamily(metric.name, metric.help, labels=["cluster", *metric.labels])
+            for read in documents or ():
+                for labels, value in metric.values(read):
+                    family.add_metric([read.cluster["cluster"], *labels], value)
+            yield family
+
+    def _current(self) -> tuple[ClusterDocuments, ...] | None:
+        with self._lock:
+            now = self._monotonic()
+            if self._read_at is None or now - self._read_at >= self._interval:
+                self._read_at = now
+                try:
+                    self._documents = tuple(map(self._read, self._clusters or self._all_clusters()))
+                except FaultbridgeError as error:
+                    log_cause("api_not_read", reason=str(error))
+                    self._documents = None
+            return self._documents
+
+    def _all_clusters(self) -> list[str]:
+        return [one["cluster"] for one in self._api.items("clusters")]
+
+    def _read(self, cluster: str) -> ClusterDocuments:
+        place = ("clusters", cluster)
+        return ClusterDocuments(
+            cluster=self._api.get(*place),
+            nodes=[one for one in self._api.items(*place, "nodes", limit=PAGE_SIZE) if one["status"] != "retired"],
+            cases=list(self._api.items(*place, "cases")),
+            incidents=list(self._api.items(*place, "incidents")),
+        )
