@@ -9,15 +9,16 @@ from functools import cache, partial
 from textwrap import dedent
 from typing import Any
 
-from typer.main import get_command
+import click
 
 from faultbridge.cli.app import COMMANDS, application
 from infra.docs.markdown import page, table
 
 FOLDER = "cli/"
 INTRODUCTION = """\
-Every command has `--help` (`-h`) with examples. `--json` prints one JSON document, `--jsonl` prints one JSON object per
-line. Tables fit the terminal, and `--wide` prints all columns. `--install-completion` completes commands in your shell.
+Every command has `--help` (`-h`) with examples. `-o` chooses the format: `table`, `wide`, `json`, `jsonl` or
+`yaml`. `--json` prints one JSON document, `--jsonl` prints one JSON object per line. Tables fit the terminal, and
+`--wide` prints all columns. `eval "$(faultbridge --show-completion bash)"` completes commands in your shell.
 
 Commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`, `--profile` or
 `--endpoint-url` is given, or if `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` or `AWS_ENDPOINT_URL` is set to values other than
@@ -69,9 +70,9 @@ def group(stem: str, names: list[str]) -> str:
 
 
 @cache
-def _command(name: str) -> Any:  # noqa: ANN401 - a click command, whose package has no public types here
-    root: Any = get_command(application([name]))
-    return root.commands[name]
+def _command(name: str) -> Any:  # noqa: ANN401 - a command, or a group of commands
+    root = application()
+    return root.get_command(click.Context(root), name)
 
 
 def _verbs(name: str) -> dict[str, Any]:
@@ -83,8 +84,6 @@ def _page_of(name: str) -> str:
 
 
 def _noun(name: str) -> Iterator[str]:
-    if _command(name).invoke_without_command:
-        yield from _one(f"faultbridge {name}", _command(name))
     for verb, command in _verbs(name).items():
         yield f"## {name} {verb}"
         yield from _one(f"faultbridge {name} {verb}", command)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
-from typer.main import get_command
 
 from faultbridge.cli.app import COMMANDS, application, run
 from faultbridge.cli.errors import failure_of
@@ -73,7 +73,7 @@ def test_a_failure_message_is_one_line_for_any_error_text() -> None:
         (["redrive", "a", "b"], "unexpected argument: a b (see `faultbridge redrive --help`)"),
         (["decode", "--source", "kernel"], "unknown source: 'kernel'; did you mean kernel-log?; `faultbridge sources`"),
         (["cluster", "set", "a", "--domain", "rack=gpu-1"], "give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]"),
-        (["cluster", "set", "a", "--expected", "x"], "'--expected': Input should be a valid integer (see"),
+        (["cluster", "set", "a", "--expected", "x"], "'--expected': 'x' is not a valid integer range (see"),
         (["cluster", "list", "--endpoint-url", "localhost:4566"], "give a URL with http:// or https://"),
         (["decode", "--received-at", "999999d"], "age too long: '999999d'; allowed: such as 90s"),
         (["collect", "kubernetes", "--config", "no.toml"], "cannot be read: no.toml: No such file or directory (see"),
@@ -95,7 +95,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_gives_examples_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     run(["--help"])
     out = capsys.readouterr().out
-    assert "    faultbridge decode /var/log/kern.log\n" in out
+    assert "\n  faultbridge decode /var/log/kern.log\n" in out
     assert "130 interrupted by Ctrl-C" in " ".join(out.split())
     run(["node", "--help"])
     assert "Run `faultbridge node VERB --help` for options and examples." in capsys.readouterr().out
@@ -106,31 +106,38 @@ def test_every_example_has_the_required_options_and_quotes_its_host_lists(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in command_paths(name):
-        command: Any = get_command(application([name])).commands[name]
+        command = command_of(name)
         command = command.commands[path[1]] if path[1:] else command
         required = [one.opts[0] for one in command.params if one.param_type_name == "option" and one.required]
         run([*path, "--help"])
-        text = capsys.readouterr().out.partition("  Examples:\n")[2].replace("\\\n", "")
+        text = capsys.readouterr().out.partition("Examples:\n")[2].replace("\\\n", "")
         for example in (line for line in text.splitlines() if f"faultbridge {' '.join(path)} " in f"{line} "):
             assert [option for option in required if option not in example] == [], example
             assert not re.search(r"[^'\]]\b\S+-\[\d[^']*$", example), example
 
 
 def test_a_noun_without_a_verb_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, verb in (([], "decode"), (["node"], "import")):
+    assert run(["node"]) == 2
+    err = capsys.readouterr().err
+    assert "Commands:" in err
+    assert "import" in err
+
+
+def test_an_unknown_command_or_verb_is_answered_with_the_closest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, expected in ((["nodes"], "did you mean node"), (["node", "lists"], "did you mean list")):
         assert run(arguments) == 2
-        err = capsys.readouterr().err
-        assert "Commands:" in err
-        assert verb in err
+        assert expected in capsys.readouterr().err
+
+
+def command_of(name: str) -> Any:
+    root = application()
+    return root.get_command(click.Context(root), name)
 
 
 def command_paths(name: str) -> Iterator[list[str]]:
-    """The words of each command under a name: `[name]`, or `[name, verb]` for a noun; both for `simulate`."""
-    root: Any = get_command(application([name]))
-    verbs = getattr(root.commands[name], "commands", None)
-    if not verbs or root.commands[name].invoke_without_command:
-        yield [name]
-    yield from ([name, verb] for verb in verbs or ())
+    """The words of each command under a name: `[name]`, or `[name, verb]` for a noun."""
+    verbs = getattr(command_of(name), "commands", None)
+    yield from ([name, verb] for verb in verbs) if verbs else iter([[name]])
 
 
 @for_each("name", sorted(COMMANDS))
@@ -138,7 +145,7 @@ def test_the_help_of_every_command_has_examples(name: str, capsys: pytest.Captur
     for path in command_paths(name):
         run([*path, "--help"])
         lines = capsys.readouterr().out.splitlines()
-        examples = [line.strip() for line in lines[lines.index("  Examples:") :]]
+        examples = [line.strip() for line in lines[lines.index("Examples:") :]]
         assert any(f"faultbridge {' '.join(path)}" in line for line in examples), path
         assert [line for line in lines if len(line) > 80] == []
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
-from typer.main import get_command
 
 from faultbridge import local
 from faultbridge.cli.app import COMMANDS, application, run
@@ -45,8 +45,8 @@ def typed(desk: Desk, monkeypatch: pytest.MonkeyPatch, text: str, *arguments: st
 
 def commands_with_yes() -> Iterator[str]:
     for name in COMMANDS:
-        root: Any = get_command(application([name]))
-        command = root.commands[name]
+        root = application()
+        command: Any = root.get_command(click.Context(root), name)
         verbs = getattr(command, "commands", None) or {"": command}
         for verb, one in verbs.items():
             if any("--yes" in parameter.opts for parameter in one.params):

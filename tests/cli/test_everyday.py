@@ -50,10 +50,10 @@ def test_the_short_option_prints_the_help(desk: Desk, arguments: tuple[str, ...]
 def test_a_shell_completes_commands_verbs_and_options(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, words: str, completions: set[str]
 ) -> None:
-    monkeypatch.setenv("_FAULTBRIDGE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("_FAULTBRIDGE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    assert set(desk().out.split()) == completions
+    assert {line.partition(",")[2] for line in desk().out.splitlines()} == completions
 
 
 def test_a_case_is_watched_until_an_operator_must_act(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_a_closed_incident_lists_no_held_cases_and_states_that_they_continue(des
     assert "gpu-01: c-" in desk("incident", "show", incident).out
     closed = desk("incident", "close", incident)
     assert ": c-" not in closed.out
-    assert closed.err == "faultbridge: cases that continue within a minute, within the repair limits: 8\n"
+    assert closed.err.splitlines()[0] == "faultbridge: cases that continue within a minute, within the repair limits: 8"
     assert [one["held_cases"] for one in desk.json("incident", "list", "--all")] == [{}]
 
 

@@ -228,7 +228,9 @@ def test_an_order_prints_the_node_after_it_and_what_happens_next(desk: Desk) -> 
     node = (KEY.node, "--cluster", KEY.cluster)
     quarantined = desk("node", "quarantine", *node, "--reason", "bad cable")
     assert "quarantined (never verified)" in quarantined.out
-    assert quarantined.err == f"faultbridge: the node waits for `faultbridge node return {' '.join(node)}`\n"
+    waits, place = quarantined.err.splitlines()
+    assert waits == f"faultbridge: the node waits for `faultbridge node return {' '.join(node)}`"
+    assert place.startswith("faultbridge: stack faultbridge ("), "the last line names the stack that was changed"
     returned = desk("node", "return", *node)
     assert "(in_progress)" in returned.out
     assert "the order is recorded; `faultbridge case watch c-" in returned.err

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.core
 
-from faultbridge.cli import app
 from tests.cli.desk import Desk
 
 SLOW = ("pydantic", "botocore", "boto3", "rich", "yaml", "jsonschema")
@@ -43,12 +41,7 @@ def test_decode_imports_nothing_slow(tmp_path: Path) -> None:
     assert imported_by("decode", "--source", "kernel-log", "--node", "n-1", str(log)).isdisjoint(SLOW)
 
 
-def test_typer_still_has_the_function_that_is_replaced() -> None:
-    app.use_plain_parameters()
-    assert getattr(typer.core, app._NAME).is_plain
-
-
-def test_values_that_need_a_conversion_are_converted_and_checked_by_typer(desk: Desk) -> None:
+def test_values_that_need_a_conversion_are_converted_and_checked(desk: Desk) -> None:
     assert "valid integer" in desk("timeline", "--cluster", "c", "--limit", "lots").err
     assert desk("timeline", "--cluster", "c", "--limit", "lots").code == 2
     assert desk("case", "list", "--status", "none").code == 2

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import formatted_command, read_text, with_options
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show
+from faultbridge.cli.commands.options import Format, read_text
+from faultbridge.cli.declare import Group, Option
+from faultbridge.cli.render.output import Columns, notice, show
 from faultbridge.decide.backtest.plots import write_plots
 from faultbridge.model.policy import Policy
 from tests.lab.baselines import BASELINES, Baseline
@@ -22,7 +21,7 @@ from tests.lab.plots import comparison_plots
 from tests.lab.scenario import Physics, Scenario
 from tests.lab.trace import DAY, read_part
 
-EPILOG = examples(
+FLEET_EXAMPLES = (
     "python -m tests.lab fleet --trace trace.json --nodes 400 --days 30",
     "python -m tests.lab fleet --trace trace.json --nodes 200 --compare",
     "python -m tests.lab fleet --trace trace.json --nodes 200 --compare \\",
@@ -66,27 +65,23 @@ class Fleet:
 def fleet_options(
     trace: Annotated[
         str,
-        typer.Option(
-            metavar="FILE", help="Fault trace, JSON (format: docs/default-policy.md); - reads standard input."
-        ),
+        Option(metavar="FILE", help="Fault trace, JSON (format: docs/default-policy.md); - reads standard input."),
     ],
-    nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.", min=1, max=100_000)],
+    nodes: Annotated[int, Option(metavar="N", help="Number of nodes.", min=1, max=100_000)],
     pool: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Spare hosts that can replace others. Default: 3 % of --nodes, at least 1.", min=0
-        ),
+        Option(metavar="N", help="Spare hosts that can replace others. Default: 3 % of --nodes, at least 1.", min=0),
     ] = None,
     trace_servers: Annotated[
-        int | None, typer.Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
+        int | None, Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="First random seed.")] = 1,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
+    seed: Annotated[int, Option(metavar="N", help="First random seed.")] = 1,
+    seeds: Annotated[int, Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
     precursors: Annotated[
         list[float] | None,
-        typer.Option(metavar="PERCENT", help="Share of the faults that a precursor announces; may be repeated."),
+        Option(metavar="PERCENT", help="Share of the faults that a precursor announces; may be repeated."),
     ] = None,
-    plots: Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
+    plots: Annotated[Path | None, Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
 ) -> Fleet:
     """Return the fleet that the command line options describe."""
     hosts = max(1, nodes * 3 // 100) if pool is None else pool
@@ -130,17 +125,17 @@ COLUMNS: Columns = {
 
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help="Policy file, or `packaged`; may be repeated. Default: packaged."),
+    Option(metavar="FILE", help="Policy file, or `packaged`; may be repeated. Default: packaged."),
 ]
 DaysOption = Annotated[
-    float | None, typer.Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
+    float | None, Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
 ]
 PartOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4; may be repeated."),
+    Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4; may be repeated."),
 ]
 CompareOption = Annotated[
-    bool, typer.Option("--compare", help="Also simulate the repair rules of other systems on the same faults.")
+    bool, Option("--compare", help="Also simulate the repair rules of other systems on the same faults.")
 ]
 
 
@@ -148,16 +143,14 @@ def _quiet(_: str) -> None:
     """Print no progress."""
 
 
-@formatted_command
-@with_options(fleet=fleet_options)
 def simulate_fleet(
-    fleet: Fleet,
+    fleet: Annotated[Fleet, Group(fleet_options)],
     policy: PolicyOption = None,
     days: DaysOption = None,
     part: PartOption = None,
     compare: CompareOption = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Replay months of a fleet through Faultbridge's own code, with faults like those of a recorded trace.
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import typer
 import yaml
 
-from faultbridge.cli.commands.options import formatted_command, with_options
-from faultbridge.cli.render.output import OutputFormat, examples, notice, show
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import Group, Option
+from faultbridge.cli.render.output import notice, show
 from faultbridge.decode.data.policies import default_document
 from faultbridge.model.errors import Misconfigured
 from tests.lab.baselines import BASELINES
@@ -23,7 +23,7 @@ from tests.lab.comparison import PACKAGED, compare_systems, documents_of, named_
 from tests.lab.scenario import Scenario
 from tests.lab.simulate_fleet import COLUMNS, Fleet, fleet_options
 
-TUNE_EPILOG = examples("python -m tests.lab tune --trace trace.json --nodes 200 --trials 100 --out tuned.yaml")
+TUNE_EXAMPLES = ["python -m tests.lab tune --trace trace.json --nodes 200 --trials 100 --out tuned.yaml"]
 ACTIONS: Mapping[str, list[str] | None] = {
     "as packaged": None,
     "all": ["verify", "reset_gpu", "reboot_node", "replace_node"],
@@ -109,17 +109,15 @@ def _optuna() -> Any:
     return optuna
 
 
-@formatted_command
-@with_options(fleet=fleet_options)
 def tune_policy(
-    fleet: Fleet,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the policy file.")],
+    fleet: Annotated[Fleet, Group(fleet_options)],
+    out: Annotated[Path, Option("--out", metavar="FILE", help="Where to write the policy file.")],
     parts: Annotated[
-        int, typer.Option(metavar="N", help="Parts of the trace: one is searched, the others judge.", min=2, max=12)
+        int, Option(metavar="N", help="Parts of the trace: one is searched, the others judge.", min=2, max=12)
     ] = 4,
-    trials: Annotated[int, typer.Option(metavar="N", help="Policies to try.", min=1, max=10_000)] = 50,
+    trials: Annotated[int, Option(metavar="N", help="Policies to try.", min=1, max=10_000)] = 50,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Search for a policy that loses fewer GPU-hours without more needless evictions, in simulation.
 

@@ -57,7 +57,7 @@ def test_lambda_has_the_versions_of_the_tests() -> None:
 
 
 def test_the_layer_excludes_packages_of_the_runtime_and_of_the_cli() -> None:
-    assert not {"boto3", "botocore", "pydantic", "jsonschema", "typer", "rich"} & pins("lambda.txt").keys()
+    assert not {"boto3", "botocore", "pydantic", "jsonschema", "click", "rich"} & pins("lambda.txt").keys()
 
 
 def test_the_emulators_are_pinned_exactly() -> None:

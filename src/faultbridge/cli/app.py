@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-import typer.core
+import click
+from click.shell_completion import get_completion_class, shell_complete
 
+from faultbridge.cli.declare import HELP_OPTIONS, Commands, Exit, examples
 from faultbridge.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
-from faultbridge.cli.render.output import examples, print_line
+from faultbridge.cli.render.output import notice, print_line
+from faultbridge.model.errors import UnknownName
+from faultbridge.model.names import did_you_mean
+
+if TYPE_CHECKING:
+    from faultbridge.cli.stack.session import Session
 
 # Each command has a row. Its module has `app`, whose command of that name it is (`decode`); without one, the row is a
 # noun, and the commands in `app` are its verbs (`node list`). This table imports no module.
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One command or noun: its module in `faultbridge.cli.commands`, and its line in the help."""
 
     module: str
@@ -42,6 +45,8 @@ COMMANDS: Mapping[str, Row] = {
     "fleet": Row("embedded.fleet", "Create, break and heal fake nodes of an embedded stack."),
     "env": Row("embedded.env", "Print variables that point programs to an embedded stack."),
     "status": Row("embedded.status", "Show what runs, queue depths and overdue work."),
+    "overview": Row("fleet.overview", "Show where you are and what needs you, as `faultbridge` alone."),
+    "context": Row("fleet.context", "List, choose and show the stacks that commands use."),
     "cluster": Row("fleet.cluster", "Register, show and change clusters."),
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
@@ -75,186 +80,184 @@ COMMANDS: Mapping[str, Row] = {
 }
 
 
-# Typer converts every value with pydantic, whose import takes longer than most offline commands. Its private function
-# that creates the conversion of a parameter is replaced, if it exists: a value that has the type stays unchanged.
-
-_NAME = "build_runtime_param"
-"""The private function of Typer that is replaced. A test fails if a new version of Typer renames it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlainParameter:
-    """Converts the values of one command line parameter, with Typer's conversion only where it is needed."""
-
-    descriptor: Any
-    convert: Callable[[Any], Any]
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
-        """Return the value in the type of the parameter; Typer converts it only if it has another type."""
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        given = self.descriptor
-        if not (given.is_path or given.is_file or given.parameter_info.parser):
-            if given.annotation == list[str] and type(value) in {list, tuple} and all(map(_is_text, value)):
-                return list(value)
-            if self._has_type(value):
-                return value
-        return self.convert(self.descriptor).coerce(value, param=param, ctx=ctx)
-
-    def _has_type(self, value: object) -> bool:
-        kind = self.descriptor.annotation
-        return type(value) is kind and (kind in {str, bool} or issubclass(kind, Enum))
-
-
-def use_plain_parameters() -> None:
-    """Replace Typer's conversion of parameters with `PlainParameter`; repeated calls change nothing."""
-    convert = getattr(typer.core, _NAME, None)
-    if convert is None or getattr(convert, "is_plain", False):
-        return
-
-    def build(descriptor: Any) -> Any:  # noqa: ANN401 - as in Typer
-        return PlainParameter(descriptor, convert)
-
-    build.is_plain = True  # type: ignore[attr-defined]  # marks the replacement
-    setattr(typer.core, _NAME, build)
-
-
-def _is_text(value: object) -> bool:
-    return type(value) is str
-
-
 DEBUG = "FAULTBRIDGE_DEBUG"
 COMPLETION = "_FAULTBRIDGE_COMPLETE"
 """The environment variable with which a shell requests the completions of a command line."""
 
-# Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
-_NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
-
+ROOT_OPTIONS = ("--version", "--show-completion", "-h", "--help")
 
 _EPILOG = f"""{
     examples(
+        "faultbridge",
         "faultbridge decode /var/log/kern.log",
         "faultbridge demo",
         "faultbridge stuck",
-        "faultbridge case list --waiting-for approval",
+        "faultbridge node list --status quarantined",
     )
 }
 
-Run `faultbridge COMMAND --help` for options and examples.
+Run `faultbridge COMMAND --help` for options and examples. Without a command, `faultbridge` shows the current stack and
+what waits for you.
 
 Exit codes: 0 success; 1 a check found a problem; 2 wrong usage; 65 unreadable input; 69 the stack cannot be reached; 70
 an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
 
 
+class Noun(click.Group):
+    """A noun with its verbs, which are the commands of one module."""
+
+    def __init__(self, name: str, commands: Commands) -> None:
+        row = COMMANDS[name]
+        epilog = f"Run `faultbridge {name} VERB --help` for options and examples."
+        verbs: dict[str, click.Command] = {verb: commands.build(verb) for verb in commands.commands}
+        super().__init__(
+            name, verbs, invoke_without_command=True, help=row.help, epilog=epilog, context_settings=HELP_OPTIONS
+        )
+        self.callback = _require_verb
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
+        """Return the verbs in the order of their declaration."""
+        return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb; an unknown one is a usage error with the closest names."""
+        if cmd_name not in self.commands and not ctx.resilient_parsing:
+            raise _unknown(ctx, cmd_name, self.commands)
+        return self.commands.get(cmd_name)
+
+
+class Root(click.Group):
+    """All commands; only the module of the called one is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click
+        """Return the names of all commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command; an unknown one is a usage error with the closest names."""
+        if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:
+                return None
+            raise _unknown(ctx, cmd_name, COMMANDS)
+        if cmd_name not in self.commands:
+            app: Commands = import_module(f"faultbridge.cli.commands.{COMMANDS[cmd_name].module}").app
+            self.commands[cmd_name] = app.build(cmd_name) if cmd_name in app.commands else Noun(cmd_name, app)
+        return self.commands[cmd_name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click
+        """Write the line of each command, without importing its module."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.help) for name, row in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click
+        """Write the epilog as it is."""
+        formatter.write(f"\n{_EPILOG}\n")
+
+
+def application() -> Root:
+    """Return the command tree of `faultbridge`."""
+    options = [
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        ),
+        click.Option(
+            ["--show-completion"],
+            type=click.Choice(["bash", "zsh", "fish"]),
+            is_eager=True,
+            expose_value=False,
+            callback=_print_completion,
+            help="Print the completion script of a shell.",
+        ),
+    ]
+    help_text = "Turn GPU-node faults into versioned events and verified repairs."
+    return Root(
+        "faultbridge",
+        help=help_text,
+        params=options,
+        context_settings=HELP_OPTIONS,
+    )
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error becomes one line on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _with_command(sys.argv[1:] if arguments is None else arguments)
+    root, context = application(), None
+    if COMPLETION in os.environ:
+        return shell_complete(root, {}, "faultbridge", COMPLETION, os.environ[COMPLETION])
     try:
-        # Outside standalone mode Typer returns the exit code of `typer.Exit`.
-        returned = application([*given, *_words_to_complete(os.environ)])(
-            args=given, prog_name="faultbridge", standalone_mode=False
-        )
+        with root.make_context("faultbridge", given) as context:
+            code = _exit_code(root, context)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as ended:
-        if isinstance(ended, SystemExit) and COMPLETION in os.environ:
-            sys.stdout.flush()  # the completions
-            return 0
+        if context.obj is not None and context.obj.changes:
+            notice(context.obj.place)
+    except Exit as ended:  # --help, --version
+        return ended.exit_code
+    except BrokenPipeError:
         # The reader closed the pipe, for example `| head`. This is no error, and Python must not report one at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (KeyboardInterrupt, typer.Abort):
-        returned = EXIT_INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code
-        if os.environ.get(DEBUG):
-            import traceback
-
-            traceback.print_exc()
-        if type(error).__name__ == _NO_ARGUMENTS_ERROR:
-            print_line(str(getattr(error, "message", error)), to_stderr=True)
-            return EXIT_USAGE
-        failure = failure_of(error, _command_path(given))
-        print_line(f"faultbridge: {failure.message} ({failure.hint})", to_stderr=True)
-        return failure.exit_code
-    if returned == EXIT_INTERRUPTED:  # Typer also returns it for Ctrl-C within a command
+    except (KeyboardInterrupt, click.Abort):
         print_line("faultbridge: interrupted (what was already done stays done)", to_stderr=True)
-    return returned if isinstance(returned, int) else 0
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code
+        return _report(error, context.obj if context else None)
+    return code
 
 
-def application(arguments: Sequence[str]) -> typer.Typer:
-    """Build the Typer command tree; only the called command is imported, others are lines of the help."""
-    use_plain_parameters()
-    root = typer.Typer(
-        help="Turn GPU-node faults into versioned events and verified repairs.",
-        epilog=_EPILOG,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    root.callback()(_root_options)
-    called = _called(arguments)
-    for name, row in COMMANDS.items():
-        if name == called:
-            _add(root, name)
-        else:
-            root.command(name, help=row.help)(_placeholder)
-    return root
+def _exit_code(root: Root, context: click.Context) -> int:
+    try:
+        root.invoke(context)
+    except Exit as ended:
+        return ended.exit_code
+    return 0
 
 
-def _called(arguments: Sequence[str]) -> str | None:
-    return next((argument for argument in arguments if argument in COMMANDS), None)
+def _with_command(arguments: Sequence[str]) -> list[str]:
+    """Add the command `overview`, if the arguments are empty or only its options."""
+    is_overview = not arguments or (arguments[0].startswith("-") and arguments[0] not in ROOT_OPTIONS)
+    return ["overview", *arguments] if is_overview else list(arguments)
 
 
-def _command_path(arguments: Sequence[str]) -> str | None:
-    """Return the command that the arguments call, such as `case list`; None if they name no command."""
-    name = _called(arguments)
-    if name is None:
-        return None
-    module = sys.modules.get(f"faultbridge.cli.commands.{COMMANDS[name].module}")
-    verbs = {one.name for one in module.app.registered_commands} if module else set()
-    following = arguments[arguments.index(name) + 1 :]
-    verb = next((one for one in following if one in verbs and name not in verbs), None)
-    return f"{name} {verb}" if verb else name
+def _report(error: Exception, session: Session | None) -> int:
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    if isinstance(error, UnknownName) and session is not None:
+        from faultbridge.cli.stack.command import with_closest
+
+        error = with_closest(error, session)
+    failure = failure_of(error)
+    print_line(f"faultbridge: {failure.message} ({failure.hint})", to_stderr=True)
+    return failure.exit_code
 
 
-def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the command line that a shell completes; empty if it requests no completion."""
-    if COMPLETION not in environment:
-        return []
-    return (environment.get("COMP_WORDS") or environment.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
+def _unknown(context: click.Context, name: str, known: Mapping[str, object]) -> click.UsageError:
+    return click.UsageError(f"unknown command: {name}{did_you_mean(name, known)}", context)
 
 
-def _add(root: typer.Typer, name: str) -> None:
-    """Import the module of a command, and add the command with all its verbs to the tree."""
-    row = COMMANDS[name]
-    app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app
-    single = next((one for one in app.registered_commands if one.name == name), None)
-    if single is None or single.callback is None:
-        callback = app.registered_callback
-        # A noun that also works without a verb, such as `simulate`, has its own help text and examples.
-        help_texts: dict[str, Any] = (
-            {}
-            if callback is not None and callback.invoke_without_command
-            else {"help": row.help, "epilog": f"Run `faultbridge {name} VERB --help` for options and examples."}
-        )
-        root.add_typer(app, name=name, no_args_is_help=True, **help_texts)
-    else:
-        root.command(name, epilog=single.epilog)(single.callback)
+@click.pass_context
+def _require_verb(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        print_line(context.get_help(), to_stderr=True)
+        raise Exit(EXIT_USAGE)
 
 
-def _placeholder() -> None:
-    """Do nothing; this function represents a command that is listed in the help but not called."""
-
-
-def _print_version(wanted: bool) -> None:
+def _print_version(_context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
         print_line(version("faultbridge"))
-        raise typer.Exit
+        raise Exit(0)
 
 
-def _root_options(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
-) -> None:
-    """Declare the options that come before the name of a command."""
+def _print_completion(_context: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    completion = get_completion_class(shell) if shell else None
+    if completion is not None:
+        print_line(completion(application(), {}, "faultbridge", COMPLETION).source())
+        raise Exit(0)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import typer
+import click
 
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 
@@ -63,6 +63,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "too_late": "the case is escalated to an operator; `faultbridge case show` shows it",
     "too_many_aliases": "give fewer aliases",
     "unknown_case": "`faultbridge case list --all` lists cases",
+    "unknown_context": "`faultbridge context list` lists contexts",
     "unknown_cluster": "`faultbridge cluster list` lists clusters",
     "unknown_device": "`faultbridge node show` shows the devices of a node",
     "unknown_epoch": "omit --epoch to start a new epoch",
@@ -113,8 +114,6 @@ EXIT_INTERRUPTED = 130
 
 MAX_MESSAGE_CHARACTERS = 500
 _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
-# The text that pydantic, which validates values for Typer, adds before or after the description of a problem.
-_PYDANTIC_TEXT = re.compile(r"Value error, |, unable to parse string as an? \w+")
 # Matched by name, so that this module does not load botocore.
 _UNREACHABLE_ERRORS = frozenset(
     {"EndpointConnectionError", "ConnectTimeoutError", "ConnectionClosedError", "ProxyConnectionError"}
@@ -132,22 +131,22 @@ class Failure:
     hint: str
 
 
-def failure_of(error: Exception, command: str | None = None) -> Failure:
-    """Convert an exception of a command, such as `case list`, to a failure of one line of 500 characters."""
-    failure = _failure(error, command)
+def failure_of(error: Exception) -> Failure:
+    """Convert an exception of a command to a failure of one line of 500 characters."""
+    failure = _failure(error)
     message = " ".join(failure.message.split()).removesuffix(".")
     return Failure(failure.exit_code, message[:MAX_MESSAGE_CHARACTERS] or "the command failed", failure.hint)
 
 
-def _failure(error: Exception, command: str | None) -> Failure:
+def _failure(error: Exception) -> Failure:
     if isinstance(error, Rejected):
         return _input_failure(error)
     if any(isinstance(one, ConnectionError) or type(one).__name__ in _UNREACHABLE_ERRORS for one in _causes(error)):
         return Failure(EXIT_UNREACHABLE, str(error), _UNREACHABLE_HINT)
     if isinstance(error, FaultbridgeError):
         return _stack_failure(error)
-    if isinstance(error, typer.TyperException):
-        return _usage_failure(error, command)
+    if isinstance(error, click.ClickException):
+        return _usage_failure(error)
     if isinstance(error, OSError):
         return _os_failure(error)
     return Failure(
@@ -155,22 +154,16 @@ def _failure(error: Exception, command: str | None) -> Failure:
     )
 
 
-def _usage_failure(error: Exception, command: str | None) -> Failure:
-    text = getattr(error, "format_message", error.__str__)().removeprefix("Invalid value: ")
-    see = f"see `{' '.join(filter(None, ('faultbridge', command, '--help')))}`"
+def _usage_failure(error: click.ClickException) -> Failure:
+    context: click.Context | None = getattr(error, "ctx", None)
+    text = error.format_message().removeprefix("Invalid value: ")
+    see = f"see `{context.command_path if context else 'faultbridge'} --help`"
     extra = _EXTRA_ARGUMENTS.fullmatch(text)
     if extra is None:
-        return Failure(EXIT_USAGE, _PYDANTIC_TEXT.sub("", text), see)
-    named = "name the cluster with --cluster; " if _lacks_cluster(error) else ""
+        return Failure(EXIT_USAGE, text, see)
+    lacks_cluster = context is not None and "cluster" in context.params and context.params["cluster"] is None
+    named = "name the cluster with --cluster; " if lacks_cluster else ""
     return Failure(EXIT_USAGE, f"unexpected argument: {extra[1]}", named + see)
-
-
-def _lacks_cluster(error: Exception) -> bool:
-    context = getattr(error, "ctx", None)
-    if context is None:
-        return False
-    has_option = any("--cluster" in one.opts for one in context.command.params)
-    return has_option and context.params.get("cluster") is None
 
 
 def _os_failure(error: OSError) -> Failure:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO
 
-import typer
-
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option
 from faultbridge.cli.render.output import OutputFormat, notice, print_line
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.names import did_you_mean
@@ -20,21 +17,21 @@ STDIN = "-"
 CLUSTER_VARIABLE = "FAULTBRIDGE_CLUSTER"
 """The environment variable with the default of `--cluster`."""
 
-ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the cluster.")]
+ClusterArgument = Annotated[str, Argument(metavar="CLUSTER", help="Name of the cluster.")]
 ClusterOption = Annotated[
-    str, typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Name of the cluster.")
+    str, Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Name of the cluster.")
 ]
 AnyClusterOption = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+    Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
 ]
-NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
+NodeArgument = Annotated[str, Argument(metavar="NODE", help="Name of the node.")]
 
 
 def checked_reason(reason: str, limit: int) -> str:
     """Return a reason unchanged; a longer or unprintable one is a usage error."""
     if len(reason) > limit or not reason.isprintable():
-        raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
+        raise BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
     return reason
 
 
@@ -46,21 +43,19 @@ def _operator_reason(reason: str) -> str:
 
 ReasonOption = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_operator_reason),
+    Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_operator_reason),
 ]
-YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")
-]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")]
 AgentSettingsOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         metavar="FILE",
         help="TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* variables "
         "override it.",
     ),
 ]
-StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
+StackName = Annotated[str, Option("--stack", metavar="NAME", help="Name of the stack.")]
 
 
 def default_cluster() -> str | None:
@@ -74,7 +69,7 @@ def known_source(source: str) -> str:
 
     if source not in registry.names():
         closest = did_you_mean(source, registry.names())
-        raise typer.BadParameter(f"unknown source: {source!r}{closest}; `faultbridge sources` lists the names")
+        raise BadParameter(f"unknown source: {source!r}{closest}; `faultbridge sources` lists the names")
     return source
 
 
@@ -110,7 +105,7 @@ def read_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
     try:
         return parse_extensions(read_text(str(file)))
     except Misconfigured as error:
-        raise typer.BadParameter(f"invalid --mappings: {file}: {error}") from None
+        raise BadParameter(f"invalid --mappings: {file}: {error}") from None
 
 
 def read_text(file: str) -> str:
@@ -121,50 +116,25 @@ def read_text(file: str) -> str:
         raise Rejected("binary", f"not a text file: {file}") from None
 
 
-Made = TypeVar("Made")
-
-
-def with_options(**builders: Callable[..., object]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that replaces parameters of a command with the options of their builders.
-
-    For example, `with_options(output=format_of)` replaces the parameter `output` with the options of `format_of`.
-    """
-
-    def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
-        own = [one for one in _parameters(command) if one.name not in builders]
-        shared = {name: _parameters(builder) for name, builder in builders.items()}
-
-        @functools.wraps(command)
-        def called(**given: Any) -> Made:  # noqa: ANN401 - each option has its own type
-            for name, options in shared.items():
-                given[name] = builders[name](**{one.name: given.pop(one.name) for one in options})
-            return command(**given)
-
-        parameters = [*own, *(one for options in shared.values() for one in options)]
-        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-        called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # Typer reads the options here
-        called.__annotations__ = {one.name: one.annotation for one in parameters}
-        return called
-
-    return decorate
-
-
 def format_of(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print one JSON object per line.")] = False,
-    wide: Annotated[bool, typer.Option("--wide", help="Print all columns of a table, on any terminal.")] = False,
+    output: Annotated[
+        OutputFormat,
+        Option("--output", "-o", help="Format of the output. Tables fit the terminal; `wide` has all columns."),
+    ] = OutputFormat.TABLE,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON document.")] = False,
+    as_jsonl: Annotated[bool, Option("--jsonl", help="Print one JSON object per line.")] = False,
+    wide: Annotated[bool, Option("--wide", help="Print all columns of a table, on any terminal.")] = False,
 ) -> OutputFormat:
-    """Return the output format that the options select. `--json` with `--jsonl` is a usage error."""
-    if as_json and as_jsonl:
-        raise typer.BadParameter("conflicting options: --json and --jsonl; give one of them")
-    if as_json or as_jsonl:
-        return OutputFormat.JSON if as_json else OutputFormat.JSON_LINES
-    return OutputFormat.WIDE_TABLE if wide else OutputFormat.TABLE
+    """Return the output format that the options select; different ones are a usage error."""
+    flags = {OutputFormat.JSON: as_json, OutputFormat.JSON_LINES: as_jsonl, OutputFormat.WIDE_TABLE: wide}
+    given = [one for one, is_given in flags.items() if is_given]
+    if output is not OutputFormat.TABLE:
+        given.append(output)
+    if len(set(given) - {OutputFormat.WIDE_TABLE}) > 1:
+        names = " and ".join(f"--{one}" for one in dict.fromkeys(given))
+        raise BadParameter(f"conflicting options: {names}; give one of them")
+    return given[0] if given else OutputFormat.TABLE
 
 
-formatted_command = with_options(output=format_of)
-"""Decorates a command without a stack: its parameter `output` is built from the options for the output."""
-
-
-def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    return list(inspect.signature(function, eval_str=True).parameters.values())
+Format = Annotated[OutputFormat, Group(format_of)]
+"""The output format of a command without a stack."""

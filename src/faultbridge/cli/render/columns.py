@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-import typer
-
+from faultbridge.cli.declare import BadParameter
 from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time
 from faultbridge.model.event_data import json_text
@@ -216,7 +215,7 @@ WIDTHS = (14, 13, 46)
 def check_format(output: OutputFormat, printed_by: str) -> None:
     """Refuse `--json` for entries that are still being recorded: they cannot be one JSON document."""
     if output is OutputFormat.JSON:
-        raise typer.BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
+        raise BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
 
 
 def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:

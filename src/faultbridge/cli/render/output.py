@@ -72,9 +72,10 @@ class OutputFormat(StrEnum):
     """The format in which a command prints its result."""
 
     TABLE = "table"
-    WIDE_TABLE = "wide_table"
+    WIDE_TABLE = "wide"
     JSON = "json"
     JSON_LINES = "jsonl"
+    YAML = "yaml"
 
     @property
     def for_people(self) -> bool:
@@ -87,19 +88,13 @@ def print_line(text: str = "", *, to_stderr: bool = False, end: str = "\n", flus
     print(visible(text), file=sys.stderr if to_stderr else sys.stdout, end=end, flush=flush)
 
 
-def examples(*lines: str) -> str:
-    """Return the `Examples:` section of a command's help, one line for each example."""
-    # Typer keeps the line breaks of a paragraph that starts with a backspace.
-    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
-
-
 def show(documents: Iterable[Shown], columns: Columns, output: OutputFormat, *, empty: str = "nothing to list") -> None:
     """Print documents as a table of `columns`, or as JSON; `empty` is printed on stderr for an empty table."""
-    if output is OutputFormat.JSON:
-        print_line(json_text(list(documents), indent=2))
-    elif output is OutputFormat.JSON_LINES:
+    if output is OutputFormat.JSON_LINES:
         for document in documents:
             print_line(json_text(document))
+    elif not output.for_people:
+        print_document(list(documents), output)
     else:
         _show_rows(
             [[cell_text(value(document)) for value in columns.values()] for document in documents],
@@ -112,7 +107,7 @@ def show(documents: Iterable[Shown], columns: Columns, output: OutputFormat, *, 
 def show_one(document: Shown, columns: Columns, output: OutputFormat) -> None:
     """Print one document: one line per column with its title and value, or the complete document as JSON."""
     if not output.for_people:
-        print_line(json_text(document, indent=2 if output is OutputFormat.JSON else None))
+        print_document(document, output)
         return
     width = max(len(title) for title in columns)
     terminal = terminal_columns(sys.stdout) if output is OutputFormat.TABLE else None
@@ -120,6 +115,19 @@ def show_one(document: Shown, columns: Columns, output: OutputFormat) -> None:
         for number, line in enumerate(cell_text(value(document)).split("\n")):
             label = f"{'' if number else title:<{width}}  "
             print_line(wrapped(label + line, terminal, indent=len(label)).rstrip())
+
+
+def print_document(document: object, output: OutputFormat) -> None:
+    """Print any document as JSON or YAML."""
+    if output is not OutputFormat.YAML:
+        print_line(json_text(document, indent=2 if output is OutputFormat.JSON else None))
+        return
+    import json
+
+    import yaml
+
+    plain = json.loads(json_text(document))
+    print_line(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110), end="")
 
 
 def filled(columns: Columns, document: Shown) -> Columns:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-import typer
-
+from faultbridge.cli.declare import BadParameter
 from faultbridge.model.times import from_text, to_text
 
 PAST_HELP = "RFC 3339, or an age such as 90s, 30m, 2h, 7d."
@@ -28,7 +27,7 @@ def _limited(at: datetime, text: str, option: str) -> datetime:
 
     if not EARLIEST <= at < LATEST:
         allowed = f"times of the years {EARLIEST.year} to {LATEST.year - 1}"
-        raise typer.BadParameter(f"invalid {option}: {text!r}; allowed: {allowed}")
+        raise BadParameter(f"invalid {option}: {text!r}; allowed: {allowed}")
     return at
 
 
@@ -39,7 +38,7 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     past = parse_age(text, now)
     at = now + (now - past) if past is not None else _absolute_time(text, FUTURE_HELP)
     if at <= now:
-        raise typer.BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
+        raise BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
     return _limited(at, text, "--until")
 
 
@@ -52,9 +51,9 @@ def parse_received_at(text: str | None, now: datetime) -> datetime:
     try:
         at = parse_age(text, now) or from_text(text)
     except ValueError as error:
-        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
+        raise BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
     if at >= LATEST:
-        raise typer.BadParameter(f"invalid --received-at: {text!r}; allowed: times before the year {LATEST.year}")
+        raise BadParameter(f"invalid --received-at: {text!r}; allowed: times before the year {LATEST.year}")
     return at
 
 
@@ -63,7 +62,7 @@ def _absolute_time(text: str, allowed: str) -> datetime:
         at = datetime.fromisoformat(text)
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
-        raise typer.BadParameter(f"not a time: {text!r}; {allowed}") from None
+        raise BadParameter(f"not a time: {text!r}; {allowed}") from None
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
@@ -72,7 +71,7 @@ def parse_age(text: str, now: datetime) -> datetime | None:
     try:
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
     except OverflowError:
-        raise typer.BadParameter(f"age too long: {text!r}; allowed: such as 90s, 30m, 2h, 7d") from None
+        raise BadParameter(f"age too long: {text!r}; allowed: such as 90s, 30m, 2h, 7d") from None
 
 
 def short_time(at: datetime | str | None) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from faultbridge.cli.declare import BadParameter, Option
 from faultbridge.model.errors import Conflict, Misconfigured
 
 if TYPE_CHECKING:
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 ArchiveOption = Annotated[
     Path | None,
-    typer.Option("--archive", metavar="DIR", help="Read a copy of the archive in this folder instead of a stack."),
+    Option("--archive", metavar="DIR", help="Read a copy of the archive in this folder instead of a stack."),
 ]
 
 
 def open_folder(path: Path) -> Folder:
     """Open a folder with a copy of the archive and perhaps of the vault with its anchors."""
     if not path.is_dir():
-        raise typer.BadParameter(f"not a folder: {path}; give the folder of an archive copy")
+        raise BadParameter(f"not a folder: {path}; give the folder of an archive copy")
     return Folder(path)
 
 

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-import typer
+import click
 
-from faultbridge.cli.commands.options import formatted_command, with_options
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, OutputFormat, Shown
+from faultbridge.cli.render.output import Columns, Shown
+from faultbridge.cli.stack.context import CONTEXT_VARIABLE, context_target
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.names import did_you_mean
-from faultbridge.serve.wiring.job_tracking import wire_jobs
-
-Made = TypeVar("Made")
 
 MAX_READ_NAMES = 5000
 """Maximum number of existing names that are compared with an unknown one."""
 
 MAX_READ_CASES = 500
 """Maximum number of cases of each cluster whose ids are compared: those opened last."""
-
-
-def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
-    """Decorate a command, so that its error about an unknown name proposes the closest names."""
-
-    @functools.wraps(command)
-    def called(session: Session, **given: Any) -> Made:  # noqa: ANN401 - each option has its own type
-        try:
-            return command(session=session, **given)
-        except UnknownName as error:
-            raise with_closest(error, session) from error
-
-    return called
 
 
 def with_closest(error: UnknownName, session: Session) -> Rejected:
@@ -76,6 +61,8 @@ def _findings(session: Session, cluster: str | None) -> Iterable[str]:
 
 
 def _jobs(session: Session, cluster: str | None) -> Iterable[str]:
+    from faultbridge.serve.wiring.job_tracking import wire_jobs
+
     jobs = wire_jobs(session.application)
     return (one.id for name in session.cluster_names(cluster) for one in jobs.rows(name))
 
@@ -107,33 +94,42 @@ KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
 """The function that reads the existing names of each kind, in one cluster, or in all clusters for None."""
 
 
-@formatted_command
-def _session(
-    stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")] = DEFAULT_STACK,
+def open_session(
+    output: Format,
+    stack: Annotated[str | None, Option("--stack", metavar="NAME", help="Name of the stack.")] = None,
     endpoint_url: Annotated[
-        str | None, typer.Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
+        str | None, Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
     ] = None,
-    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="AWS region of the stack.")] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="PROFILE", help="AWS configuration profile.")
+    region: Annotated[str | None, Option("--region", metavar="REGION", help="AWS region of the stack.")] = None,
+    profile: Annotated[str | None, Option("--profile", metavar="PROFILE", help="AWS configuration profile.")] = None,
+    context: Annotated[
+        str | None,
+        Option("--context", metavar="NAME", envvar=CONTEXT_VARIABLE, help="Context of `faultbridge context list`."),
     ] = None,
-    *,
-    output: OutputFormat,
 ) -> Session:
-    return Session(Target(stack, checked_endpoint("--endpoint-url", endpoint_url), region, profile), output)
+    """Return the session of the stack that the options or the context select."""
+    given = Target(stack or DEFAULT_STACK, checked_endpoint("--endpoint-url", endpoint_url), region, profile)
+    if stack is None and not given.has_options:
+        given = context_target(context) or given
+    return use_session(Session(given, output))
 
 
-def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that adds the options of `session`, and proposes names for unknown ones."""
-
-    def decorate(command: Callable[..., Made]) -> Callable[..., Made]:
-        return with_options(session=session)(proposes_names(command))
-
-    return decorate
+def use_session(session: Session) -> Session:
+    """Store the session for the error about an unknown name, which proposes names of its stack."""
+    click.get_current_context().find_root().obj = session
+    return session
 
 
-stack_command = command_with(_session)
-"""Decorates a command on a stack: its parameter `session` is built from the options for the stack and the output."""
+def _changing(session: Session) -> Session:
+    session.changes = True
+    return session
+
+
+StackSession = Annotated[Session, Group(open_session)]
+"""The stack of a command that reads."""
+
+ChangingSession = Annotated[Session, Group(open_session, _changing)]
+"""The stack of a command that changes something: at its end, a line on stderr names the stack."""
 
 
 Found = TypeVar("Found")
@@ -142,7 +138,7 @@ POLL_SECONDS = 1
 
 WaitOption = Annotated[
     int,
-    typer.Option(
+    Option(
         "--wait",
         min=0,
         metavar="SECONDS",
@@ -164,7 +160,7 @@ def show_awaited(session: Session, read: Callable[[], Iterable[Shown]], columns:
     found = wait_until(lambda: list(read()), seconds)
     session.show(found, columns)
     if not found:
-        raise typer.Exit(EXIT_TRY_AGAIN)
+        raise Exit(EXIT_TRY_AGAIN)
 
 
 def wait_until(read: Callable[[], Found], seconds: int) -> Found:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
+from faultbridge.cli.declare import BadParameter
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.settings import PREFIX, Settings
 
@@ -46,12 +45,14 @@ OUTPUTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The stack that the options select: its name, endpoint, AWS Region and AWS profile."""
+    """The stack that the options or a context select; `embedded` selects the embedded stack of this name."""
 
     stack: str = DEFAULT_STACK
     endpoint_url: str | None = None
     region: str | None = None
     profile: str | None = None
+    embedded: bool = False
+    context: str | None = None
 
     @property
     def selects_aws(self) -> bool:
@@ -91,7 +92,7 @@ def find_settings(
 
 def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
     """Return the running embedded stack, unless options or variables other than its own select AWS."""
-    if embedded_only:
+    if embedded_only or target.embedded:
         return require_embedded_stack(target.stack)
     embedded = embedded_stack(target.stack)
     if embedded is None or not target.selects_aws:
@@ -103,7 +104,7 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
 def checked_endpoint(name: str, url: str | None) -> str | None:
     """Return a URL unchanged; one that is not HTTP with a host is a usage error that names the option."""
     if url is not None and _ENDPOINT.fullmatch(url) is None:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"invalid {name}: {url!r}; give a URL with http:// or https://, such as http://127.0.0.1:4566"
         )
     return url

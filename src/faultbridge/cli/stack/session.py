@@ -18,6 +18,7 @@ from faultbridge.cli.stack.locate import (
     use_environment,
 )
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.settings import PREFIX
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,6 +42,7 @@ class Session:
     target: Target
     output: OutputFormat
     embedded: bool = False
+    changes: bool = False
 
     @property
     def prints_table(self) -> bool:
@@ -77,9 +79,26 @@ class Session:
     @property
     def place(self) -> str:
         """Return the place for a question, as in `stack faultbridge (us-east-1)`."""
+        named = f"context {self.target.context}: " if self.target.context else ""
         if chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
-            return f"embedded stack {self.target.stack}"
-        return f"stack {self.target.stack} ({self.target.region or self.clients.region or 'default region'})"
+            return f"{named}embedded stack {self.target.stack}"
+        region = self.target.region or self.clients.region or "default region"
+        return f"{named}stack {self.target.stack} ({region})"
+
+    def place_document(self) -> dict[str, str | None]:
+        """Return the context, stack, AWS account and Region that this command uses."""
+        is_embedded = chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None
+        _, _, _, region, account, *_ = [
+            *self.application.settings.variables.get(f"{PREFIX}STATE_MACHINE", "").split(":"),
+            *[""] * 5,
+        ]
+        kind = " (embedded on this machine)" if is_embedded else ""
+        return {
+            "context": self.target.context,
+            "stack": self.target.stack + kind,
+            "account": account or None,
+            "region": region or self.target.region,
+        }
 
     @cached_property
     def application(self) -> Installation:

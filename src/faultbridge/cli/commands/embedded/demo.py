@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-import typer
-
 from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
-from faultbridge.cli.commands.options import StackName, formatted_command
+from faultbridge.cli.commands.options import Format, StackName
 from faultbridge.cli.commands.records.send import sender
+from faultbridge.cli.declare import Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.output import (
     Columns,
     LiveTable,
     OutputFormat,
-    examples,
     fields,
     notice,
     print_line,
@@ -43,20 +41,17 @@ from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, audit_deliveries
 from faultbridge.serve.wiring.services import wire_registration
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 
-@app.command("demo", epilog=examples("faultbridge demo", "faultbridge demo --fresh --json"))
-@formatted_command
+@app.command("demo", "faultbridge demo", "faultbridge demo --fresh --json")
 def run_demo(
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data of the stack first.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Delete all data of the stack first.")] = False,
     stack: StackName = DEFAULT_STACK,
-    timeout: Annotated[
-        int, typer.Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")
-    ] = 120,
+    timeout: Annotated[int, Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")] = 120,
     yes: YesOption = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Start the embedded stack, send bundled faults, and follow the repair until a verified node serves.
 
@@ -71,7 +66,7 @@ def run_demo(
         print_line(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))
     if result.problems:
         notice(f"the demo failed: {'; '.join(result.problems)}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 BUNDLE = FOLDER / "demo"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 
-import typer
-
-from faultbridge.cli.commands.options import StackName, formatted_command
-from faultbridge.cli.render.output import OutputFormat, examples, print_line, show_one
+from faultbridge.cli.commands.options import Format, StackName
+from faultbridge.cli.declare import Commands
+from faultbridge.cli.render.output import print_line, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK, require_embedded_stack
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 
-@app.command("env", epilog=examples('eval "$(faultbridge env)"', "faultbridge env --json"))
-@formatted_command
-def print_environment(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> None:
+@app.command("env", 'eval "$(faultbridge env)"', "faultbridge env --json")
+def print_environment(stack: StackName = DEFAULT_STACK, *, output: Format) -> None:
     """Print the variables that direct boto3, the AWS CLI or Terraform to the embedded stack."""
     found = require_embedded_stack(stack).environment
     if not output.for_people:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, StackName, format_of, with_options
+from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, Format, StackName
 from faultbridge.cli.commands.records.send import sender
+from faultbridge.cli.declare import Argument, Commands, Group, Option
 from faultbridge.cli.render.columns import NODES, node_document
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice
-from faultbridge.cli.stack.command import command_with
+from faultbridge.cli.render.output import Columns, fields, notice
+from faultbridge.cli.stack.command import use_session
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
@@ -74,30 +73,28 @@ INJECTIONS: Mapping[FleetFault, Injection] = {
 }
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 NODE_NAME = "gpu-{}"
 NO_PROVIDER = "none"
 CHANGED: Columns = fields("NODE", "INSTANCE=instance_id", "CHANGE")
-NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
+NodesArgument = Annotated[list[str], Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
 
 
-@with_options(output=format_of)
-def _embedded_session(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> Session:
+def _embedded_session(output: Format, stack: StackName = DEFAULT_STACK) -> Session:
     require_embedded_stack(stack)
-    return Session(Target(stack), output, embedded=True)
+    return use_session(Session(Target(stack), output, embedded=True))
 
 
-_embedded_command = command_with(_embedded_session)
+EmbeddedSession = Annotated[Session, Group(_embedded_session)]
 
 
-@app.command("create", epilog=examples("faultbridge fleet create lab", "faultbridge fleet create lab --nodes 16"))
-@_embedded_command
+@app.command("create", "faultbridge fleet create lab", "faultbridge fleet create lab --nodes 16")
 def create(
-    session: Session,
+    session: EmbeddedSession,
     cluster: ClusterArgument,
-    nodes: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Number of nodes: gpu-1 to gpu-N.")] = 8,
-    mode: Annotated[Mode, typer.Option(help="Mode of the cluster.")] = Mode.ACT,
+    nodes: Annotated[int, Option(min=1, max=64, metavar="N", help="Number of nodes: gpu-1 to gpu-N.")] = 8,
+    mode: Annotated[Mode, Option(help="Mode of the cluster.")] = Mode.ACT,
 ) -> None:
     """Create a cluster of fake GPU nodes on the embedded stack, and register it.
 
@@ -123,17 +120,14 @@ def add_fleet(registration: Registration, config: ClusterConfig, instances: Iter
 
 @app.command(
     "break",
-    epilog=examples(
-        "faultbridge fleet break gpu-1 --cluster lab",
-        "faultbridge fleet break 'gpu-[1-4]' --cluster lab --fault link-down",
-    ),
+    "faultbridge fleet break gpu-1 --cluster lab",
+    "faultbridge fleet break 'gpu-[1-4]' --cluster lab --fault link-down",
 )
-@_embedded_command
 def break_nodes(
-    session: Session,
+    session: EmbeddedSession,
     nodes: NodesArgument,
     cluster: ClusterOption,
-    fault: Annotated[FleetFault, typer.Option(help="Fault to inject.")] = FleetFault.GPU_LOST,
+    fault: Annotated[FleetFault, Option(help="Fault to inject.")] = FleetFault.GPU_LOST,
 ) -> None:
     """Break nodes of the embedded stack: each node reports the fault as a real node does.
 
@@ -151,9 +145,8 @@ def break_nodes(
     _show(session, states, f"{fault} injected and reported")
 
 
-@app.command("heal", epilog=examples("faultbridge fleet heal gpu-1 --cluster lab"))
-@_embedded_command
-def heal_nodes(session: Session, nodes: NodesArgument, cluster: ClusterOption) -> None:
+@app.command("heal", "faultbridge fleet heal gpu-1 --cluster lab")
+def heal_nodes(session: EmbeddedSession, nodes: NodesArgument, cluster: ClusterOption) -> None:
     """Heal the hardware of nodes: diagnostics pass again, and links are reported as up.
 
     The command returns no node to service. For a node with an escalated case, use `faultbridge node return`.

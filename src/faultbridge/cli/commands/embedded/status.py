@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from faultbridge.cli.declare import Commands, Exit
 from faultbridge.cli.errors import EXIT_UNREACHABLE
-from faultbridge.cli.render.output import Columns, Document, examples, fields, notice
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.render.output import Columns, Document, fields, notice
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Misconfigured
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from faultbridge.serve.ops.backlog import BacklogItem
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 _BACKLOG: Columns = {
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
@@ -49,12 +48,8 @@ BACKLOG_TITLES = {
 COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
 
 
-@app.command(
-    "status",
-    epilog=examples("faultbridge status", "faultbridge status --json", "faultbridge status --region us-east-1"),
-)
-@stack_command
-def show_status(session: Session) -> None:
+@app.command("status", "faultbridge status", "faultbridge status --json", "faultbridge status --region us-east-1")
+def show_status(session: StackSession) -> None:
     """Show what runs, queue depths, work that is overdue by 5 minutes, and the age of each backlog.
 
     Exit code 69: no stack is found.
@@ -81,7 +76,7 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
     session.show_one(found.as_json() | aws | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
     if not found.up:
         notice(problem)
-        raise typer.Exit(EXIT_UNREACHABLE)
+        raise Exit(EXIT_UNREACHABLE)
 
 
 def overdue(session: Session) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
-from faultbridge.cli.commands.options import StackName, confirm, formatted_command
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show_one
+from faultbridge.cli.commands.options import Format, StackName, confirm
+from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.render.output import Columns, fields, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 STARTED: Columns = {
     **fields("Stack", "Event plane=endpoint", "Compute plane=compute_endpoint", "Console"),
@@ -25,14 +24,13 @@ STARTED: Columns = {
 STOPPED: Columns = {"Stopped": lambda one: one["stack"] if one["stopped"] else "no stack was up"}
 
 
-@app.command("up", epilog=examples("faultbridge up", "faultbridge up --fresh"))
-@formatted_command
+@app.command("up", "faultbridge up", "faultbridge up --fresh")
 def start(
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data and start an empty stack.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Delete all data and start an empty stack.")] = False,
     stack: StackName = DEFAULT_STACK,
     yes: YesOption = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Start the embedded stack: two AWS emulators on 127.0.0.1, with the same template as on AWS.
 
@@ -46,9 +44,8 @@ def start(
     show_one(info.as_json(), STARTED, output)
 
 
-@app.command("down", epilog=examples("faultbridge down"))
-@formatted_command
-def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: OutputFormat) -> None:
+@app.command("down", "faultbridge down")
+def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Format) -> None:
     """Stop the embedded stack and delete its data."""
     from faultbridge.local import down
 

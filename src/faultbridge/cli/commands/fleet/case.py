@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption, with_options
+from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import FileOption, write_file
+from faultbridge.cli.declare import Argument, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
     CASE,
@@ -21,8 +20,8 @@ from faultbridge.cli.render.columns import (
     entry_document,
     print_as_recorded,
 )
-from faultbridge.cli.render.output import examples, notice
-from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
+from faultbridge.cli.render.output import notice
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cases import Case
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
@@ -34,19 +33,19 @@ from faultbridge.repair.registry.documents import shared
 from faultbridge.serve.wiring.repairing import wire_case_orders
 from faultbridge.serve.wiring.services import wire_reports
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 POLL_SECONDS = 1.0
 MAX_ENTRIES = 200
 """Number of newest entries of a case that are searched for answers about EC2 capacity for a successor."""
 
-CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
+CaseArgument = Annotated[str, Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[
-    int | None, typer.Option("--attempt", min=1, metavar="N", help="Attempt to answer for. Default: the current one.")
+    int | None, Option("--attempt", min=1, metavar="N", help="Attempt to answer for. Default: the current one.")
 ]
 ActionOption = Annotated[
     RepairAction | None,
-    typer.Option(
+    Option(
         "--repair-action",
         metavar="ACTION",
         help=f"Repair action to answer for: {', '.join(RepairAction)}. Default: the one that the case requires now.",
@@ -57,26 +56,21 @@ _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
 
 @app.command(
     "list",
-    epilog=examples(
-        "faultbridge case list",
-        "faultbridge case list --cluster train-a --status resolved",
-        "faultbridge case list --waiting-for approval --wait 60",
-    ),
+    "faultbridge case list",
+    "faultbridge case list --cluster train-a --status resolved",
+    "faultbridge case list --waiting-for approval --wait 60",
 )
-@stack_command
 def list_cases(
-    session: Session,
+    session: StackSession,
     cluster: AnyClusterOption = None,
     status: Annotated[
         list[CaseStatus] | None,
-        typer.Option(
-            metavar="STATUS", help=f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."
-        ),
+        Option(metavar="STATUS", help=f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also closed cases.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also closed cases.")] = False,
     waiting_for: Annotated[
         list[WaitingFor] | None,
-        typer.Option(metavar="WHAT", help=f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable."),
+        Option(metavar="WHAT", help=f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable."),
     ] = None,
     wait: WaitOption = 0,
 ) -> None:
@@ -94,16 +88,14 @@ def list_cases(
     show_awaited(session, read, by_cluster(CASES, clusters), wait)
 
 
-@app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
-@stack_command
-def show_case(session: Session, case: CaseArgument) -> None:
+@app.command("show", f"faultbridge case show {_EXAMPLE_ID}")
+def show_case(session: StackSession, case: CaseArgument) -> None:
     """Show a case, its phases, and whether sources of EC2 capacity can provide a successor."""
     _show(session, case)
 
 
-@app.command("watch", epilog=examples(f"faultbridge case watch {_EXAMPLE_ID}"))
-@stack_command
-def watch_case(session: Session, case: CaseArgument) -> None:
+@app.command("watch", f"faultbridge case watch {_EXAMPLE_ID}")
+def watch_case(session: StackSession, case: CaseArgument) -> None:
     """Print the entries of a case as they are recorded, until the case is closed or escalated.
 
     Exit code 1: the case was not resolved.
@@ -122,7 +114,7 @@ def watch_case(session: Session, case: CaseArgument) -> None:
     if session.prints_table:
         notice(f"case {status}; `faultbridge case show {case}` shows it")
     if status is not CaseStatus.RESOLVED:
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _continues(case: Case) -> bool:
@@ -142,19 +134,15 @@ def _answer(reason: ReasonOption = "", attempt: AttemptOption = None, repair_act
     return Answer(reason, attempt, repair_action)
 
 
-_answer_command = with_options(answer=_answer)
+AnswerOptions = Annotated[Answer, Group(_answer)]
 
 
 @app.command(
     "approve",
-    epilog=examples(
-        f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'",
-        f"faultbridge case approve {_EXAMPLE_ID} --repair-action verify",
-    ),
+    f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'",
+    f"faultbridge case approve {_EXAMPLE_ID} --repair-action verify",
 )
-@stack_command
-@_answer_command
-def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
+def approve(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptions) -> None:
     """Approve the repair for which a case requires approval.
 
     The approval is valid only for the repair action that the case requests now. If the case later needs another repair
@@ -165,27 +153,23 @@ def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     _show(session, case)
 
 
-@app.command("deny", epilog=examples(f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'"))
-@stack_command
-@_answer_command
-def deny(session: Session, case: CaseArgument, *, answer: Answer) -> None:
+@app.command("deny", f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'")
+def deny(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptions) -> None:
     """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
     order = OperatorOrder(session.operator, answer.reason)
     wire_case_orders(session.application).deny(case, order, answer.attempt, answer.repair_action)
     _show(session, case)
 
 
-@app.command("cancel", epilog=examples(f"faultbridge case cancel {_EXAMPLE_ID} --reason 'false alarm'"))
-@stack_command
-def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> None:
+@app.command("cancel", f"faultbridge case cancel {_EXAMPLE_ID} --reason 'false alarm'")
+def cancel(session: ChangingSession, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Cancel the repair of a case. An isolated node is verified before it returns to service."""
     wire_case_orders(session.application).cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
 
 
-@app.command("report", epilog=examples(f"faultbridge case report {_EXAMPLE_ID} -o case.html"))
-@stack_command
-def report_case(session: Session, case: CaseArgument, file: FileOption = None) -> None:
+@app.command("report", f"faultbridge case report {_EXAMPLE_ID} --output-file case.html")
+def report_case(session: StackSession, case: CaseArgument, file: FileOption = None) -> None:
     """Write a report of a case as one HTML file, which opens from disk without a network."""
     cluster = session.directory.case(case).key.cluster
     write_file(session, wire_reports(session.application).case(cluster, case), file, case)

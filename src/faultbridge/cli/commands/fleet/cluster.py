@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import ClusterArgument, with_options
+from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.commands.policy.documents import known_policy
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
-from faultbridge.cli.render.output import Columns, Document, examples, fields, filled, notice
+from faultbridge.cli.render.output import Columns, Document, fields, filled, notice
 from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, short_time
-from faultbridge.cli.stack.command import stack_command, wait_until
+from faultbridge.cli.stack.command import ChangingSession, StackSession, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.decode.data.counters import LINK_RATES, check_rates
@@ -35,9 +34,11 @@ from faultbridge.model.names import expand_host_list, instance_id, node_name, re
 from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.services import wire_registration
 
+app = Commands()
+
 RateOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--link-rate",
         metavar="PORT=GBPS",
         help="Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it.",
@@ -101,7 +102,7 @@ def _text(value: object) -> str:
 
 DomainOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--domain",
         metavar="KIND/NAME=NODES",
         help="Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
@@ -118,14 +119,14 @@ def _declared(text: str) -> DeclaredDomain:
     domain, _, nodes = text.partition("=")
     kind, _, name = domain.partition("/")
     if kind not in DECLARABLE:
-        raise typer.BadParameter(f"invalid --domain: {text!r}; allowed kinds: {', '.join(DECLARABLE)}")
+        raise BadParameter(f"invalid --domain: {text!r}; allowed kinds: {', '.join(DECLARABLE)}")
     if not name or not nodes:
-        raise typer.BadParameter(f"invalid --domain: {text!r}; give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]")
+        raise BadParameter(f"invalid --domain: {text!r}; give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]")
     try:
         expand_host_list(nodes)
         return DeclaredDomain(DomainKind(kind), node_name(name), nodes)
     except Rejected as error:
-        raise typer.BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None
+        raise BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None
 
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
@@ -138,22 +139,22 @@ SENDER = (
 )
 
 ModeOption = Annotated[
-    Mode | None, typer.Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
+    Mode | None, Option(help="observe: record only; dry_run: also record planned repairs; act: repair.")
 ]
-OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs nodes; observe: no automation repairs.")]
+OwnerOption = Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")]
 ProviderOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template or hyperpod.")
+    str | None, Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template or hyperpod.")
 ]
 OrchestratorOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
+    str | None, Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
 VerifierOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
+    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
 ]
-RestarterOption = Annotated[str | None, typer.Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
+RestarterOption = Annotated[str | None, Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--trusted-sender",
         metavar="ROLE_ID:SESSION",
         help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
@@ -162,7 +163,7 @@ TrustOption = Annotated[
 ]
 NodeRoleOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--node-role",
         metavar="ROLE_ID",
         help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
@@ -171,36 +172,34 @@ NodeRoleOption = Annotated[
 ]
 HeadNodeOption = Annotated[
     str | None,
-    typer.Option("--slurm-head-node", metavar="ID", help='Instance on which Slurm\'s commands run; "" removes it.'),
+    Option("--slurm-head-node", metavar="ID", help='Instance on which Slurm\'s commands run; "" removes it.'),
 ]
 SlurmRestOption = Annotated[
     str | None,
-    typer.Option("--slurm-rest", metavar="URL", help='Address of slurmrestd, used where it is set; "" removes it.'),
+    Option("--slurm-rest", metavar="URL", help='Address of slurmrestd, used where it is set; "" removes it.'),
 ]
 RequeueOption = Annotated[
     bool | None,
-    typer.Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
+    Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
 ]
 CallbackOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--job-callback",
         metavar="NAME",
         help="Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
         'Repeatable. Replaces all; "" removes all.',
     ),
 ]
-EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]
-HyperPodOption = Annotated[str | None, typer.Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
-RoleOption = Annotated[
-    str | None, typer.Option(metavar="ARN", help="Role to assume for a provider in another AWS account.")
-]
+EksOption = Annotated[str | None, Option(metavar="NAME", help="Name of the EKS cluster.")]
+HyperPodOption = Annotated[str | None, Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
+RoleOption = Annotated[str | None, Option(metavar="ARN", help="Role to assume for a provider in another AWS account.")]
 ExternalIdOption = Annotated[
-    str | None, typer.Option(metavar="ID", help="External id of the role's trust policy, 2 to 1224 characters.")
+    str | None, Option(metavar="ID", help="External id of the role's trust policy, 2 to 1224 characters.")
 ]
 PolicyOption = Annotated[
     str | None,
-    typer.Option(metavar="VERSION", help='Policy version to use; "" removes it. Default: the current version.'),
+    Option(metavar="VERSION", help='Policy version to use; "" removes it. Default: the current version.'),
 ]
 
 
@@ -246,6 +245,9 @@ def cluster_settings(
     return {**own, **{name: value for name, value in given.items() if value is not None}}
 
 
+SettingsOptions = Annotated[dict[str, Any], Group(cluster_settings)]
+
+
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
     """Check the options for Slurm and return the settings; None was not given, an empty text removes a setting."""
     checked_node = instance_id(head_node) if head_node else head_node
@@ -259,34 +261,29 @@ def _matching(given: list[str] | None, pattern: re.Pattern[str], option: str, al
         return None
     wrong = [one for one in given if one and not pattern.fullmatch(one)]
     if wrong:
-        raise typer.BadParameter(f"invalid {option}: {wrong[0]!r}; {allowed}")
+        raise BadParameter(f"invalid {option}: {wrong[0]!r}; {allowed}")
     return tuple(dict.fromkeys(filter(None, given)))
 
 
 def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
     if arn is None:
         if external_id is not None:
-            raise typer.BadParameter("--external-id without --provider-role; give both")
+            raise BadParameter("--external-id without --provider-role; give both")
         return None
     if not ROLE_ARN.fullmatch(arn):
-        raise typer.BadParameter(f"invalid --provider-role: {arn!r}; give the ARN of an IAM role")
+        raise BadParameter(f"invalid --provider-role: {arn!r}; give the ARN of an IAM role")
     if external_id is not None and not MIN_EXTERNAL_ID <= len(external_id) <= MAX_EXTERNAL_ID:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"invalid --external-id: {len(external_id)} characters; allowed: {MIN_EXTERNAL_ID} to {MAX_EXTERNAL_ID}"
         )
     return ProviderRole(arn, external_id)
 
 
-TEMPLATE_EXAMPLES = examples(
-    "faultbridge cluster template train-a --instance-type p5.48xlarge \\",
-    "    --instance-type p5e.48xlarge --subnet subnet-0a1b2c3d",
-    "faultbridge cluster template train-a --spares 2 --spare-group gpu-workers",
-)
 SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}"), "--subnet", "give a subnet id such as subnet-0a1b2c3d"
 
 TypesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--instance-type",
         metavar="TYPE",
         help="Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
@@ -295,21 +292,26 @@ TypesOption = Annotated[
 ]
 SubnetsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--subnet",
         metavar="SUBNET_ID",
         help="Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet.",
     ),
 ]
 SparesOption = Annotated[
-    int | None, typer.Option(min=0, max=100, metavar="N", help="Number of verified spare instances to keep ready.")
+    int | None, Option(min=0, max=100, metavar="N", help="Number of verified spare instances to keep ready.")
 ]
-SpareGroupOption = Annotated[str | None, typer.Option(metavar="NAME", help="Launch template of the spare instances.")]
+SpareGroupOption = Annotated[str | None, Option(metavar="NAME", help="Launch template of the spare instances.")]
 
 
-@stack_command
+@app.command(
+    "template",
+    "faultbridge cluster template train-a --instance-type p5.48xlarge \\",
+    "    --instance-type p5e.48xlarge --subnet subnet-0a1b2c3d",
+    "faultbridge cluster template train-a --spares 2 --spare-group gpu-workers",
+)
 def set_template(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterArgument,
     instance_type: TypesOption = None,
     subnet: SubnetsOption = None,
@@ -329,10 +331,10 @@ def set_template(
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
-        raise typer.BadParameter("no setting given; give at least one option")
+        raise BadParameter("no setting given; give at least one option")
     registration = wire_registration(session.application)
     if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
-        raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")
+        raise BadParameter("--spares without --spare-group; name the launch template of the spares")
     before = registration.cluster(cluster)
     registration.set_cluster(cluster, changes)
     show_changed(session, before)
@@ -344,21 +346,15 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
     unknown = [one for one in types if one not in counts]
     if unknown:
-        raise typer.BadParameter(
-            f"--instance-type without known GPUs: {unknown[0]!r}; give a GPU type such as p5.48xlarge"
-        )
+        raise BadParameter(f"--instance-type without known GPUs: {unknown[0]!r}; give a GPU type such as p5.48xlarge")
     if len({counts[one] for one in types}) > 1:
         listed = ", ".join(f"{one} has {counts[one]}" for one in types)
-        raise typer.BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
+        raise BadParameter(f"--instance-type with different GPU counts: {listed}; give types with equal counts")
     return types
 
 
-app = typer.Typer(rich_markup_mode=None)
-
-
-@app.command("list", epilog=examples("faultbridge cluster list", "faultbridge cluster list --json"))
-@stack_command
-def list_clusters(session: Session) -> None:
+@app.command("list", "faultbridge cluster list", "faultbridge cluster list --json")
+def list_clusters(session: StackSession) -> None:
     """List every cluster.
 
     The list can include `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
@@ -371,13 +367,12 @@ def list_clusters(session: Session) -> None:
         notice(f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it")
 
 
-@app.command("show", epilog=examples("faultbridge cluster show train-a", "faultbridge cluster show train-a --wait 300"))
-@stack_command
+@app.command("show", "faultbridge cluster show train-a", "faultbridge cluster show train-a --wait 300")
 def show_cluster(
-    session: Session,
+    session: StackSession,
     cluster: ClusterArgument,
     wait: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Wait until the cluster is healthy, and print its status.")
+        int, Option(min=0, metavar="SECONDS", help="Wait until the cluster is healthy, and print its status.")
     ] = 0,
 ) -> None:
     """Show settings, status and repairs of a cluster.
@@ -392,22 +387,18 @@ def show_cluster(
     view = session.directory.cluster(cluster)
     session.show_one(cluster_document(view), {title: CLUSTER[title] for title in ("Cluster", "Status", "By status")})
     if not healthy:
-        raise typer.Exit(EXIT_TRY_AGAIN)
+        raise Exit(EXIT_TRY_AGAIN)
 
 
 @app.command(
     "add",
-    epilog=examples(
-        "faultbridge cluster add train-a",
-        "faultbridge cluster add train-a --mode act --repair-owner faultbridge \\",
-        "    --provider ec2-auto-scaling --verifier ssm-dcgm",
-        "faultbridge cluster add train-b --mode act --repair-owner faultbridge \\",
-        "    --provider hyperpod --hyperpod-cluster hp-train",
-    ),
+    "faultbridge cluster add train-a",
+    "faultbridge cluster add train-a --mode act --repair-owner faultbridge \\",
+    "    --provider ec2-auto-scaling --verifier ssm-dcgm",
+    "faultbridge cluster add train-b --mode act --repair-owner faultbridge \\",
+    "    --provider hyperpod --hyperpod-cluster hp-train",
 )
-@stack_command
-@with_options(settings=cluster_settings)
-def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, Any]) -> None:
+def add_cluster(session: ChangingSession, cluster: ClusterArgument, settings: SettingsOptions) -> None:
     """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
     _check_parts(session, settings)
     registered = wire_registration(session.application).add_cluster(ClusterConfig(cluster, **settings))
@@ -420,21 +411,15 @@ def add_cluster(session: Session, cluster: ClusterArgument, settings: dict[str, 
 
 @app.command(
     "set",
-    epilog=examples(
-        "faultbridge cluster set train-a --mode dry_run",
-        "faultbridge cluster set train-a --mode act --repair-owner faultbridge",
-        "faultbridge cluster set train-a --link-rate 'mlx5_*=400'",
-    ),
+    "faultbridge cluster set train-a --mode dry_run",
+    "faultbridge cluster set train-a --mode act --repair-owner faultbridge",
+    "faultbridge cluster set train-a --link-rate 'mlx5_*=400'",
 )
-@stack_command
-@with_options(settings=cluster_settings)
 def set_cluster(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterArgument,
-    settings: dict[str, Any],
-    expected: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")
-    ] = None,
+    settings: SettingsOptions,
+    expected: Annotated[int | None, Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")] = None,
     link_rate: RateOption = None,
 ) -> None:
     """Change settings of a cluster, and print what changed.
@@ -448,7 +433,7 @@ def set_cluster(
         if not changes:
             return
     if not changes:
-        raise typer.BadParameter("no setting given; give at least one option")
+        raise BadParameter("no setting given; give at least one option")
     _check_parts(session, changes)
     before = session.directory.cluster(cluster).config
     after = wire_registration(session.application).set_cluster(cluster, changes)
@@ -460,7 +445,7 @@ def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
 
     stated = {f"{cluster}/{port}": rate for port, _, rate in (text.rpartition("=") for text in texts)}
     if not all(rate.isdecimal() and name != f"{cluster}/" for name, rate in stated.items()):
-        raise typer.BadParameter("give PORT=GBPS, as in mlx5_*=400", param_hint="'--link-rate'")
+        raise BadParameter("give PORT=GBPS, as in mlx5_*=400", param_hint="'--link-rate'")
     store = MappingStore(session.ports.table, session.ports.clock)
     mappings = store.current()[1]
     # The first pattern that matches a port decides.
@@ -473,15 +458,13 @@ def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
 
 
 @app.command(
-    "maintain",
-    epilog=examples("faultbridge cluster maintain train-a --until 4h", "faultbridge cluster maintain train-a --end"),
+    "maintain", "faultbridge cluster maintain train-a --until 4h", "faultbridge cluster maintain train-a --end"
 )
-@stack_command
 def maintain_cluster(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterArgument,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"End of the maintenance: {FUTURE_HELP}.")] = None,
-    end: Annotated[bool, typer.Option("--end", help="End the maintenance now.")] = False,
+    until: Annotated[str | None, Option(metavar="TIME", help=f"End of the maintenance: {FUTURE_HELP}.")] = None,
+    end: Annotated[bool, Option("--end", help="End the maintenance now.")] = False,
 ) -> None:
     """Start or end maintenance of a cluster.
 
@@ -489,13 +472,10 @@ def maintain_cluster(
     """
     at = parse_future_time(until, session.now())
     if (at is None) is not end:
-        raise typer.BadParameter("give one of --until and --end")
+        raise BadParameter("give one of --until and --end")
     before = session.directory.cluster(cluster).config
     wire_registration(session.application).set_cluster(cluster, {"maintenance_until": at})
     show_changed(session, before, "no repair starts until then" if at else "no maintenance")
-
-
-app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
@@ -507,7 +487,7 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
         ("restarter", ports.restarters),
     ):
         if name in changes and changes[name] not in allowed:
-            raise typer.BadParameter(f"unknown --{name}: {changes[name]!r}; allowed: {', '.join(allowed)}")
+            raise BadParameter(f"unknown --{name}: {changes[name]!r}; allowed: {', '.join(allowed)}")
     if version := changes.get("policy"):
         known_policy(session, version)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.render.output import Columns, examples, fields
+from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.model.errors import UnknownName
 from faultbridge.repair.registry.hardware_documents import offender_document
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 HISTORY: Columns = {
     "TIME (UTC)": lambda one: short_time(one.at),
@@ -30,10 +28,9 @@ OFFENDERS: Columns = {
 }
 
 
-@app.command("history", epilog=examples("faultbridge device history 1653524071234"))
-@stack_command
+@app.command("history", "faultbridge device history 1653524071234")
 def show_history(
-    session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
+    session: StackSession, device: Annotated[str, Argument(metavar="DEVICE", help="Serial number or UUID.")]
 ) -> None:
     """Show the nodes in which a device was, and its faults, repairs and diagnostics, oldest first."""
     from faultbridge.record.history import DeviceHistory
@@ -44,13 +41,12 @@ def show_history(
     session.show(events, HISTORY)
 
 
-@app.command("offenders", epilog=examples("faultbridge device offenders --cluster train-a --since 90d"))
-@stack_command
+@app.command("offenders", "faultbridge device offenders --cluster train-a --since 90d")
 def list_offenders(
-    session: Session,
+    session: StackSession,
     cluster: ClusterOption,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
+        str | None, Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
     ] = None,
 ) -> None:
     """List GPU cards and slots with repeated severe faults, and whether card or slot is likelier faulty.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
 from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
-from faultbridge.cli.render.output import Columns, examples, fields
+from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.render.times import short_time
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.findings import Mark
 from faultbridge.repair.registry.hardware_documents import finding_document
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 _EXAMPLE_ID = "f-abcdefghijklmnop"
-FindingArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the finding.")]
+FindingArgument = Annotated[str, Argument(metavar="ID", help="Id of the finding.")]
 FINDINGS: Columns = {
     "FINDING": lambda one: one.finding_id,
     "NODE": lambda one: f"{one.cluster}/{one.node}",
@@ -41,40 +40,36 @@ DETECTORS: Columns = {
 }
 
 
-@app.command("list", epilog=examples("faultbridge finding list", "faultbridge finding list --cluster train-a --all"))
-@stack_command
+@app.command("list", "faultbridge finding list", "faultbridge finding list --cluster train-a --all")
 def list_findings(
-    session: Session,
+    session: StackSession,
     cluster: AnyClusterOption = None,
-    ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
+    ended: Annotated[bool, Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
     """List open findings, oldest first: nodes with far more errors or throttling than their group."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
 
-@app.command("show", epilog=examples(f"faultbridge finding show {_EXAMPLE_ID}"))
-@stack_command
-def show_finding(session: Session, finding: FindingArgument) -> None:
+@app.command("show", f"faultbridge finding show {_EXAMPLE_ID}")
+def show_finding(session: StackSession, finding: FindingArgument) -> None:
     """Show a finding, and whether an operator marked it as right or wrong."""
     session.show_one(finding_document(session.judgments.show(finding)), FINDING)
 
 
-@app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'"))
-@stack_command
+@app.command("mark", f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'")
 def mark_finding(
-    session: Session,
+    session: ChangingSession,
     finding: FindingArgument,
-    mark: Annotated[Mark, typer.Argument(metavar="right|wrong", help="Whether the node had a defect.")],
+    mark: Annotated[Mark, Argument(metavar="right|wrong", help="Whether the node had a defect.")],
     reason: ReasonOption = "",
 ) -> None:
     """Record whether a finding was right. The precision of a detector is computed from these records."""
     session.show_one(finding_document(session.judgments.mark(finding, mark, session.operator, reason)), FINDING)
 
 
-@app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
-@stack_command
-def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
+@app.command("precision", "faultbridge finding precision", "faultbridge finding precision --json")
+def show_precision(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """Show for each detector how many findings were marked right or wrong, and the share marked right.
 
     The figures include open findings, and findings that ended in the last year.

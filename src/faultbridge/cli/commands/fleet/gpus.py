@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.render.output import Columns, Document, examples, fields
+from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.render.output import Columns, Document, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 _HOUR_MS = 3_600_000
 FIGURES: Columns = {
@@ -24,12 +23,11 @@ FIGURES: Columns = {
 }
 
 
-@app.command("gpus", epilog=examples("faultbridge gpus", "faultbridge gpus --cluster train-a --since 7d"))
-@stack_command
+@app.command("gpus", "faultbridge gpus", "faultbridge gpus --cluster train-a --since 7d")
 def show_gpus(
-    session: Session,
+    session: StackSession,
     cluster: AnyClusterOption = None,
-    since: Annotated[str, typer.Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
+    since: Annotated[str, Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
     """Show the share of GPUs in service, and the GPU-hours that repairs cost, by cluster."""
     names = session.cluster_names(cluster)

@@ -10,14 +10,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import failure_of
-from faultbridge.cli.render.output import Columns, Document, examples, fields, notice
+from faultbridge.cli.render.output import Columns, Document, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.names import expand_host_list
 from faultbridge.repair.registry.gpus import gpus_of
 from faultbridge.repair.registry.job_views import job_document
@@ -55,25 +53,23 @@ def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> di
     from faultbridge.model.cluster.ranks import ranks_in_order
 
     if file is not None and per_node is not None:
-        raise typer.BadParameter("give --ranks or --ranks-per-node, not both")
+        raise BadParameter("give --ranks or --ranks-per-node, not both")
     if per_node is not None:
         return ranks_in_order(nodes, per_node)
     return read_rank_map(file) if file else {}
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Job id of the scheduler.")]
-AtOption = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help=f"Time of the event; default: now. {PAST_HELP}")
-]
+JobArgument = Annotated[str, Argument(metavar="JOB", help="Job id of the scheduler.")]
+AtOption = Annotated[str | None, Option("--at", metavar="TIME", help=f"Time of the event; default: now. {PAST_HELP}")]
 NodesOption = Annotated[
     list[str],
-    typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
+    Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
 ]
 PerNodeOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--ranks-per-node",
         min=1,
         max=64,
@@ -81,7 +77,7 @@ PerNodeOption = Annotated[
         help="Number of ranks on each node, numbered in the order of --node.",
     ),
 ]
-NameOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")]
+NameOption = Annotated[str | None, Option(metavar="TEXT", help="Name of the job for people.")]
 JOB: Columns = {
     "Job": lambda one: one.job_id + (f" ({one.name})" if one.name else ""),
     "Cluster": lambda one: one.cluster,
@@ -107,10 +103,9 @@ JOBS: Columns = {
 }
 
 
-@app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node 'gpu-[001-004,007]'"))
-@stack_command
+@app.command("start", "faultbridge job start 88213 --cluster train-a --node 'gpu-[001-004,007]'")
 def start_job(
-    session: Session,
+    session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
     node: NodesOption,
@@ -118,21 +113,17 @@ def start_job(
     at: AtOption = None,
     ranks: Annotated[
         Path | None,
-        typer.Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
+        Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
     ] = None,
     ranks_per_node: PerNodeOption = None,
-    stall_after: Annotated[
-        str | None, typer.Option(metavar="AGE", help="How long a step may take; default: 30m.")
-    ] = None,
+    stall_after: Annotated[str | None, Option(metavar="AGE", help="How long a step may take; default: 30m.")] = None,
     checkpoint_signal: Annotated[
         str | None,
-        typer.Option(metavar="SIGNAL", help="Signal on which the job saves a checkpoint, such as USR1; default: none."),
+        Option(metavar="SIGNAL", help="Signal on which the job saves a checkpoint, such as USR1; default: none."),
     ] = None,
     again: Annotated[
         bool,
-        typer.Option(
-            "--again", help="The scheduler started the job again: also record the end of its run on other nodes."
-        ),
+        Option("--again", help="The scheduler started the job again: also record the end of its run on other nodes."),
     ] = False,
 ) -> None:
     """Record that a job started.
@@ -156,16 +147,15 @@ def start_job(
     session.show_one(job_document(started, session.now()), JOB)
 
 
-@app.command("end", epilog=examples("faultbridge job end 88213 --cluster train-a --outcome failed"))
-@stack_command
+@app.command("end", "faultbridge job end 88213 --cluster train-a --outcome failed")
 def end_job(
-    session: Session,
+    session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
     outcome: Annotated[
-        str, typer.Option(metavar="OUTCOME", help="succeeded, failed, cancelled or unreported.")
+        str, Option(metavar="OUTCOME", help="succeeded, failed, cancelled or unreported.")
     ] = "unreported",
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, a few words.")] = "",
+    reason: Annotated[str, Option(metavar="TEXT", help="Reason, a few words.")] = "",
     at: AtOption = None,
 ) -> None:
     """Record that a job ended. If the job has already ended, the command changes nothing."""
@@ -173,21 +163,20 @@ def end_job(
     from faultbridge.repair.jobs.jobs import MAX_REASON
 
     if outcome not in OUTCOMES:
-        raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
+        raise BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     checked_reason(reason, MAX_REASON)
     ended_at = parse_time(at, session.now(), "--at")
     ended = wire_jobs(session.application).end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
     session.show_one(job_document(ended, session.now()), JOB)
 
 
-@app.command("heartbeat", epilog=examples("faultbridge job heartbeat 88213 --cluster train-a --step 1200 --loss 2.31"))
-@stack_command
+@app.command("heartbeat", "faultbridge job heartbeat 88213 --cluster train-a --step 1200 --loss 2.31")
 def record_heartbeat(
-    session: Session,
+    session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
-    step: Annotated[int, typer.Option(min=0, metavar="N", help="Last step that the job completed.")],
-    loss: Annotated[float | None, typer.Option(metavar="X", help="Loss of the step; nan and inf are allowed.")] = None,
+    step: Annotated[int, Option(min=0, metavar="N", help="Last step that the job completed.")],
+    loss: Annotated[float | None, Option(metavar="X", help="Loss of the step; nan and inf are allowed.")] = None,
 ) -> None:
     """Record the last step of a job. A job whose step does not advance within its time limit is stalled.
 
@@ -197,14 +186,13 @@ def record_heartbeat(
     session.show_one(job_document(reported, session.now()), JOB)
 
 
-@app.command("checkpoint", epilog=examples("faultbridge job checkpoint 88213 --cluster train-a"))
-@stack_command
+@app.command("checkpoint", "faultbridge job checkpoint 88213 --cluster train-a")
 def answer_checkpoint(
-    session: Session,
+    session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
     checkpoint_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Id of the request; default: the latest.")
+        str | None, Option("--id", metavar="ID", help="Id of the request; default: the latest.")
     ] = None,
 ) -> None:
     """Answer that a job saved the checkpoint that was requested. A repeated answer changes nothing.
@@ -217,14 +205,13 @@ def answer_checkpoint(
     session.show_one(job_document(saved, session.now()), JOB)
 
 
-@app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh"))
-@stack_command
+@app.command("run", "faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh")
 def run_job(
-    session: Session,
+    session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
     node: NodesOption,
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="Launcher of the job, after `--`.")],
+    command: Annotated[list[str], Argument(metavar="COMMAND", help="Launcher of the job, after `--`.")],
     name: NameOption = None,
     ranks_per_node: PerNodeOption = None,
 ) -> None:
@@ -243,12 +230,11 @@ def run_job(
     def end(outcome: str, reason: str) -> None:
         wire_jobs(session.application).end(cluster, job, outcome=outcome, reason=reason)
 
-    raise typer.Exit(run_recorded(command, start, end))
+    raise Exit(run_recorded(command, start, end))
 
 
-@app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))
-@stack_command
-def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
+@app.command("list", "faultbridge job list", "faultbridge job list --cluster train-a")
+def list_jobs(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """List the running jobs, and the ended jobs that Faultbridge still follows.
 
     Faultbridge follows an ended job while the job may become resumable, or while a callback for the job is not
@@ -259,9 +245,8 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     session.show((job_document(job, session.now()) for job in followed), JOBS)
 
 
-@app.command("show", epilog=examples("faultbridge job show 88213 --cluster train-a"))
-@stack_command
-def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None:
+@app.command("show", "faultbridge job show 88213 --cluster train-a")
+def show_job(session: StackSession, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume.
 
     `faultbridge timeline --job` shows the history of the job.
@@ -269,14 +254,13 @@ def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None
     session.show_one(job_document(session.jobs.job(cluster, job), session.now()), JOB)
 
 
-@app.command("ranks", epilog=examples("faultbridge job ranks 88213 --cluster train-a --rank 17"))
-@stack_command
+@app.command("ranks", "faultbridge job ranks 88213 --cluster train-a --rank 17")
 def show_ranks(
-    session: Session,
+    session: StackSession,
     job: JobArgument,
     cluster: ClusterOption,
-    rank: Annotated[list[int] | None, typer.Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Only the ranks on this node.")] = None,
+    rank: Annotated[list[int] | None, Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
+    node: Annotated[str | None, Option(metavar="NODE", help="Only the ranks on this node.")] = None,
 ) -> None:
     """List the ranks of a job with their nodes and GPUs.
 
@@ -293,7 +277,7 @@ def _limit(text: str, now: datetime) -> timedelta:
 
     since = parse_age(text, now)
     if since is None or now - since < timedelta(minutes=1):
-        raise typer.BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
+        raise BadParameter(f"invalid --stall-after: {text!r}; allowed: an age of a minute or more, such as 30m")
     return now - since
 
 
@@ -303,13 +287,13 @@ def _signal(name: str) -> str:
     try:
         return checked_signal(name)
     except ValueError:
-        raise typer.BadParameter(f"unknown --checkpoint-signal: {name!r}; allowed: {', '.join(SIGNALS)}") from None
+        raise BadParameter(f"unknown --checkpoint-signal: {name!r}; allowed: {', '.join(SIGNALS)}") from None
 
 
 def _nodes(given: list[str]) -> list[str]:
     nodes = [one for text in given for one in expand_host_list(text.replace(" ", "").strip(","))]
     if not nodes:
-        raise typer.BadParameter("no node in --node; give a node or a host list")
+        raise BadParameter("no node in --node; give a node or a host list")
     return nodes
 
 

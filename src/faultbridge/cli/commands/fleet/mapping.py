@@ -6,36 +6,33 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import formatted_command, read_text
+from faultbridge.cli.commands.options import Format, read_text
+from faultbridge.cli.declare import Argument, Commands, Exit
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, notice, print_line, show, show_one
 from faultbridge.cli.render.times import applies_text
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.data.mapping import parse_extensions
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.errors import Misconfigured
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
+FileArgument = Annotated[str, Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
 
 
-@app.command("check", epilog=examples("faultbridge mapping check own.json"))
-@formatted_command
-def check_mappings(file: FileArgument, *, output: OutputFormat) -> None:
+@app.command("check", "faultbridge mapping check own.json")
+def check_mappings(file: FileArgument, *, output: Format) -> None:
     """Validate mappings offline. Exit code 1: the mappings are invalid."""
     mappings = _read_mappings(file, output)
     show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
 
 
-@app.command("put", epilog=examples("faultbridge mapping put own.json"))
-@stack_command
-def put_mappings(session: Session, file: FileArgument) -> None:
+@app.command("put", "faultbridge mapping put own.json")
+def put_mappings(session: ChangingSession, file: FileArgument) -> None:
     """Publish mappings as the current version.
 
     If the new mappings are invalid, they are rejected, and the current mappings stay.
@@ -46,12 +43,11 @@ def put_mappings(session: Session, file: FileArgument) -> None:
     session.show_one({"version": version, "applies_at": session.applies_at()}, PUBLISHED)
 
 
-@app.command("show", epilog=examples("faultbridge mapping show > own.json"))
-@stack_command
+@app.command("show", "faultbridge mapping show > own.json")
 def show_mappings(
-    session: Session,
+    session: StackSession,
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
+        str | None, Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
     """Show the current fault mappings, or those of a version.
@@ -80,7 +76,7 @@ def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, An
         if not output.for_people:
             show([{"problem": str(error)}], {}, output)
         notice(f"invalid mappings: {error}")
-        raise typer.Exit(EXIT_NOT_WELL) from None
+        raise Exit(EXIT_NOT_WELL) from None
     for code in sorted(one for one in set(_codes(mappings)) if not load_catalog().knows(one)):
         notice(f"code not in the catalog: {code}; such a fault gets the action contact_support")
     return mappings

@@ -11,8 +11,6 @@ from functools import partial
 from io import StringIO
 from typing import Annotated, Any
 
-import typer
-
 from faultbridge.cli.commands.options import (
     ClusterOption,
     NodeArgument,
@@ -20,13 +18,13 @@ from faultbridge.cli.commands.options import (
     YesOption,
     confirm,
     read_text,
-    with_options,
 )
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
-from faultbridge.cli.render.output import Columns, examples, fields, filled, notice, progress
+from faultbridge.cli.render.output import Columns, fields, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
-from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
@@ -36,6 +34,8 @@ from faultbridge.repair.registry.documents import Node, shown_node_document
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
+
+app = Commands()
 
 POLL_SECONDS = 0.5
 MAX_POLLS = 20
@@ -78,10 +78,6 @@ def _next_text(state: NodeState) -> str:
     return f"the order is recorded{waits}; `faultbridge case watch {case.id}` shows what happens next"
 
 
-IMPORT_EXAMPLES = examples(
-    "faultbridge node import --cluster train-a --group gpu-workers",
-    "faultbridge node import --cluster train-a nodes.csv",
-)
 FIELDS = ("node", "instance_id", "group", "instance_type", "domain", "aliases")
 ALIAS_SEPARATOR = ";"
 
@@ -98,24 +94,26 @@ class InvalidRow:
 IMPORTED: Columns = fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON")
 
 
-@stack_command
+@app.command(
+    "import",
+    "faultbridge node import --cluster train-a --group gpu-workers",
+    "faultbridge node import --cluster train-a nodes.csv",
+)
 def import_nodes(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterOption,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help=f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input."),
+        Argument(metavar="FILE", help=f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input."),
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Register the instances of this provider group.")
-    ] = None,
+    group: Annotated[str | None, Option(metavar="NAME", help="Register the instances of this provider group.")] = None,
 ) -> None:
     """Register many nodes. If one node is rejected, the others are still registered.
 
     Exit code 1: a node was rejected.
     """
     if (file is None) == (group is None):
-        raise typer.BadParameter("give one of FILE and --group")
+        raise BadParameter("give one of FILE and --group")
     read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
     registration, nodes = wire_registration(session.application), [one for one in read if isinstance(one, NewNode)]
     if file is not None:
@@ -131,7 +129,7 @@ def import_nodes(
     if session.prints_table:
         notice(f"registered {len(rows) - rejected} of {len(rows)} nodes")
     if rejected:
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def read_nodes(file: str) -> list[NewNode | InvalidRow]:
@@ -139,7 +137,7 @@ def read_nodes(file: str) -> list[NewNode | InvalidRow]:
     text = read_text(file).removeprefix("\ufeff")
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
     if not rows:
-        raise typer.BadParameter(f"no nodes in the file: {file}; give one node per line")
+        raise BadParameter(f"no nodes in the file: {file}; give one node per line")
     return [row if isinstance(row, InvalidRow) else _node(row, number) for number, row in rows]
 
 
@@ -159,7 +157,7 @@ def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]
     try:
         unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
         if unknown:
-            raise typer.BadParameter(f"unknown column: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
+            raise BadParameter(f"unknown column: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
         for row in reader:
             number, extra = reader.line_num, None in row
             yield number, InvalidRow(number, row.get("node"), "more fields than the heading line") if extra else row
@@ -193,7 +191,7 @@ def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode 
     config = wire_registration(session.application).cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
-        raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
+        raise BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
     instances = inventory.serving_instances(config, group)
     serving = sum(one.serving for one in inventory.list_members(config, [group]).get(group, {}).values())
     if serving > len(instances):
@@ -219,22 +217,17 @@ def _invalid(row: InvalidRow) -> dict[str, str | None]:
     return {"node": row.node, "instance_id": None, "outcome": "refused", "reason": f"line {row.number}: {row.problem}"}
 
 
-app = typer.Typer(rich_markup_mode=None)
-
-
 @app.command(
     "list",
-    epilog=examples(
-        "faultbridge node list --cluster train-a", "faultbridge node list --cluster train-a --status degraded --json"
-    ),
+    "faultbridge node list --cluster train-a",
+    "faultbridge node list --cluster train-a --status degraded --json",
 )
-@stack_command
 def list_nodes(
-    session: Session,
+    session: StackSession,
     cluster: ClusterOption,
     status: Annotated[
         list[NodeStatus] | None,
-        typer.Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
+        Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
     ] = None,
     wait: WaitOption = 0,
 ) -> None:
@@ -247,9 +240,8 @@ def list_nodes(
     show_awaited(session, read, NODES, wait)
 
 
-@app.command("show", epilog=examples("faultbridge node show ip-10-0-0-7 --cluster train-a"))
-@stack_command
-def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
+@app.command("show", "faultbridge node show ip-10-0-0-7 --cluster train-a")
+def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node.
 
     If a node in service has faults and no live case, the command also shows why no repair starts.
@@ -259,9 +251,8 @@ def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> N
     session.show_one(shown, NODE_WITHOUT_REPAIR if shown.no_repair else NODE)
 
 
-@app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))
-@stack_command
-def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
+@app.command("history", "faultbridge node history ip-10-0-0-7 --cluster train-a")
+def show_history(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instances and devices of a node, and their faults and cases, in the order of recording."""
     from faultbridge.record.history import NodeHistory
 
@@ -271,28 +262,25 @@ def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -
 
 @app.command(
     "add",
-    epilog=examples(
-        "faultbridge node add --cluster train-a --node n-7 \\",
-        "    --instance-id i-0123456789abcdef0 --group gpu-workers",
-    ),
+    "faultbridge node add --cluster train-a --node n-7 \\",
+    "    --instance-id i-0123456789abcdef0 --group gpu-workers",
 )
-@stack_command
 def add_node(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterOption,
-    node: Annotated[str, typer.Option(metavar="NODE", help="Name of the node: its host name.")],
+    node: Annotated[str, Option(metavar="NODE", help="Name of the node: its host name.")],
     instance_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="EC2 instance id. Default: the node has no instance yet.")
+        str | None, Option(metavar="ID", help="EC2 instance id. Default: the node has no instance yet.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Auto Scaling group or launch template of the node.")
+        str | None, Option(metavar="NAME", help="Auto Scaling group or launch template of the node.")
     ] = None,
-    instance_type: Annotated[str | None, typer.Option(metavar="TYPE", help="EC2 instance type (p5.48xlarge).")] = None,
+    instance_type: Annotated[str | None, Option(metavar="TYPE", help="EC2 instance type (p5.48xlarge).")] = None,
     domain: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Failure domain, such as a rack, switch or zone.")
+        str | None, Option(metavar="NAME", help="Failure domain, such as a rack, switch or zone.")
     ] = None,
     alias: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Another name of the node in records. Repeatable.")
+        list[str] | None, Option(metavar="NAME", help="Another name of the node in records. Repeatable.")
     ] = None,
 ) -> None:
     """Register a node. A node with an instance is in service immediately, marked as never verified."""
@@ -303,92 +291,84 @@ def add_node(
     session.show_one(document, filled(NODE, document))
 
 
-app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
+def _give(session: Session, state: NodeState, reason: str, give: Callable[[NodeKey, OperatorOrder], NodeState]) -> None:
+    show_effect(session, give(state.key, OperatorOrder(session.operator, reason)))
 
 
-def _confirmed_by_option(yes: YesOption = False) -> bool:
-    return yes
+def _state(session: Session, cluster: str, node: str) -> NodeState:
+    return session.directory.node(NodeKey(cluster, node))
 
 
-def _needs_no_confirmation() -> bool:
-    return True
+def _named(state: NodeState, instance: str | None = None) -> str:
+    shown = instance or (state.incarnation.instance_id if state.incarnation else None)
+    return f"{state.key.stream} ({shown})" if shown else state.key.stream
 
 
-def _instance_by_option(
+@app.command("replace", "faultbridge node replace n-7 --cluster train-a --reason 'burnt smell'")
+def replace_node(
+    session: ChangingSession,
+    node: NodeArgument,
+    cluster: ClusterOption,
     instance: Annotated[
-        str | None, typer.Option(metavar="ID", help="Instance to replace. Default: the instance of the node now.")
+        str | None, Option(metavar="ID", help="Instance to replace. Default: the instance of the node now.")
     ] = None,
-) -> str | None:
-    return instance
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+) -> None:
+    """Replace the instance of a node within all repair limits."""
+    state = _state(session, cluster, node)
+    confirm(f"this releases the instance: {_named(state, instance)}", yes=yes)
+    named = instance or (state.incarnation.instance_id if state.incarnation else None)
+    _give(session, state, reason, partial(wire_node_orders(session.application).replace, instance=named))
 
 
-def _names_no_instance() -> None:
-    return None
+@app.command("quarantine", "faultbridge node quarantine n-7 --cluster train-a --reason 'bad cable'")
+def quarantine_node(
+    session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
+) -> None:
+    """Take a node out of service until it is returned or replaced."""
+    _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).quarantine)
 
 
-def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
-    """Add the command `faultbridge node VERB` for an operator's order; an `effect` must be confirmed."""
-
-    @app.command(
-        verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary
-    )
-    @stack_command
-    @with_options(
-        instance=_instance_by_option if verb == "replace" else _names_no_instance,
-        yes=_confirmed_by_option if effect else _needs_no_confirmation,
-    )
-    def give_order(
-        session: Session,
-        node: NodeArgument,
-        cluster: ClusterOption,
-        reason: ReasonOption = "",
-        *,
-        instance: str | None,
-        yes: bool,
-    ) -> None:
-        state = session.directory.node(NodeKey(cluster, node))
-        key, backing = state.key, state.incarnation.instance_id if state.incarnation else None
-        shown = instance or backing
-        confirm(f"{effect}: {cluster}/{node}{f' ({shown})' if shown else ''}", yes=yes)
-        node_orders = wire_node_orders(session.application)
-        orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
-            "replace": partial(node_orders.replace, instance=shown),
-            "quarantine": node_orders.quarantine,
-            "return": node_orders.return_node,
-            "retire": wire_retirement(session.application).retire,
-        }
-        ordered = orders[verb](key, OperatorOrder(session.operator, reason))
-        show_effect(session, ordered)
+@app.command("return", "faultbridge node return n-7 --cluster train-a --reason 'cable changed'")
+def return_node(
+    session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
+) -> None:
+    """Return a fixed node. It is verified before it serves again."""
+    _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).return_node)
 
 
-_add_order(
-    "replace", "Replace the instance of a node within all repair limits.", "burnt smell", "this releases the instance"
-)
-_add_order("quarantine", "Take a node out of service until it is returned or replaced.", "bad cable")
-_add_order("return", "Return a fixed node. It is verified before it serves again.", "cable changed")
-_add_order("retire", "Remove a node from its cluster. Its timeline stays.", "rack removed", "this removes the node")
+@app.command("retire", "faultbridge node retire n-7 --cluster train-a --reason 'rack removed'")
+def retire_node(
+    session: ChangingSession,
+    node: NodeArgument,
+    cluster: ClusterOption,
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+) -> None:
+    """Remove a node from its cluster. Its timeline stays."""
+    state = _state(session, cluster, node)
+    confirm(f"this removes the node: {_named(state)}", yes=yes)
+    _give(session, state, reason, wire_retirement(session.application).retire)
 
 
 @app.command(
     "ignore",
-    epilog=examples(
-        "faultbridge node ignore n-7 --cluster train-a --until 4h",
-        "faultbridge node ignore n-7 --cluster train-a --end",
-    ),
+    "faultbridge node ignore n-7 --cluster train-a --until 4h",
+    "faultbridge node ignore n-7 --cluster train-a --end",
 )
-@stack_command
 def ignore_node(
-    session: Session,
+    session: ChangingSession,
     node: NodeArgument,
     cluster: ClusterOption,
     reason: ReasonOption = "",
-    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
-    end: Annotated[bool, typer.Option("--end", help="Stop ignoring the node now.")] = False,
+    until: Annotated[str | None, Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    end: Annotated[bool, Option("--end", help="Stop ignoring the node now.")] = False,
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
     key, order = NodeKey(cluster, node), OperatorOrder(session.operator, reason)
     orders = wire_node_orders(session.application)
     at = parse_future_time(until, session.now())
     if at is not None and end:
-        raise typer.BadParameter("conflicting options: --until and --end; give one of them")
+        raise BadParameter("conflicting options: --until and --end; give one of them")
     session.show_one(node_document(orders.end_ignore(key, order) if end else orders.ignore(key, order, at)), NODE)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from msgspec import Struct
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
-from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.output import Columns, notice
 from faultbridge.cli.render.times import short_time
-from faultbridge.cli.stack.command import stack_command, wait_until
+from faultbridge.cli.stack.command import ChangingSession, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.state import domain_of
 from faultbridge.repair.registry.documents import shared
@@ -22,7 +22,7 @@ from faultbridge.serve.wiring.repairing import wire_controls
 if TYPE_CHECKING:
     from faultbridge.model.cluster.state import Control
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 BREAKERS: Columns = {
     "SCOPE": lambda one: one.domain or "cluster",
@@ -40,15 +40,14 @@ CONTROL: Columns = {
 CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()}
 
 OneClusterOption = Annotated[
-    str | None, typer.Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
+    str | None, Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All clusters of the stack; asks first.")]
+AllOption = Annotated[bool, Option("--all", help="All clusters of the stack; asks first.")]
 
 
-@app.command("pause", epilog=examples("faultbridge pause --cluster train-a", "faultbridge pause --all"))
-@stack_command
+@app.command("pause", "faultbridge pause --cluster train-a", "faultbridge pause --all")
 def pause(
-    session: Session, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+    session: ChangingSession, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
@@ -59,30 +58,24 @@ def pause(
     _set_paused(session, names, paused=True, listed=everything)
 
 
-@app.command("resume", epilog=examples("faultbridge resume --cluster train-a", "faultbridge resume --all"))
-@stack_command
+@app.command("resume", "faultbridge resume --cluster train-a", "faultbridge resume --all")
 def resume(
-    session: Session, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+    session: ChangingSession, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
 ) -> None:
     """Resume repairs in a cluster, or in all clusters, after a pause."""
     names = _clusters(session, cluster, "resumes repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=False, listed=everything)
 
 
-@app.command(
-    "breaker", epilog=examples("faultbridge breaker --cluster train-a", "faultbridge breaker --cluster train-a --close")
-)
-@stack_command
+@app.command("breaker", "faultbridge breaker --cluster train-a", "faultbridge breaker --cluster train-a --close")
 def show_breakers(
-    session: Session,
+    session: ChangingSession,
     cluster: ClusterOption,
-    close: Annotated[
-        bool, typer.Option("--close", help="Close the breakers although nodes are still failing.")
-    ] = False,
+    close: Annotated[bool, Option("--close", help="Close the breakers although nodes are still failing.")] = False,
     yes: YesOption = False,
     wait: Annotated[
         int,
-        typer.Option(
+        Option(
             "--wait",
             min=0,
             metavar="SECONDS",
@@ -97,7 +90,7 @@ def show_breakers(
     """
     controls = wire_controls(session.application)
     if close and wait:
-        raise typer.BadParameter("conflicting options: --close and --wait; give one of them")
+        raise BadParameter("conflicting options: --close and --wait; give one of them")
     if close:
         controls.read(cluster)
         confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
@@ -110,17 +103,17 @@ def show_breakers(
     is_open = bool(wait_until(opened, wait)) if wait else True
     session.show(breaker_documents(controls.read(cluster)), BREAKERS)
     if not is_open:
-        raise typer.Exit(EXIT_TRY_AGAIN)
+        raise Exit(EXIT_TRY_AGAIN)
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
     if not everything:
         named = cluster or default_cluster()
         if named is None:
-            raise typer.BadParameter("no cluster named: give --cluster or --all")
+            raise BadParameter("no cluster named: give --cluster or --all")
         return [named]
     if cluster is not None:
-        raise typer.BadParameter("conflicting options: --cluster and --all; give one of them")
+        raise BadParameter("conflicting options: --cluster and --all; give one of them")
     names = session.cluster_names()
     confirm(f"this {effect} in all {len(names)} clusters of the stack", yes=yes)
     return names

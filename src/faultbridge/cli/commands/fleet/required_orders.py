@@ -5,19 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-import typer
-
 from faultbridge.cli.commands.options import AnyClusterOption
+from faultbridge.cli.declare import Commands
 from faultbridge.cli.render.columns import by_cluster
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, print_line
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, fields, notice, print_line
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decide.required_order import NoRepair
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.safe_text import visible_line
 from faultbridge.serve.ops.required_orders import StuckNodes
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 MAX_UNREPAIRED = 10
 """Maximum number of nodes without a repair that are printed."""
@@ -25,29 +24,41 @@ MAX_UNREPAIRED = 10
 STUCK: Columns = fields("NODE", "STATUS", "COMMAND", "REASON")
 
 
-@app.command("stuck", epilog=examples("faultbridge stuck", "faultbridge stuck --cluster train-a --json"))
-@stack_command
-def list_stuck(session: Session, cluster: AnyClusterOption = None) -> None:
+@app.command("stuck", "faultbridge stuck", "faultbridge stuck --cluster train-a --json")
+def list_stuck(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
     Nodes whose faults start no repair are also listed, with the reason; in JSON, their `command` is null. The command
     `faultbridge node show` shows what would make a repair start. Nodes and cases that are not listed are final or
     continue without an operator.
     """
-    stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
-    found = [
-        _document(one.state, one.order.reason, one.order.command) for name in clusters for one in stuck_nodes(name)
+    found = stuck_documents(session, clusters)
+    unrepaired = [
+        one for name in clusters for one in StuckNodes(session.directory, session.ports.clock).unrepaired(name)
     ]
-    unrepaired = [one for name in clusters for one in stuck_nodes.unrepaired(name)]
     if not session.prints_table:
         found += [_document(state, without.reason, None) for state, without in unrepaired]
-    if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
-        _print_with_commands(found)
+    if found or not session.prints_table:
+        print_stuck(session, found, clusters)
     else:
-        session.show(found, by_cluster(STUCK, clusters))
+        notice("nothing to list")
     if session.prints_table:
         _print_unrepaired(unrepaired)
+
+
+def stuck_documents(session: Session, clusters: Iterable[str]) -> list[Document]:
+    """Return a document for each node of the clusters that waits for an operator's command."""
+    stuck_nodes = StuckNodes(session.directory, session.ports.clock)
+    return [_document(one.state, one.order.reason, one.order.command) for name in clusters for one in stuck_nodes(name)]
+
+
+def print_stuck(session: Session, found: Sequence[Document], clusters: Sequence[str]) -> None:
+    """Print the documents of `stuck_documents`; on a terminal, each with its command on a line of its own."""
+    if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
+        _print_with_commands(found)
+    elif found or not session.prints_table:
+        session.show(found, by_cluster(STUCK, clusters))
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:

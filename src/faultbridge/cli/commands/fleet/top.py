@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated
 
-import typer
 from msgspec import Struct
 
 from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, Breaker, breaker_documents
 from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.declare import Commands, Option
 from faultbridge.cli.render.columns import (
     CASES,
     INCIDENTS,
@@ -21,14 +21,14 @@ from faultbridge.cli.render.columns import (
     incident_document,
     node_document,
 )
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, print_line, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, print_line, show, show_one
 from faultbridge.cli.render.tables import Screen, Section, quit_key, run_screen
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
 from faultbridge.repair.registry.views import ClusterView
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 REREAD_AFTER = timedelta(seconds=30)
 """Everything is read again after this time, even if the cluster has not changed."""
@@ -41,15 +41,14 @@ SECTIONS: tuple[tuple[str, str, Columns], ...] = (
 )
 
 
-@app.command("top", epilog=examples("faultbridge top --cluster train-a", "faultbridge top --cluster train-a --once"))
-@stack_command
+@app.command("top", "faultbridge top --cluster train-a", "faultbridge top --cluster train-a --once")
 def show_top(
-    session: Session,
+    session: StackSession,
     cluster: ClusterOption,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.5, metavar="SECONDS", help="Seconds between two reads of the cluster.")
+        float, Option("--interval", min=0.5, metavar="SECONDS", help="Seconds between two reads of the cluster.")
     ] = 2,
-    once: Annotated[bool, typer.Option("--once", help="Print once and end; the default without a terminal.")] = False,
+    once: Annotated[bool, Option("--once", help="Print once and end; the default without a terminal.")] = False,
 ) -> None:
     """Watch a cluster on the full screen: unhealthy nodes, live cases, incidents and breakers.
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, show, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show, show_one
 from faultbridge.decode.data import load_catalog
 from faultbridge.decode.dcgm.texts import code_of_number
 from faultbridge.model.catalog import Catalog, Mode, Row
 from faultbridge.model.names import did_you_mean
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
 MODE = "mode"
@@ -61,32 +60,29 @@ MODE_COLUMNS: Columns = {
 
 @app.command(
     "catalog",
-    epilog=examples(
-        "faultbridge catalog xid 79",
-        "faultbridge catalog mode gpu.lost",
-        "faultbridge catalog dcgm 45",
-        "faultbridge catalog",
-        "faultbridge catalog sxid --json",
-    ),
+    "faultbridge catalog xid 79",
+    "faultbridge catalog mode gpu.lost",
+    "faultbridge catalog dcgm 45",
+    "faultbridge catalog",
+    "faultbridge catalog sxid --json",
 )
-@formatted_command
 def explain_code(
     family: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="FAMILY|CODE|mode",
             help=f"A family ({', '.join(FAMILIES)}), a full code (xid.79), or `mode` for the failure modes.",
         ),
     ] = None,
     value: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="VALUE",
             help="A number or name in the family: 79, 20034, 45, gpu_lost. Or the name of a mode: gpu.lost.",
         ),
     ] = None,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Explain a fault code: its failure mode, public recommendations, severity, action and reason.
 
@@ -108,7 +104,7 @@ def explain_code(
     code = document["code"]
     if code not in known.rows:
         notice(f"code not in the catalog: {code}; such a fault gets this default{did_you_mean(code, known.rows)}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def code_document(code: str) -> dict[str, Any]:
@@ -126,7 +122,7 @@ def _explain_mode(name: str | None, known: Catalog, output: OutputFormat) -> Non
         return
     if name not in known.modes:
         notice(f"failure mode not in the catalog: {name}{did_you_mean(name, known.modes)}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
     mode = known.modes[name]
     rows = [row for row in known.rows.values() if row.mode == name]
     departing = [row for row in rows if (row.severity, row.action, row.work) != (mode.severity, mode.action, mode.work)]
@@ -151,17 +147,17 @@ def _code(family: str, value: str | None) -> str:
     """Return the catalog code for the two arguments, such as `xid.79` for `xid` and `79`."""
     if value is None:
         if "." not in family:
-            raise typer.BadParameter(
+            raise BadParameter(
                 f"unknown family: {family!r}; allowed: {', '.join(FAMILIES)}, or a full code such as xid.79"
             )
         return family
     if family not in FAMILIES:
-        raise typer.BadParameter(f"unknown family: {family!r}; allowed: {', '.join(FAMILIES)}")
+        raise BadParameter(f"unknown family: {family!r}; allowed: {', '.join(FAMILIES)}")
     if family == "dcgm" and value.isascii() and value.isdigit():
         return code_of_number(int(value))
     number = family in {"xid", "sxid"}
     if number and not (value.isascii() and value.isdigit()):
-        raise typer.BadParameter(f"not an {family} number: {value!r}; give a decimal number such as 79")
+        raise BadParameter(f"not an {family} number: {value!r}; give a decimal number such as 79")
     return f"{family}.{int(value)}" if number else f"{family}.{value}"
 
 

@@ -11,20 +11,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-import typer
-
 from faultbridge.cli.commands.options import (
     CLUSTER_VARIABLE,
     STDIN,
-    format_of,
-    formatted_command,
+    Format,
     known_source,
     read_mappings,
     standard_input,
-    with_options,
 )
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
 from faultbridge.cli.errors import failure_of
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, show
+from faultbridge.cli.render.output import Columns, Document, fields, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
 from faultbridge.decide.normalize.compare import differences
 from faultbridge.decide.normalize.timestamp import assign_times
@@ -298,7 +295,7 @@ def _title(file: str) -> str:
     return "standard input" if file == STDIN else file
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
@@ -312,9 +309,8 @@ DECODED: Columns = {
 SOURCES: Columns = fields("SOURCE", "FORMAT", "EXAMPLE")
 
 
-@app.command("sources", epilog=examples("faultbridge sources", "faultbridge sources --jsonl"))
-@formatted_command
-def list_sources(*, output: OutputFormat) -> None:
+@app.command("sources", "faultbridge sources", "faultbridge sources --jsonl")
+def list_sources(*, output: Format) -> None:
     """List the source names for `decode --source` and `send --source`, with an example of each format."""
     decoders = (registry.get(name) for name in registry.names())
     listed = ({"source": one.name, "format": one.summary, "example": one.example} for one in decoders)
@@ -323,23 +319,19 @@ def list_sources(*, output: OutputFormat) -> None:
 
 def _hints(
     cluster: Annotated[
-        str | None, typer.Option(metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Cluster of the input.")
+        str | None, Option(metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Cluster of the input.")
     ] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Node, where the input names none.")] = None,
+    node: Annotated[str | None, Option(metavar="NODE", help="Node, where the input names none.")] = None,
     received_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
+        str | None, Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
     ] = None,
     mappings: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Your own fault mappings and thresholds (JSON), used before the packaged ones."
-        ),
+        Option(metavar="FILE", help="Your own fault mappings and thresholds (JSON), used before the packaged ones."),
     ] = None,
     instance_type: Annotated[
         str | None,
-        typer.Option(
-            metavar="TYPE", help="EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge)."
-        ),
+        Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge)."),
     ] = None,
 ) -> Hints:
     return Hints(
@@ -353,29 +345,24 @@ def _hints(
 
 @app.command(
     "decode",
-    epilog=examples(
-        "faultbridge decode /var/log/kern.log",
-        "nvidia-smi -q -x | faultbridge decode --jsonl",
-        "faultbridge decode --source kernel-log --node n-7 dmesg.txt",
-    ),
+    "faultbridge decode /var/log/kern.log",
+    "nvidia-smi -q -x | faultbridge decode --jsonl",
+    "faultbridge decode --source kernel-log --node n-7 dmesg.txt",
 )
-@with_options(hints=_hints, output=format_of)
 def decode(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="Files to decode. Default: standard input.")
+        list[str] | None, Argument(metavar="FILE", help="Files to decode. Default: standard input.")
     ] = None,
     source: Annotated[
-        str, typer.Option(metavar="NAME", help="Source name from `faultbridge sources`; auto recognizes it.")
+        str, Option(metavar="NAME", help="Source name from `faultbridge sources`; auto recognizes it.")
     ] = AUTO,
     everything: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Also print health snapshots, counter samples, and a summary of what was not understood."
-        ),
+        Option("--all", help="Also print health snapshots, counter samples, and a summary of what was not understood."),
     ] = False,
     *,
-    hints: Hints,
-    output: OutputFormat,
+    hints: Annotated[Hints, Group(_hints)],
+    output: Format,
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
@@ -405,7 +392,7 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
     try:
         return check(text) if text is not None else None
     except Rejected as error:
-        raise typer.BadParameter(f"invalid {option}: {error.detail}") from error
+        raise BadParameter(f"invalid {option}: {error.detail}") from error
 
 
 def _summary(one: Document) -> str:

@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster, read_mappings, with_options
-from faultbridge.cli.render.output import Document, examples, print_line
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster, read_mappings
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
+from faultbridge.cli.render.output import Document, print_line
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_received_at, parse_time
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.frames.decoder import Hints
 from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
@@ -165,7 +164,7 @@ class RecordedRequest:
             return None
         since = parse_age(self.window, now)
         if since is None:
-            raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
+            raise BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
         return now - max(since, EARLIEST)
 
     def _ended(self, job: Job) -> Job:
@@ -179,43 +178,39 @@ class RecordedRequest:
     def _check(self) -> None:
         is_timed, has_place = self.job is not None or self.at is not None, self.cluster is not None or bool(self.nodes)
         if self.record and self.job is None:
-            raise typer.BadParameter("--record needs --job and --cluster")
+            raise BadParameter("--record needs --job and --cluster")
         if self.case is not None and (is_timed or has_place):
-            raise typer.BadParameter(
-                "conflicting options: --case with --job, --at, --cluster or --node; give --case alone"
-            )
+            raise BadParameter("conflicting options: --case with --job, --at, --cluster or --node; give --case alone")
         if self.case is None and has_place and not is_timed:
-            raise typer.BadParameter("--cluster and --node need --job or --at")
+            raise BadParameter("--cluster and --node need --job or --at")
         both = self.job is not None and (self.at is not None or self.nodes)
         if both or (is_timed and self.cluster is None):
-            raise typer.BadParameter("give --job with --cluster, or --at with --cluster and any --node")
+            raise BadParameter("give --job with --cluster, or --at with --cluster and any --node")
 
 
 def recorded_request(
-    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="A recorded job; with --cluster.")] = None,
+    job: Annotated[str | None, Option("--job", metavar="JOB", help="A recorded job; with --cluster.")] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--cluster", metavar="CLUSTER", help=f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}."
         ),
     ] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help=f"When nodes failed, without a job. {PAST_HELP}")
+        str | None, Option("--at", metavar="TIME", help=f"When nodes failed, without a job. {PAST_HELP}")
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
+        list[str] | None, Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(
-            metavar="AGE", help="How long before the end recorded faults count. Default: 6h, or 30m with --at."
-        ),
+        Option(metavar="AGE", help="How long before the end recorded faults count. Default: 6h, or 30m with --at."),
     ] = None,
     case: Annotated[
-        str | None, typer.Option("--case", metavar="ID", help="The job that this case affected, or else its node.")
+        str | None, Option("--case", metavar="ID", help="The job that this case affected, or else its node.")
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
+        bool, Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
     ] = False,
 ) -> RecordedRequest:
     """Return the options of `explain` that select recorded faults of a stack."""
@@ -447,18 +442,18 @@ def read_rank_map(file: Path) -> dict[str, str]:
     return {node: rank_text(listed) for node, listed in ranks.items()}
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 PIECE_BYTES = 1024 * 1024
 
 
 def _hints(
     mappings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
+        Path | None, Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
     ] = None,
     received_at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
+        Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
     ] = None,
 ) -> Hints:
     return Hints(parse_received_at(received_at, datetime.now(UTC)), mappings=read_mappings(mappings))
@@ -466,33 +461,29 @@ def _hints(
 
 @app.command(
     "explain",
-    epilog=examples(
-        "faultbridge explain job.err dumps/*",
-        "faultbridge explain job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
-        "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
-        "faultbridge explain --job 88213 --cluster train-a",
-        "faultbridge explain job.err --job 88213 --cluster train-a --nodes nodes.json",
-        "faultbridge explain job.err --job 88213 --cluster train-a --record",
-        "faultbridge explain --case c-vdg2kyyvbobyajcb47od4wpeuw",
-        "faultbridge explain --cluster train-a --at 2h --node n-7",
-    ),
+    "faultbridge explain job.err dumps/*",
+    "faultbridge explain job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
+    "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
+    "faultbridge explain --job 88213 --cluster train-a",
+    "faultbridge explain job.err --job 88213 --cluster train-a --nodes nodes.json",
+    "faultbridge explain job.err --job 88213 --cluster train-a --record",
+    "faultbridge explain --case c-vdg2kyyvbobyajcb47od4wpeuw",
+    "faultbridge explain --cluster train-a --at 2h --node n-7",
 )
-@stack_command
-@with_options(hints=_hints, request=recorded_request)
 def explain_job(
-    session: Session,
-    hints: Hints,
-    request: RecordedRequest,
+    session: StackSession,
+    hints: Annotated[Hints, Group(_hints)],
+    request: Annotated[RecordedRequest, Group(recorded_request)],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks."),
+        Argument(metavar="FILE", help="Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks."),
     ] = None,
     job_logs: Annotated[
         list[Path] | None,
-        typer.Option("--job-log", metavar="FILE", help="Log of the job, whatever its lines look like. Repeatable."),
+        Option("--job-log", metavar="FILE", help="Log of the job, whatever its lines look like. Repeatable."),
     ] = None,
     nodes: Annotated[
-        Path | None, typer.Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
+        Path | None, Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
     ] = None,
     mechanisms: MechanismsOption = None,
 ) -> None:
@@ -534,7 +525,7 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
     stated = (replace(_input(str(one)), node=None, is_job_log=True) for one in job_logs)
     inputs = [*map(_input, files), *stated]
     if not inputs and not is_recorded:
-        raise typer.BadParameter("no file; give the logs of the job, files of its nodes, dumps, or --job and --cluster")
+        raise BadParameter("no file; give the logs of the job, files of its nodes, dumps, or --job and --cluster")
     return inputs
 
 

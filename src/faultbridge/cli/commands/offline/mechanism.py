@@ -8,20 +8,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, fields, notice, show, show_one
+from faultbridge.cli.render.output import Columns, Document, fields, notice, show, show_one
 from faultbridge.explain.verdict.document import broken_cases
 from faultbridge.explain.verdict.mechanisms import Book, Mechanism, extended_book, packaged_book
 from faultbridge.model.errors import Misconfigured
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 MechanismsOption = Annotated[
     Path | None,
-    typer.Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
+    Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
 ]
 LISTED: Columns = fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY")
 SHOWN: Columns = {
@@ -34,35 +33,32 @@ SHOWN: Columns = {
 }
 
 
-@app.command("list", epilog=examples("faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/"))
-@formatted_command
-def list_mechanisms(mechanisms: MechanismsOption = None, *, output: OutputFormat) -> None:
+@app.command("list", "faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/")
+def list_mechanisms(mechanisms: MechanismsOption = None, *, output: Format) -> None:
     """List the mechanisms: the possible causes of a job's failure that `explain` distinguishes."""
     book = book_with(mechanisms)
     show(map(_document, book.mechanisms), LISTED, output)
 
 
-@app.command("show", epilog=examples("faultbridge mechanism show gpu_lost"))
-@formatted_command
+@app.command("show", "faultbridge mechanism show gpu_lost")
 def show_mechanism(
-    name: Annotated[str, typer.Argument(metavar="MECHANISM", help="Name from `mechanism list`.")],
+    name: Annotated[str, Argument(metavar="MECHANISM", help="Name from `mechanism list`.")],
     mechanisms: MechanismsOption = None,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Show a failure mechanism: its first signs, its effects, and what would prove or refute it."""
     found = next((one for one in book_with(mechanisms).mechanisms if one.name == name), None)
     if found is None:
-        raise typer.BadParameter(f"unknown mechanism: {name!r}; faultbridge mechanism list shows all")
+        raise BadParameter(f"unknown mechanism: {name!r}; faultbridge mechanism list shows all")
     show_one(_document(found), SHOWN, output)
 
 
-@app.command("check", epilog=examples("faultbridge mechanism check own/"))
-@formatted_command
+@app.command("check", "faultbridge mechanism check own/")
 def check_mechanisms(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of your own mechanisms (*.json).")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of your own mechanisms (*.json).")],
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Validate your own mechanisms, and run all test cases, also those of the packaged mechanisms.
 
@@ -72,14 +68,14 @@ def check_mechanisms(
         book = extended_book(_read_folder(folder))
     except Misconfigured as error:
         notice(str(error))
-        raise typer.Exit(EXIT_NOT_WELL) from None
+        raise Exit(EXIT_NOT_WELL) from None
     broken = list(broken_cases(book))
     if not output.for_people:
         show_one({"broken": broken, "mechanisms": len(book.mechanisms), "patterns": len(book.patterns)}, {}, output)
     for one in broken:
         notice(one)
     if broken:
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
     notice(f"every case passes: {len(book.mechanisms)} mechanisms, {len(book.patterns)} patterns")
 
 
@@ -90,7 +86,7 @@ def book_with(folder: Path | None) -> Book:
     try:
         return extended_book(_read_folder(folder))
     except Misconfigured as error:
-        raise typer.BadParameter(str(error)) from None
+        raise BadParameter(str(error)) from None
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:

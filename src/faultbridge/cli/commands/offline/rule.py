@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
-import typer
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from faultbridge.cli.commands.options import formatted_command
+from faultbridge.cli.commands.options import Format
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
+from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.events.json_schema import open_schema
 from faultbridge.model.events.registry import MODULE_OF_EVENT, event_name
@@ -309,16 +309,13 @@ def _rule_description(purpose: str) -> str:
 
 COLUMNS: Columns = {**fields("RULE", "CASES"), "RESULT": lambda one: "; ".join(one["problems"]) or "ok"}
 
-RulesArgument = Annotated[
-    Path, typer.Argument(metavar="DIR|FILE", help="Folder of rule files (*.yaml), or one rule file.")
-]
+RulesArgument = Annotated[Path, Argument(metavar="DIR|FILE", help="Folder of rule files (*.yaml), or one rule file.")]
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 
-@app.command("test", epilog=examples("faultbridge rule test", "faultbridge rule test my-rules --json"))
-@formatted_command
-def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: OutputFormat) -> None:
+@app.command("test", "faultbridge rule test", "faultbridge rule test my-rules --json")
+def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: Format) -> None:
     """Run the test events ("golden cases") of each rule. Exit code 1: a rule fails."""
     results = [_result(path) for path in _paths(folder)]
     show(results, COLUMNS, output)
@@ -326,17 +323,16 @@ def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: OutputFor
     if wrong:
         first = wrong[0]
         notice(f"{len(wrong)} of {len(results)} rules fail: {first['rule']}: {first['problems'][0]}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 @app.command(
-    "template",
-    epilog=examples("faultbridge rule template", "faultbridge rule template my-rules --output my-rules.template.yaml"),
+    "template", "faultbridge rule template", "faultbridge rule template my-rules --output my-rules.template.yaml"
 )
 def write_template(
     folder: RulesArgument = Path("rules"),
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output.")
     ] = None,
 ) -> None:
     """Write a CloudFormation template for a folder of rules.
@@ -354,7 +350,7 @@ def write_template(
 def _paths(folder: Path) -> list[Path]:
     paths = [folder] if folder.is_file() else sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
     if not paths:
-        raise typer.BadParameter(f"no rule files: {folder}; give a rule file, or a folder with *.yaml files")
+        raise BadParameter(f"no rule files: {folder}; give a rule file, or a folder with *.yaml files")
     return paths
 
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import formatted_command, read_bytes
+from faultbridge.cli.commands.options import Format, read_bytes
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
+from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Rejected
 from faultbridge.model.events.json_schema import EVENT_MODELS, closed_form, open_schema, problems
 from faultbridge.model.events.registry import schema_name
@@ -24,33 +23,28 @@ VERDICT_COLUMNS: Columns = {
     "VALID": lambda one: "yes" if one["valid"] else "no",
     "PROBLEMS": lambda one: "; ".join(one["problems"]),
 }
-ClosedFlag = Annotated[bool, typer.Option("--closed", help="Reject unknown fields and values, as a producer must.")]
+ClosedFlag = Annotated[bool, Option("--closed", help="Reject unknown fields and values, as a producer must.")]
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 
-@app.command("list", epilog=examples("faultbridge schema list", "faultbridge schema list --json"))
-@formatted_command
-def list_schemas(*, output: OutputFormat) -> None:
+@app.command("list", "faultbridge schema list", "faultbridge schema list --json")
+def list_schemas(*, output: Format) -> None:
     """List the events, with the version and description of their schemas."""
     show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, output)
 
 
-@app.command(
-    "show",
-    epilog=examples("faultbridge schema show node-fault-detected@1", "faultbridge schema show job-change --closed"),
-)
-@formatted_command
+@app.command("show", "faultbridge schema show node-fault-detected@1", "faultbridge schema show job-change --closed")
 def show_schema(
     event: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="EVENT@VERSION", help="Event name from `faultbridge schema list`, with an optional major version."
         ),
     ],
     closed: ClosedFlag = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Print the JSON Schema of an event. The output is JSON with or without --json."""
     del output
@@ -59,18 +53,16 @@ def show_schema(
 
 
 @app.command(
-    "validate",
-    epilog=examples("faultbridge schema validate event.json", "faultbridge schema validate --closed - < event.json"),
+    "validate", "faultbridge schema validate event.json", "faultbridge schema validate --closed - < event.json"
 )
-@formatted_command
 def validate(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="JSON file with one event or a list of events; - reads standard input."),
+        Argument(metavar="FILE", help="JSON file with one event or a list of events; - reads standard input."),
     ],
     closed: ClosedFlag = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Validate events: complete EventBridge events, or only their details.
 
@@ -83,7 +75,7 @@ def validate(
     if wrong:
         count = f"{len(wrong)} of {len(verdicts)} events are" if len(verdicts) > 1 else "the event is"
         notice(f"{count} not valid: {wrong[0]['problems'][0]}; `faultbridge schema show` prints the schema")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _row(name: str) -> dict[str, Any]:
@@ -100,10 +92,10 @@ def _row(name: str) -> dict[str, Any]:
 def _event_name(event: str) -> str:
     name, at, major = event.partition("@")
     if name not in EVENT_MODELS:
-        raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(EVENT_MODELS)}")
+        raise BadParameter(f"unknown event: {name!r}; allowed: {', '.join(EVENT_MODELS)}")
     ours = EVENT_MODELS[name].version.partition(".")[0]
     if at and major != ours:
-        raise typer.BadParameter(f"unknown version of {name}: {major!r}; allowed: {ours}")
+        raise BadParameter(f"unknown version of {name}: {major!r}; allowed: {ours}")
     return name
 
 

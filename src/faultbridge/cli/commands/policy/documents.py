@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from faultbridge.cli.commands.options import read_text
+from faultbridge.cli.declare import Exit
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show
 from faultbridge.cli.stack.session import Session
@@ -53,7 +52,7 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
         ]
         show(found, PROBLEMS, output)
         notice(f"invalid policy: {error.detail}")
-        raise typer.Exit(EXIT_NOT_WELL) from None
+        raise Exit(EXIT_NOT_WELL) from None
     for text in _doubtful_patterns(document):
         notice(text)
     return {**document, "version": version_of(document)}

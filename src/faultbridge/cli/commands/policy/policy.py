@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, YesOption, confirm, formatted_command, with_options
+from faultbridge.cli.commands.options import (
+    CLUSTER_VARIABLE,
+    Format,
+    YesOption,
+    confirm,
+)
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, fields, notice, print_line, show
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
+from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time, short_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decide.backtest.plots import backtest_plots, write_plots
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
@@ -27,6 +31,8 @@ from faultbridge.model.values import replace
 if TYPE_CHECKING:
     from faultbridge.decide.backtest.report import Report
     from faultbridge.record.policies import PolicyStore
+
+app = Commands()
 
 Document = Mapping[str, Any]
 
@@ -71,13 +77,13 @@ class History:
 def history_options(
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+        Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help=f"Begin of the record to use. {PAST_HELP}")
+        str | None, Option("--since", metavar="TIME", help=f"Begin of the record to use. {PAST_HELP}")
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help=f"End of the record to use. {PAST_HELP}")
+        str | None, Option("--until", metavar="TIME", help=f"End of the record to use. {PAST_HELP}")
     ] = None,
     archive: ArchiveOption = None,
 ) -> History:
@@ -85,12 +91,15 @@ def history_options(
     return History(cluster, since, until, archive)
 
 
+HistoryOptions = Annotated[History, Group(history_options)]
+
+
 def _owner(config: ClusterConfig) -> RepairOwner:
     provider = config.repair_owner is RepairOwner.PROVIDER
     return RepairOwner.PROVIDER if provider else RepairOwner.FAULTBRIDGE
 
 
-PolicyArgument = Annotated[str, typer.Argument(metavar="POLICY", help="Policy file, or a stored version.")]
+PolicyArgument = Annotated[str, Argument(metavar="POLICY", help="Policy file, or a stored version.")]
 VALUES: Columns = fields("RULE", "FIELD", "BEFORE", "AFTER")
 DIFFERENCES: Columns = {
     "TIME": lambda one: one["at"][:19].replace("T", " "),
@@ -116,15 +125,15 @@ TOTALS = {
 }
 
 
-@with_options(history=history_options)
+@app.command("backtest", "faultbridge policy backtest policy.yaml --cluster train-a --since 30d")
 def backtest_policy(
-    session: Session,
+    session: StackSession,
     file: PolicyArgument,
-    history: History,
+    history: HistoryOptions,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="POLICY", help="Compare with this policy, not with the record.")
+        str | None, Option("--against", metavar="POLICY", help="Compare with this policy, not with the record.")
     ] = None,
-    plots: Annotated[Path | None, typer.Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
+    plots: Annotated[Path | None, Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
 ) -> None:
     """Show what a policy would have decided about recorded history.
 
@@ -145,8 +154,12 @@ def backtest_policy(
         _print_cluster(session, one)
 
 
-@with_options(history=history_options)
-def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgument, history: History) -> None:
+@app.command(
+    "diff", "faultbridge policy diff before.yaml after.yaml", "faultbridge policy diff a.yaml b.yaml --archive copy"
+)
+def diff_policies(
+    session: StackSession, before: PolicyArgument, after: PolicyArgument, history: HistoryOptions
+) -> None:
     """Show the values that differ between two policies.
 
     With recorded history, the command also shows the decisions that differ. --since, --until or --archive select
@@ -180,7 +193,7 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
     if name == packaged["version"]:
         return packaged
     if history.archive is not None:
-        raise typer.BadParameter(f"not a file: {name!r}; an archive holds no policies, give a policy file")
+        raise BadParameter(f"not a file: {name!r}; an archive holds no policies, give a policy file")
     stored: dict[str, Any] = policy_store(session).document(name)
     return stored
 
@@ -257,10 +270,8 @@ def _flat(totals: Document) -> dict[str, Any]:
     return {**totals, **totals["actions"]}
 
 
-app = typer.Typer(rich_markup_mode=None)
-
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
-AppliesOption = Annotated[bool, typer.Option("--wait", help="Wait until the policy applies, 15 seconds.")]
+FileArgument = Annotated[str, Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
+AppliesOption = Annotated[bool, Option("--wait", help="Wait until the policy applies, 15 seconds.")]
 SETTINGS: Columns = fields("RULE", "FIELD", "ORIGIN", "VALUE")
 PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
 SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
@@ -273,13 +284,12 @@ VERSIONS: Columns = {
 }
 
 
-@app.command("check", epilog=examples("faultbridge policy check policy.yaml"))
-@formatted_command
+@app.command("check", "faultbridge policy check policy.yaml")
 def check_policy(
     file: FileArgument,
-    everything: Annotated[bool, typer.Option("--all", help="Also print the values that are defaults.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also print the values that are defaults.")] = False,
     *,
-    output: OutputFormat,
+    output: Format,
 ) -> None:
     """Validate a policy offline, and print the values that it sets.
 
@@ -299,9 +309,8 @@ def check_policy(
             notice(f"{len(rows) - len(shown)} more values are defaults; --all prints them")
 
 
-@app.command("schema", epilog=examples("faultbridge policy schema > policy.schema.json"))
-@formatted_command
-def print_schema(*, output: OutputFormat) -> None:
+@app.command("schema", "faultbridge policy schema > policy.schema.json")
+def print_schema(*, output: Format) -> None:
     """Print the JSON Schema of policy files, for editors. The output is JSON with or without --json."""
     from faultbridge.decide.policyfile.parser import policy_schema
 
@@ -309,9 +318,10 @@ def print_schema(*, output: OutputFormat) -> None:
     print_line(json.dumps(policy_schema(), indent=2))
 
 
-@app.command("put", epilog=examples("faultbridge policy put policy.yaml", "faultbridge policy put policy.yaml --wait"))
-@stack_command
-def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wait: AppliesOption = False) -> None:
+@app.command("put", "faultbridge policy put policy.yaml", "faultbridge policy put policy.yaml --wait")
+def put_policy(
+    session: ChangingSession, file: FileArgument, yes: YesOption = False, wait: AppliesOption = False
+) -> None:
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
     An invalid policy is rejected, and the current policy stays. If the new policy drops a breaker or an approval, or
@@ -324,9 +334,8 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
     _show_published(session, document["version"], wait=wait)
 
 
-@app.command("reset", epilog=examples("faultbridge policy reset"))
-@stack_command
-def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption = False) -> None:
+@app.command("reset", "faultbridge policy reset")
+def reset_policy(session: ChangingSession, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
     The command asks for confirmation if the packaged policy protects less than the current policy.
@@ -339,14 +348,13 @@ def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption =
     _show_published(session, packaged["version"], wait=wait)
 
 
-@app.command("shadow", epilog=examples("faultbridge policy shadow candidate.yaml", "faultbridge policy shadow --off"))
-@stack_command
+@app.command("shadow", "faultbridge policy shadow candidate.yaml", "faultbridge policy shadow --off")
 def shadow_policy(
-    session: Session,
+    session: ChangingSession,
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")
+        str | None, Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Remove the shadow policy.")] = False,
+    off: Annotated[bool, Option("--off", help="Remove the shadow policy.")] = False,
 ) -> None:
     """Compare a shadow policy with the current policy. Decisions of the shadow policy are not executed.
 
@@ -355,7 +363,7 @@ def shadow_policy(
     """
     policies = policy_store(session)
     if off and file is not None:
-        raise typer.BadParameter("give FILE or --off, not both")
+        raise BadParameter("give FILE or --off, not both")
     if off:
         policies.end_shadow()
     elif file is not None:
@@ -363,9 +371,8 @@ def shadow_policy(
     session.show_one({"version": policies.shadow()}, SHADOW)
 
 
-@app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
-@stack_command
-def list_policies(session: Session) -> None:
+@app.command("list", "faultbridge policy list", "faultbridge policy list --json")
+def list_policies(session: StackSession) -> None:
     """List the policy versions, which version is current, and which clusters name a version.
 
     The list also shows when each stored version was last published, and by whom.
@@ -393,12 +400,11 @@ def list_policies(session: Session) -> None:
     session.show(rows, VERSIONS)
 
 
-@app.command("show", epilog=examples("faultbridge policy show > policy.yaml", "faultbridge policy show 3f2c91d04b7a"))
-@stack_command
+@app.command("show", "faultbridge policy show > policy.yaml", "faultbridge policy show 3f2c91d04b7a")
 def show_policy(
-    session: Session,
+    session: StackSession,
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
+        str | None, Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
     """Show the current policy, or the policy of a version.
@@ -433,14 +439,3 @@ def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes:
     if weaker:
         notice("weaker than the current policy: " + "; ".join(weaker))
         confirm("the policy protects less than the current one", yes=yes)
-
-
-app.command("backtest", epilog=examples("faultbridge policy backtest policy.yaml --cluster train-a --since 30d"))(
-    stack_command(backtest_policy)
-)
-app.command(
-    "diff",
-    epilog=examples(
-        "faultbridge policy diff before.yaml after.yaml", "faultbridge policy diff a.yaml b.yaml --archive copy"
-    ),
-)(stack_command(diff_policies))

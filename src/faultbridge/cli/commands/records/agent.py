@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import AgentSettingsOption
-from faultbridge.cli.render.output import examples
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
 from faultbridge.model.errors import Misconfigured
 from faultbridge.node.agent.__main__ import run
 from faultbridge.node.agent.settings import AgentSettings
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 
-@app.command(
-    "agent", epilog=examples("faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml")
-)
+@app.command("agent", "faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml")
 def run_agent(
     config: AgentSettingsOption = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
+        bool, Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
     ] = False,
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
@@ -33,5 +29,5 @@ def run_agent(
         settings = AgentSettings.load(config)
     except Misconfigured as error:
         # Only the options and the settings file can be wrong here, so this is wrong usage.
-        raise typer.BadParameter(str(error)) from None
-    raise typer.Exit(run(settings, once=once))
+        raise BadParameter(str(error)) from None
+    raise Exit(run(settings, once=once))

@@ -6,16 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
+from faultbridge.cli.declare import Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, examples, fields, notice
+from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.serve.ingest.send import DeliveryAudit, audit_deliveries
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 MAX_LISTED_IDS = 20
 POLL_SECONDS = 1.0
@@ -28,14 +26,11 @@ AUDIT: Columns = {
 }
 
 
-@app.command("audit", epilog=examples("faultbridge audit --since 1h", "faultbridge audit --since 10m --wait 30"))
-@stack_command
+@app.command("audit", "faultbridge audit --since 1h", "faultbridge audit --since 10m --wait 30")
 def audit_records(
-    session: Session,
-    since: Annotated[str, typer.Option(metavar="TIME", help=f"Records sent since this time. {PAST_HELP}")],
-    wait: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")
-    ] = 0,
+    session: StackSession,
+    since: Annotated[str, Option(metavar="TIME", help=f"Records sent since this time. {PAST_HELP}")],
+    wait: Annotated[int, Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")] = 0,
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 
@@ -53,7 +48,7 @@ def audit_records(
     session.show_one(_document(found), AUDIT)
     if not found.complete:
         notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_listed_ids(found.missing)}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _document(found: DeliveryAudit) -> dict[str, object]:

@@ -8,44 +8,33 @@ import signal
 import sys
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import AgentSettingsOption
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import LogLines, examples, print_line
+from faultbridge.cli.render.output import LogLines, print_line
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import LOGGER, logged_from
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector.collector import Collector, build_collector
 from faultbridge.record.ports import ObjectWatch
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 ONCE_SECONDS = 45.0
 
 
-@app.callback()
-def _collect() -> None:
-    """Do nothing; Typer calls this function before a verb of `faultbridge collect`."""
-
-
-@app.command(
-    "kubernetes",
-    epilog=examples("faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu"),
-)
+@app.command("kubernetes", "faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu")
 def collect_kubernetes(
     config: AgentSettingsOption = None,
     eks_cluster: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."
-        ),
+        Option(metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."),
     ] = None,
     jobs: Annotated[
-        bool, typer.Option("--jobs", help="Report jobs too: it then also lists and watches the pods of all namespaces.")
+        bool, Option("--jobs", help="Report jobs too: it then also lists and watches the pods of all namespaces.")
     ] = False,
     once: Annotated[
-        bool, typer.Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
+        bool, Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
     ] = False,
 ) -> None:
     """Send the conditions of all nodes, and the events about them, until stopped.
@@ -56,7 +45,7 @@ def collect_kubernetes(
     try:
         settings = AgentSettings.load(config)
     except Misconfigured as error:
-        raise typer.BadParameter(str(error)) from None
+        raise BadParameter(str(error)) from None
     with logged_from(logging.INFO, LogLines(sys.stderr)):
         collector = build_collector(settings, _watch(eks_cluster), jobs=jobs)
         if once:
@@ -72,7 +61,7 @@ def _run_once(collector: Collector) -> None:
     outbox = collector.sender.outbox
     if problem is not None:
         LOGGER.error("records_not_sent", extra={"reason": problem, "waiting": outbox.unsent})
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
     print_line(f"{collector.sender.sent} records sent")
 
 

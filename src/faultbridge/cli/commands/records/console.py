@@ -8,27 +8,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-import typer
-
-from faultbridge.cli.render.output import Columns, examples, notice
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.declare import BadParameter, Commands, Option
+from faultbridge.cli.render.output import Columns, notice
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 SERVED: Columns = {"Console": lambda one: one["console"]}
 
 
-@app.command("console", epilog=examples("faultbridge console", "faultbridge console --open --region us-east-1"))
-@stack_command
+@app.command("console", "faultbridge console", "faultbridge console --open --region us-east-1")
 def serve_console(
-    session: Session,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Port; 0 chooses a free one.")] = 0,
-    opens: Annotated[bool, typer.Option("--open", help="Open the console in the browser.")] = False,
+    session: StackSession,
+    port: Annotated[int, Option(min=0, max=65535, metavar="PORT", help="Port; 0 chooses a free one.")] = 0,
+    opens: Annotated[bool, Option("--open", help="Open the console in the browser.")] = False,
 ) -> None:
     """Print the address of the web console; for a stack on AWS, serve the console until Ctrl-C.
 
@@ -43,7 +41,7 @@ def serve_console(
     try:
         server = LoopbackServer(port, installation)
     except OSError as error:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"cannot listen on port {port}: {error.strerror}; choose another --port, or 0 for a free one"
         ) from error
     _show(session, server.address, opens=opens)

@@ -9,55 +9,50 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from faultbridge.cli.commands.offline.catalog import code_document
+from faultbridge.cli.declare import Commands, Option
 from faultbridge.cli.export.api_client import ApiClient, api_client
-from faultbridge.cli.render.output import LogLines, examples, notice
+from faultbridge.cli.render.output import LogLines, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from faultbridge.model.log import log_cause, logged_from
 
 if TYPE_CHECKING:
     from faultbridge.cli.export.otlp_logs import EntryLogs
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 ApiOption = Annotated[
     str | None,
-    typer.Option("--api", metavar="URL", help="Address of the API. Default: output ApiUrl of the stack."),
+    Option("--api", metavar="URL", help="Address of the API. Default: output ApiUrl of the stack."),
 ]
 ClustersOption = Annotated[
-    list[str] | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster. Repeatable. Default: all.")
+    list[str] | None, Option("--cluster", metavar="CLUSTER", help="Only this cluster. Repeatable. Default: all.")
 ]
 
 
 @app.command(
     "exporter",
-    epilog=examples(
-        "faultbridge exporter --port 9723",
-        "faultbridge exporter --cluster train-a --otlp http://127.0.0.1:4318",
-        "faultbridge exporter --api https://api.example.com",
-    ),
+    "faultbridge exporter --port 9723",
+    "faultbridge exporter --cluster train-a --otlp http://127.0.0.1:4318",
+    "faultbridge exporter --api https://api.example.com",
 )
-@stack_command
 def run_exporter(
-    session: Session,
+    session: StackSession,
     api: ApiOption = None,
     clusters: ClustersOption = None,
-    address: Annotated[str, typer.Option("--address", metavar="IP", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port of /metrics.")] = 9723,
+    address: Annotated[str, Option("--address", metavar="IP", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=0, max=65535, metavar="PORT", help="Port of /metrics.")] = 9723,
     interval: Annotated[
-        int, typer.Option("--interval", min=1, metavar="SECONDS", help="Read the API at most once in this time.")
+        int, Option("--interval", min=1, metavar="SECONDS", help="Read the API at most once in this time.")
     ] = 30,
     otlp: Annotated[
         str | None,
-        typer.Option("--otlp", metavar="URL", help="Also send entries as OTLP logs to this collector."),
+        Option("--otlp", metavar="URL", help="Also send entries as OTLP logs to this collector."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help=f"With --otlp: send entries since then. {PAST_HELP}")
+        str | None, Option("--since", metavar="TIME", help=f"With --otlp: send entries since then. {PAST_HELP}")
     ] = None,
 ) -> None:
     """Serve the state of clusters as Prometheus metrics until stopped; with --otlp, send entries as logs too.
@@ -77,9 +72,8 @@ def run_exporter(
             time.sleep(interval)
 
 
-@app.command("mcp", epilog=examples("faultbridge mcp", "faultbridge mcp --stack faultbridge --region us-east-1"))
-@stack_command
-def serve_tools(session: Session, api: ApiOption = None) -> None:
+@app.command("mcp", "faultbridge mcp", "faultbridge mcp --stack faultbridge --region us-east-1")
+def serve_tools(session: StackSession, api: ApiOption = None) -> None:
     """Serve read-only tools for assistants on standard input and output (Model Context Protocol).
 
     The tools read the HTTP API and the catalog; no order can be given through them. Configure this command in the

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
-from faultbridge.cli.render.output import Columns, examples, fields, progress
-from faultbridge.cli.stack.command import stack_command
-from faultbridge.cli.stack.session import Session
+from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.render.output import Columns, fields, progress
+from faultbridge.cli.stack.command import ChangingSession
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.serve.wiring.repairing import wire_step_runner
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 MOVED: Columns = fields("Moved", "Raw records", "Cloud events")
 RECOVERED: Columns = {
@@ -24,9 +22,8 @@ RECOVERED: Columns = {
 ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
 
 
-@app.command("redrive", epilog=examples("faultbridge redrive"))
-@stack_command
-def redrive_dead_letters(session: Session) -> None:
+@app.command("redrive", "faultbridge redrive")
+def redrive_dead_letters(session: ChangingSession) -> None:
     """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
     from faultbridge.serve.ingest.redrive import Redrive
 
@@ -36,17 +33,13 @@ def redrive_dead_letters(session: Session) -> None:
     session.show_one({"moved": records + events, "raw_records": records, "cloud_events": events}, MOVED)
 
 
-@app.command(
-    "recover",
-    epilog=examples("faultbridge recover --by arn:aws:iam::123456789012:user/op", "faultbridge recover --epoch 2"),
-)
-@stack_command
+@app.command("recover", "faultbridge recover --by arn:aws:iam::123456789012:user/op", "faultbridge recover --epoch 2")
 def recover(
-    session: Session,
+    session: ChangingSession,
     epoch: Annotated[
-        int | None, typer.Option(metavar="N", help="Continue the recovery that started this epoch. Default: a new one.")
+        int | None, Option(metavar="N", help="Continue the recovery that started this epoch. Default: a new one.")
     ] = None,
-    by: Annotated[str | None, typer.Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
+    by: Annotated[str | None, Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
     yes: YesOption = False,
 ) -> None:
     """Start a new epoch in every stream of entries after the table was restored from a backup.
@@ -75,9 +68,8 @@ def recover(
     session.show_one({**counts, "spares_dropped": dropped, "spares_not_checked": not_checked}, RECOVERED)
 
 
-@app.command("erase", epilog=examples("faultbridge erase train-a"))
-@stack_command
-def erase_cluster(session: Session, cluster: ClusterArgument, yes: YesOption = False) -> None:
+@app.command("erase", "faultbridge erase train-a")
+def erase_cluster(session: ChangingSession, cluster: ClusterArgument, yes: YesOption = False) -> None:
     """Delete the items of a cluster from the table. Only a backup can undo this. The archive stays.
 
     The runbook docs/runbooks/record.md explains how to delete the archive.

@@ -6,24 +6,23 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
+from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, examples, fields, notice
+from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.render.times import short_time
-from faultbridge.cli.stack.command import WaitOption, show_awaited, stack_command
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Rejected, Transient, UnknownName
 from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.rejects import Reject
 from faultbridge.serve.wiring.services import wire_rejects
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 ClusterFilter = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--cluster",
         metavar="CLUSTER",
         envvar=CLUSTER_VARIABLE,
@@ -31,7 +30,7 @@ ClusterFilter = Annotated[
     ),
 ]
 ReasonFilter = Annotated[
-    str | None, typer.Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
+    str | None, Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
 ]
 MAX_SHOWN_BYTES = 2000
 
@@ -49,13 +48,9 @@ REJECT: Columns = {
 }
 
 
-@app.command(
-    "list",
-    epilog=examples("faultbridge reject list", "faultbridge reject list --cluster train-a --reason unknown_node"),
-)
-@stack_command
+@app.command("list", "faultbridge reject list", "faultbridge reject list --cluster train-a --reason unknown_node")
 def list_rejects(
-    session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
+    session: StackSession, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
 ) -> None:
     """List rejected records, by default those of all registered and unregistered clusters."""
     show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
@@ -67,17 +62,16 @@ def list_rejects(
         notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
 
 
-@app.command("show", epilog=examples("faultbridge reject show ID", "faultbridge reject show ID --raw > record.txt"))
-@stack_command
+@app.command("show", "faultbridge reject show ID", "faultbridge reject show ID --raw > record.txt")
 def show_reject(
-    session: Session,
-    record: Annotated[str, typer.Argument(metavar="ID", help="Id of the record.")],
+    session: StackSession,
+    record: Annotated[str, Argument(metavar="ID", help="Id of the record.")],
     cluster: ClusterFilter = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Print only the original bytes of the record.")] = False,
+    raw: Annotated[bool, Option("--raw", help="Print only the original bytes of the record.")] = False,
 ) -> None:
     """Show why a record was rejected, and its first 2000 bytes."""
     if raw and sys.stdout.isatty():
-        raise typer.BadParameter("--raw to a terminal: the record can contain terminal escapes; redirect it to a file")
+        raise BadParameter("--raw to a terminal: the record can contain terminal escapes; redirect it to a file")
     reject = _find(session, record, cluster)
     body = wire_rejects(session.application).raw(reject)
     if raw:
@@ -90,18 +84,12 @@ def show_reject(
 
 
 @app.command(
-    "retry",
-    epilog=examples(
-        "faultbridge reject retry ID", "faultbridge reject retry --all --cluster train-a --reason unknown_node"
-    ),
+    "retry", "faultbridge reject retry ID", "faultbridge reject retry --all --cluster train-a --reason unknown_node"
 )
-@stack_command
 def retry_rejects(
-    session: Session,
-    record: Annotated[str | None, typer.Argument(metavar="ID", help="Id of the record.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Retry all records that match --cluster and --reason.")
-    ] = False,
+    session: ChangingSession,
+    record: Annotated[str | None, Argument(metavar="ID", help="Id of the record.")] = None,
+    everything: Annotated[bool, Option("--all", help="Retry all records that match --cluster and --reason.")] = False,
     cluster: ClusterFilter = None,
     reason: ReasonFilter = None,
 ) -> None:
@@ -111,7 +99,7 @@ def retry_rejects(
     exist or were replaced, its retry always fails: exit code 2, or 1 with --all.
     """
     if (record is None) != everything:
-        raise typer.BadParameter("give one of ID and --all")
+        raise BadParameter("give one of ID and --all")
     chosen = list(_matching(session, cluster, reason)) if record is None else [_find(session, record, cluster)]
     failures = [_retry(session, reject) for reject in chosen]
     if record is not None and isinstance(failures[0], Rejected):
@@ -122,9 +110,9 @@ def retry_rejects(
     ]
     session.show(rows, {"RECORD": lambda one: one["record_id"], "OUTCOME": lambda one: one["outcome"]})
     if any(isinstance(failure, Transient) for failure in failures):
-        raise typer.Exit(EXIT_TRY_AGAIN)
+        raise Exit(EXIT_TRY_AGAIN)
     if any(failures):
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:

@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
-
 from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
+from faultbridge.cli.declare import Argument, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
-from faultbridge.cli.render.output import Columns, examples, fields, notice, progress
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.render.output import Columns, fields, notice, progress
+from faultbridge.cli.stack.command import ChangingSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.frames.body import is_binary
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import Outcome
 from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outcomes
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 SENT: Columns = fields("Accepted", "Refused")
 OUTCOMES: Columns = {**fields("RECORD=record_id", "OUTCOME"), "MEANING": lambda one: MEANINGS[one["outcome"]]}
@@ -40,30 +39,25 @@ POLL_SECONDS = 1.0
 
 @app.command(
     "send",
-    epilog=examples(
-        "nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml \\",
-        "    --cluster train-a --node ip-10-0-0-7",
-        "faultbridge send --source kernel-log --cluster train-a --node n-7 kern.log",
-        "faultbridge send --source kernel-log --cluster train-a --node n-7 \\",
-        "    --wait 30 kern.log",
-    ),
+    "nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml \\",
+    "    --cluster train-a --node ip-10-0-0-7",
+    "faultbridge send --source kernel-log --cluster train-a --node n-7 kern.log",
+    "faultbridge send --source kernel-log --cluster train-a --node n-7 \\",
+    "    --wait 30 kern.log",
 )
-@stack_command
 def send_records(
-    session: Session,
-    source: Annotated[str, typer.Option(metavar="NAME", help="Source name from `faultbridge sources`.")],
+    session: ChangingSession,
+    source: Annotated[str, Option(metavar="NAME", help="Source name from `faultbridge sources`.")],
     cluster: ClusterOption,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="Files to send, one record each. Default: standard input."),
+        Argument(metavar="FILE", help="Files to send, one record each. Default: standard input."),
     ] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Node that the record is about.")] = None,
-    instance_id: Annotated[str | None, typer.Option(metavar="ID", help="EC2 instance id of the node.")] = None,
-    boot_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="/proc/sys/kernel/random/boot_id of the node.")
-    ] = None,
+    node: Annotated[str | None, Option(metavar="NODE", help="Node that the record is about.")] = None,
+    instance_id: Annotated[str | None, Option(metavar="ID", help="EC2 instance id of the node.")] = None,
+    boot_id: Annotated[str | None, Option(metavar="ID", help="/proc/sys/kernel/random/boot_id of the node.")] = None,
     wait: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
+        int, Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
     ] = 0,
 ) -> None:
     """Send raw records to the queue, and print how many records the queue accepted.
@@ -85,9 +79,9 @@ def send_records(
     if not sent.receipts_written:
         notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
     if sent.refused or (wait and len(outcomes) < len(sent.accepted)):
-        raise typer.Exit(EXIT_TRY_AGAIN)
+        raise Exit(EXIT_TRY_AGAIN)
     if Outcome.REJECTED in outcomes.values():
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | None) -> None:

@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any
 
-import typer
-
-from faultbridge.cli.commands.options import default_cluster, with_options
+from faultbridge.cli.commands.options import default_cluster
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
+from faultbridge.cli.render.output import Columns, OutputFormat, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
-from faultbridge.cli.stack.command import WaitOption, stack_command, wait_until
+from faultbridge.cli.stack.command import StackSession, WaitOption, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import ClusterStatusData, NodeStatusData
@@ -113,7 +112,7 @@ def _registered(entry: Entry) -> str:
     return text_of(entry).what.replace("node ", "nodes ", 1)
 
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 Filters = dict[str, Any]
 
@@ -123,7 +122,7 @@ _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType
 
 ClusterFilter = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default, without --case: FAULTBRIDGE_CLUSTER."),
+    Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default, without --case: FAULTBRIDGE_CLUSTER."),
 ]
 _CONFLICTS: Mapping[str, tuple[str, ...]] = {
     "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
@@ -135,28 +134,28 @@ _CONFLICTS: Mapping[str, tuple[str, ...]] = {
 
 def _filters(
     cluster: ClusterFilter = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only this node of the cluster.")] = None,
-    case: Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this case.")] = None,
+    node: Annotated[str | None, Option("--node", metavar="NODE", help="Only this node of the cluster.")] = None,
+    case: Annotated[str | None, Option("--case", metavar="ID", help="Only this case.")] = None,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
+        str | None, Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
     ] = None,
-    job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job of the cluster.")] = None,
+    job: Annotated[str | None, Option("--job", metavar="JOB", help="Only this job of the cluster.")] = None,
     codes: Annotated[
-        list[str] | None, typer.Option("--code", metavar="CODE", help="Only this fault code (xid.79). Repeatable.")
+        list[str] | None, Option("--code", metavar="CODE", help="Only this fault code (xid.79). Repeatable.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
+        str | None, Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help=f"Only entries recorded before this time. {PAST_HELP}")
+        str | None, Option("--until", metavar="TIME", help=f"Only entries recorded before this time. {PAST_HELP}")
     ] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only this entry type, such as case-status-change. Repeatable."),
+        Option("--type", metavar="TYPE", help="Only this entry type, such as case-status-change. Repeatable."),
     ] = None,
     severities: Annotated[
         list[Severity] | None,
-        typer.Option(
+        Option(
             "--severity",
             metavar="SEVERITY",
             help=f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
@@ -179,26 +178,22 @@ def _filters(
 
 @app.command(
     "timeline",
-    epilog=examples(
-        "faultbridge timeline --cluster train-a --since 2h",
-        "faultbridge timeline --cluster train-a --node ip-10-0-0-7 --follow",
-        "faultbridge timeline --cluster train-a --code xid.79 --since 7d --jsonl",
-        "faultbridge timeline --cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
-    ),
+    "faultbridge timeline --cluster train-a --since 2h",
+    "faultbridge timeline --cluster train-a --node ip-10-0-0-7 --follow",
+    "faultbridge timeline --cluster train-a --code xid.79 --since 7d --jsonl",
+    "faultbridge timeline --cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
 )
-@stack_command
-@with_options(filters=_filters)
 def show_timeline(
-    session: Session,
-    filters: Filters,
+    session: StackSession,
+    filters: Annotated[Filters, Group(_filters)],
     cause: Annotated[
         str | None,
-        typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
+        Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
     ] = None,
-    following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
+    following: Annotated[bool, Option("--follow", "-f", help="Keep printing new entries.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
+        Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
     ] = None,
     archive: ArchiveOption = None,
     wait: WaitOption = 0,
@@ -226,7 +221,7 @@ def show_timeline(
         lines, older = wait_until(lambda: _found(session.timeline.newest(wanted, limit)), wait) or ((), False)
         _show(session, lines, older=older)
         if wait and not lines:
-            raise typer.Exit(EXIT_TRY_AGAIN)
+            raise Exit(EXIT_TRY_AGAIN)
 
 
 def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str | None) -> None:
@@ -235,7 +230,7 @@ def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str
     for option, others in _CONFLICTS.items():
         conflicting = [one for one in others if given[one]]
         if given[option] and conflicting:
-            raise typer.BadParameter(f"conflicting options: {option} with {conflicting[0]}; give one of them")
+            raise BadParameter(f"conflicting options: {option} with {conflicting[0]}; give one of them")
 
 
 def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], bool] | None:
@@ -273,5 +268,5 @@ def _wait() -> bool:
 def _type(text: str) -> str:
     known = _TYPES.get(text.lower().replace("-", " "))
     if known is None:
-        raise typer.BadParameter(f"unknown --type: {text!r}; allowed: {', '.join(_TYPES.values())}")
+        raise BadParameter(f"unknown --type: {text!r}; allowed: {', '.join(_TYPES.values())}")
     return known

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import typer
 from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.declare import Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, examples, fields, notice, progress
+from faultbridge.cli.render.output import Columns, fields, notice, progress
 from faultbridge.cli.stack.archive_copy import ArchiveOption, verify_archived
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.record.verify import Verified
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 VERIFIED: Columns = {
     **fields("Streams", "Entries"),
@@ -29,24 +29,21 @@ VERIFIED: Columns = {
 
 @app.command(
     "verify",
-    epilog=examples(
-        "faultbridge verify --cluster train-a",
-        "faultbridge verify --cluster train-a --anchor",
-        "faultbridge verify --cluster train-a --archive ./copy",
-    ),
+    "faultbridge verify --cluster train-a",
+    "faultbridge verify --cluster train-a --anchor",
+    "faultbridge verify --cluster train-a --archive ./copy",
 )
-@stack_command
 def verify_record(
-    session: Session,
+    session: StackSession,
     cluster: ClusterOption,
     node: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Only this node. Default: the cluster and all its nodes.")
+        str | None, Option(metavar="NODE", help="Only this node. Default: the cluster and all its nodes.")
     ] = None,
-    anchor: Annotated[bool, typer.Option("--anchor", help="Also check against the anchors in the vault.")] = False,
+    anchor: Annotated[bool, Option("--anchor", help="Also check against the anchors in the vault.")] = False,
     archive: ArchiveOption = None,
     stack_id: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
+        Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
     ] = None,
 ) -> None:
     """Verify the hash chains of entries, their attributes, and the table rows derived from them.
@@ -65,7 +62,7 @@ def verify_record(
         first = verified.breaks[0]
         place = f"{first.stream} is broken at entry {first.epoch}/{first.sequence}"
         notice(first.detail if first.object and not first.sequence else f"{place}: {first.detail}")
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise Exit(EXIT_NOT_WELL)
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:

@@ -6,18 +6,17 @@ import secrets
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
-from faultbridge.cli.render.output import Columns, Document, examples, fields
-from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.render.output import Columns, Document, fields
+from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.model import names
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.values import replace
 from faultbridge.serve.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
 
-app = typer.Typer(rich_markup_mode=None)
+app = Commands()
 
 SECRET_BYTES = 32
 KEPT_SECRETS = 2
@@ -30,7 +29,7 @@ ADDED: Columns = {
     "Secret": lambda one: f"{one['secret']} (not shown again)",
 }
 
-SenderArgument = Annotated[str, typer.Argument(metavar="SENDER", help="Name of the sender; part of its URL.")]
+SenderArgument = Annotated[str, Argument(metavar="SENDER", help="Name of the sender; part of its URL.")]
 
 
 class Source(StrEnum):
@@ -42,14 +41,13 @@ class Source(StrEnum):
     FAULTBRIDGE = "faultbridge"
 
 
-@app.command("add", epilog=examples("faultbridge webhook add prometheus --cluster train-a --source alertmanager"))
-@stack_command
+@app.command("add", "faultbridge webhook add prometheus --cluster train-a --source alertmanager")
 def add(
-    session: Session,
+    session: ChangingSession,
     sender: SenderArgument,
     cluster: ClusterOption,
-    source: Annotated[list[Source], typer.Option("--source", help="What the sender posts. Repeatable.")],
-    proof: Annotated[Proof, typer.Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
+    source: Annotated[list[Source], Option("--source", help="What the sender posts. Repeatable.")],
+    proof: Annotated[Proof, Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
     yes: YesOption = False,
 ) -> None:
     """Add or replace a sender with a new secret, and print its URLs and the secret once.
@@ -66,24 +64,21 @@ def add(
     _store(session, WebhookSender(names.cluster_name(sender), cluster, sources, (secret.encode(),), proof), secret)
 
 
-@app.command("rotate", epilog=examples("faultbridge webhook rotate prometheus"))
-@stack_command
-def rotate(session: Session, sender: SenderArgument) -> None:
+@app.command("rotate", "faultbridge webhook rotate prometheus")
+def rotate(session: ChangingSession, sender: SenderArgument) -> None:
     """Give a sender a new secret. The previous secret stays valid until the next rotation."""
     known, secret = _known(session, sender), secrets.token_urlsafe(SECRET_BYTES)
     _store(session, replace(known, secrets=(secret.encode(), *known.secrets)[:KEPT_SECRETS]), secret)
 
 
-@app.command("list", epilog=examples("faultbridge webhook list"))
-@stack_command
-def list_senders(session: Session) -> None:
+@app.command("list", "faultbridge webhook list")
+def list_senders(session: StackSession) -> None:
     """List the senders that may post records, without their secrets."""
     session.show([_document(one) for one in senders_of(session.webhook_senders()).values()], SENDERS)
 
 
-@app.command("remove", epilog=examples("faultbridge webhook remove prometheus"))
-@stack_command
-def remove(session: Session, sender: SenderArgument, yes: YesOption = False) -> None:
+@app.command("remove", "faultbridge webhook remove prometheus")
+def remove(session: ChangingSession, sender: SenderArgument, yes: YesOption = False) -> None:
     """Remove a sender. Its posts are refused after at most five minutes."""
     known = _known(session, sender)
     confirm(f"posts of {sender} are refused", yes=yes)
