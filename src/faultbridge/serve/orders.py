@@ -212,7 +212,7 @@ def _case_now(orders: Orders, given: Given) -> Case:
 
 
 def acknowledge(orders: Orders, given: Given) -> Case:
-    """Acknowledge a case: the person owns it, and urgent pages about it are not repeated. Repairs go on."""
+    """Acknowledge a case: the person owns it, and urgent pages about it are not repeated. Repairs continue."""
     orders.cases.acknowledge(_case(orders, given).case.id, given.order)
     return _case_now(orders, given)
 
@@ -247,7 +247,7 @@ def replace_node(orders: Orders, given: Given) -> Node:
 
 
 def quarantine(orders: Orders, given: Given) -> Node:
-    """Keep new work off a node until it is returned or replaced. Work that runs there goes on."""
+    """Keep new work off a node until it is returned or replaced. Work that runs there continues."""
     return node_document(orders.nodes.quarantine(_node(given), given.order))
 
 
@@ -291,7 +291,7 @@ def _to_domain(given: Given, give: Callable[[NodeKey, OperatorOrder], object], n
 
 
 def maintain_domain(orders: Orders, given: Given) -> DomainOrder:
-    """Quarantine each node of a failure domain, such as a rack, for maintenance. Work that runs there goes on."""
+    """Quarantine each node of a failure domain, such as a rack, for maintenance. Work that runs there continues."""
     return _to_domain(given, orders.nodes.quarantine, _domain_nodes(orders, given))
 
 
@@ -305,7 +305,7 @@ def _cluster_now(orders: Orders, given: Given) -> Cluster:
 
 
 def pause(orders: Orders, given: Given) -> Cluster:
-    """Pause new repairs of a cluster. Repairs that run go on."""
+    """Pause new repairs of a cluster. Repairs that run continue."""
     orders.controls.pause(given.cluster, given.order, given.body.until)
     return _cluster_now(orders, given)
 
@@ -317,7 +317,7 @@ def resume(orders: Orders, given: Given) -> Cluster:
 
 
 def add_silence(orders: Orders, given: Given) -> Silence:
-    """Hold the pages that match until a time. Faults, events and repairs go on."""
+    """Hold the pages that match until a time. Faults, events and repairs continue."""
     body: SilenceOrder = given.body
     wanted = shared(silences.Silence, body, id="", by="", since=body.since or EPOCH, unknown_attributes=None)
     return shared(Silence, orders.controls.silence(given.cluster, given.order, wanted))

@@ -45,7 +45,9 @@ CONTROL: Columns = {
     "Paused": CLUSTER["Paused"],
     "Repairs running": CLUSTER["Repairs running"],
 }
-CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()}
+CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | {
+    "PAUSED": lambda one: "yes" if one.paused else "no"
+}
 
 OneClusterOption = Annotated[
     str | None, Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
