@@ -79,7 +79,8 @@ BODIES = {
 
 
 RESOURCES = {
-    "clusters": ("Clusters and nodes", {"", "nodes", "domains", "pause", "resume", "silences"}),
+    "clusters": ("Clusters and nodes", {"", "nodes"}),
+    "orders": ("Pauses, silences and failure domains", {"domains", "pause", "resume", "silences"}),
     "cases": ("Cases and incidents", {"cases", "incidents"}),
     "entries": ("Entries, streams and rejects", {"entries", "streams", "rejects"}),
     "findings": ("Findings and devices", {"findings", "devices", "offenders"}),
