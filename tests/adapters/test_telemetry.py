@@ -62,16 +62,29 @@ def by_powertools(
 
 
 def test_a_line_is_that_of_powertools(capsys: pytest.CaptureFixture[str]) -> None:
-    emit({"A": 1, "B": 0}, kind="outcomes", records={"recorded": ["r"]})
+    emit({"A": 1, "B": 5}, kind="outcomes", records={"recorded": ["r"]})
     emit_for_cluster("train", {"A": 2}, {"Seconds": [3, 4], "None": []}, code="xid_79")
     emit_for_reason("unavailable", {"A": 3})
     ours = printed(capsys)
-    by_powertools({"A": 1, "B": 0}, {}, {"kind": "outcomes", "records": {"recorded": ["r"]}})
+    by_powertools({"A": 1, "B": 5}, {}, {"kind": "outcomes", "records": {"recorded": ["r"]}})
     by_powertools({"A": 2}, {"Seconds": [3, 4]}, {"code": "xid_79"}, cluster="train")
     by_powertools({"A": 3}, {}, {}, reason="unavailable")
     theirs = printed(capsys)
     assert ours == theirs
     assert [list(line) for line in ours] == [list(line) for line in theirs]
+
+
+def test_a_count_of_0_is_a_field_of_the_line_and_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"A": 1, "B": 0})
+    (line,) = printed(capsys)
+    assert (line["A"], line["B"]) == ([1.0], [0.0])
+    assert line["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": "A", "Unit": "Count"}]
+
+
+def test_a_line_whose_counts_are_all_0_has_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"A": 0}, kind="nothing")
+    (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert line == {"stack": "test", "service": "ingest", "kind": "nothing", "A": [0.0]}
 
 
 def test_without_a_service_a_line_has_no_service(

@@ -19,8 +19,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
 from faultbridge.adapters.aws.receipts import receipt_line
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.publish import wire_archive_writer, wire_publish
@@ -28,6 +26,7 @@ from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.ingest.outcomes import outcome_line
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.ops.react import status_causes
+from tests.architecture.project import template
 from tests.bench.dynamodb_meter import Bill, Meter
 from tests.bench.report import Row, report
 from tests.sim.deliveries import REACT_ENTRY_TYPES
@@ -36,9 +35,10 @@ from tests.world import XID_31, XID_79, World
 TEMPLATE = Path(__file__).resolve().parents[2] / "infra" / "template.yaml"
 THOUSAND = 1000
 CONCURRENT_BATCHES = 5
-"""How many batches of a queue Lambda processes at once before it scales further, which takes up to a minute.
+"""How many pollers of a queue collect a batch each before Lambda scales further, which takes up to a minute.
 
-Source: "Configuring scaling behavior for SQS event source mappings" in the developer guide of AWS Lambda.
+Source: "Configuring scaling behavior for SQS event source mappings" in the developer guide of AWS Lambda. That each of
+them gets an equal share of the messages is inferred.
 """
 # The records of 15 minutes warm the caches before the measurement.
 WARM_UP = timedelta(minutes=15)
@@ -55,32 +55,28 @@ Record = tuple[str, str]
 
 @dataclass(frozen=True)
 class BatchingMapping:
-    """The batching of the queue's mapping: maximum batch size and window in seconds."""
+    """The batching of the queue's mapping: maximum batch size, window in seconds, and how many pollers collect."""
 
     size: int
     window: float
+    pollers: int = CONCURRENT_BATCHES
 
     def batch(self, per_second: float) -> int:
         """Return the batch size at a rate of records per second."""
-        return max(1, min(self.size, round(per_second * self.window)))
+        return max(1, min(self.size, round(per_second * self.window / self.pollers)))
 
 
 def configured() -> BatchingMapping:
     """Read the mapping of the raw queue from the template."""
     found = event_source("IngestFunction", "RawRecords")
-    return BatchingMapping(found["BatchSize"], found["MaximumBatchingWindowInSeconds"])
+    window = found["MaximumBatchingWindowInSeconds"]
+    return BatchingMapping(found["BatchSize"], template()["Parameters"][window["Ref"]]["Default"])
 
 
 @cache
 def event_source(function: str, event: str) -> dict[str, Any]:
     """Read the properties of an event source mapping from the template."""
-
-    class Loader(yaml.SafeLoader):
-        """Loads CloudFormation tags as None."""
-
-    Loader.add_multi_constructor("!", lambda loader, tag, node: None)
-    functions = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader)["Resources"]  # noqa: S506 - a safe loader
-    properties: dict[str, Any] = functions[function]["Properties"]["Events"][event]["Properties"]
+    properties: dict[str, Any] = template()["Resources"][function]["Properties"]["Events"][event]["Properties"]
     return properties
 
 

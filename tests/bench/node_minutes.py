@@ -125,7 +125,9 @@ def links(devices: int) -> bytes:
     return json.dumps([{"ifindex": n, "ifname": f"eth{n}", **one} for n in range(devices)]).encode()
 
 
-def record(folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[float, str]] = ()) -> list[Call]:
+def record(
+    folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[float, str]] = (), heartbeat: int = 140
+) -> list[Call]:
     """Run an agent on a node with so many network devices; return its calls.
 
     Each fault is a kernel line with its time in seconds.
@@ -135,6 +137,7 @@ def record(folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[f
     settings = AgentSettings(
         "train-a", "https://queue", bucket="bucket", node="n0", instance_id="i-0123456789abcdef0", spool=folder,
         kmsg=folder / "kmsg", boot_id=folder / "none", sysfs=folder / "sys", journal_units={},
+        heartbeat_seconds=heartbeat,
     )  # fmt: skip
     clock = ManualClock()
     transport = RecordingTransport(clock)

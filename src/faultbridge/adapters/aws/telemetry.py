@@ -86,14 +86,20 @@ def _print(
         dimensions |= {"service": service}
     metrics = iter(_metrics(counts, durations))
     while some := list(islice(metrics, MAX_METRICS)):
-        directive = {
-            "Namespace": NAMESPACE,
-            "Dimensions": [list(dimensions)],
-            "Metrics": [{"Name": name, "Unit": unit} for name, unit, _ in some],
-        }
-        head = {"_aws": {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}}
+        charged = [{"Name": name, "Unit": unit} for name, unit, values in some if is_charged(values)]
+        directive = {"Namespace": NAMESPACE, "Dimensions": [list(dimensions)], "Metrics": charged}
+        stamp = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
+        head = {"_aws": stamp} if charged else {}
         line = {**head, **dimensions, **metadata, **{name: values for name, _, values in some}}
         print(json.dumps(line, separators=(",", ":")))  # noqa: T201 - Lambda sends what is printed to CloudWatch
+
+
+def is_charged(values: Sequence[float]) -> bool:
+    """Return whether these values of a metric are sent to CloudWatch, which charges for each hour with data.
+
+    A count of 0 is only a field of the log line: most counts of a small fleet are 0 for hours.
+    """
+    return any(values)
 
 
 def _metrics(
