@@ -12,6 +12,7 @@ from faultbridge.adapters.ec2.inventory import (
     auto_scaling_groups,
     node_groups,
     repair_setting,
+    replacing_groups,
     running_refreshes,
     running_updates,
 )
@@ -72,6 +73,42 @@ def test_a_refresh_that_cannot_be_read_is_unknown_and_not_over(code: str, error:
 def test_a_node_group_that_eks_updates_is_an_update_of_its_auto_scaling_groups() -> None:
     found = running_updates([node_group("cpu"), node_group("gpu", status="UPDATING")])
     assert found == {"eks-gpu": GroupUpdate("EKS updates node group gpu")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rival"),
+    [
+        ({"HealthCheckType": "EC2"}, None),
+        ({"HealthCheckType": "EC2,EBS,ELB"}, "the health check (EBS, ELB) of Auto Scaling group g"),
+        ({"HealthCheckType": "ELB", "SuspendedProcesses": [{"ProcessName": "ReplaceUnhealthy"}]}, None),
+        ({"HealthCheckType": "ELB", "SuspendedProcesses": [{"ProcessName": "HealthCheck"}]}, None),
+        ({"HealthCheckType": "ELB", "SuspendedProcesses": [{"ProcessName": "AZRebalance"}]}, "the health check (ELB)"),
+        ({"MaxInstanceLifetime": 604_800}, "the maximum instance lifetime of Auto Scaling group g"),
+        ({"MaxInstanceLifetime": 0}, None),
+        (
+            {
+                "AvailabilityZoneImpairmentPolicy": {
+                    "ZonalShiftEnabled": True,
+                    "ImpairedZoneHealthCheckBehavior": "ReplaceUnhealthy",
+                }
+            },
+            "the zonal shift of Auto Scaling group g",
+        ),
+        (
+            {
+                "AvailabilityZoneImpairmentPolicy": {
+                    "ZonalShiftEnabled": True,
+                    "ImpairedZoneHealthCheckBehavior": "IgnoreUnhealthy",
+                }
+            },
+            None,
+        ),
+    ],
+)
+def test_a_group_that_replaces_serving_instances_itself_is_a_rival(settings: dict[str, Any], rival: str | None) -> None:
+    found = replacing_groups([{"AutoScalingGroupName": "g", **settings}])
+    assert (found is None) is (rival is None)
+    assert found is None or (found.repairs and found.name.startswith(str(rival)) and " g " in f"{found.change} ")
 
 
 def _groups(cluster: str, *groups: dict[str, Any]) -> dict[str, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tomllib
 from typing import Any
 
 import pytest
@@ -57,3 +58,8 @@ def test_the_account_of_the_stack_accepts_only_events_of_aws(forwarded: dict[str
     (sources,) = statement["Condition"]["ForAllValues:StringEquals"].values()
     assert sources == forwarded["ForwardedEvents"]["Properties"]["EventPattern"]["source"]
     assert statement["Condition"]["Null"] == {"events:source": "false"}
+
+
+def test_a_failed_upgrade_puts_no_old_function_on_items_that_new_ones_wrote() -> None:
+    settings = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    assert settings["default"]["deploy"]["parameters"]["disable_rollback"] is True

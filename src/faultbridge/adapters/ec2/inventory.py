@@ -58,6 +58,7 @@ def _profile(instance: Mapping[str, Any]) -> str:
 # Karpenter belong to no managed node group, so this module cannot read whether a controller repairs them.
 
 UPDATING = "UPDATING"
+MAX_LIFETIME = "maximum instance lifetime"
 _ACCELERATED = re.compile(r"(?:p|g|gr|dl|trn|inf)\d")
 """The families of instance types with GPUs or other accelerators."""
 
@@ -86,6 +87,41 @@ def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> Repai
         "--node-repair-config enabled=false"
     )
     return RepairSetting(True, name, f"{command}, also for the others" if len(repairing) > 1 else command)
+
+
+def replacing_groups(groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
+    """Return the setting by which Auto Scaling replaces serving instances of these groups; None if it does not.
+
+    Auto Scaling replaces instances that another service reports as unhealthy, that are older than a maximum, or that
+    are in a zone from which traffic is shifted away. Every group replaces an instance whose EC2 status checks fail,
+    unless its process `ReplaceUnhealthy` or `HealthCheck` is suspended; this is not reported.
+    """
+    rivals = {str(one["AutoScalingGroupName"]): kind for one in groups if (kind := _replaces_by(one))}
+    if not rivals:
+        return None
+    group, kind = min(rivals.items())
+    change = (
+        f"run aws autoscaling suspend-processes --auto-scaling-group-name {group} --scaling-processes ReplaceUnhealthy"
+    )
+    if kind == MAX_LIFETIME:
+        change = (
+            f"run aws autoscaling update-auto-scaling-group --auto-scaling-group-name {group} --max-instance-lifetime 0"
+        )
+    others = ", also for the others" if len(rivals) > 1 else ""
+    return RepairSetting(True, f"the {kind} of Auto Scaling group {', '.join(sorted(rivals))}", f"{change}{others}")
+
+
+def _replaces_by(group: Mapping[str, Any]) -> str | None:
+    if group.get("MaxInstanceLifetime"):
+        return MAX_LIFETIME
+    suspended = {one["ProcessName"] for one in group.get("SuspendedProcesses", ())}
+    if suspended & {"ReplaceUnhealthy", "HealthCheck"}:
+        return None
+    zones = group.get("AvailabilityZoneImpairmentPolicy") or {}
+    if zones.get("ZonalShiftEnabled") and zones.get("ImpairedZoneHealthCheckBehavior") == "ReplaceUnhealthy":
+        return "zonal shift"
+    others = sorted(set(str(group.get("HealthCheckType") or "EC2").split(",")) - {"EC2"})
+    return f"health check ({', '.join(others)})" if others else None
 
 
 def auto_scaling_groups(node_group: Mapping[str, Any]) -> Iterator[str]:
@@ -173,7 +209,7 @@ class Ec2Inventory:
         """Return the setting by which EKS itself repairs nodes of the cluster; None if EKS repairs none.
 
         EKS repairs the nodes of a managed node group if its node auto repair is on. Node groups that have only instance
-        types without accelerators are ignored. The result does not report the health checks of Auto Scaling.
+        types without accelerators are ignored. The groups are not known yet; `provider_status` reports their settings.
         """
         if not config.eks_cluster:
             return None
@@ -189,7 +225,8 @@ class Ec2Inventory:
         ]
         updates = {**running_refreshes(clients, described), **running_updates(managed)}
         statuses = {name: _group_status(one, updates.get(name)) for name, one in described.items()}
-        return ProviderStatus(groups=statuses, repair=repair_setting(config.eks_cluster or "", managed))
+        rival = repair_setting(config.eks_cluster or "", managed) or replacing_groups(described.values())
+        return ProviderStatus(groups=statuses, repair=rival)
 
     def block_ends(self, config: ClusterConfig) -> Mapping[str, datetime]:
         """Return when each active or expired capacity block of the account ends, by reservation id and block id."""

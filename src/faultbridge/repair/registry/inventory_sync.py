@@ -167,7 +167,7 @@ class SyncInventory(Struct, frozen=True):
         ended: AbstractSet[str],
         result: SyncResult,
     ) -> None:
-        """Retire the vacant nodes whose capacity block has ended: nobody owes them a successor."""
+        """Retire the vacant nodes whose capacity block has ended: they get no successor."""
         blocks = {str(row["node"]): block_of(row) for row in group.missing}
         for block in sorted(ended & {block for block in blocks.values() if block}):
             of_block = [one for one in vacancies if blocks.get(one.node) == block]
