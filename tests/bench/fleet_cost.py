@@ -1,6 +1,6 @@
 """The AWS cost of a fleet in a month: what agents send, and what ingest does with it.
 
-    python -m tests.bench.fleet_cost [--devices 32] [--heartbeat 140] [--window 2]
+    python -m tests.bench.fleet_cost [--devices 32] [--heartbeat 140] [--hold 120] [--window 2]
 
 The agent's own code reads the faults from a kernel log and sends them (`node_minutes`), and the real ingest takes its
 messages on the fake table, in batches as the five pollers of the event source mapping form them: at most 40 messages,
@@ -278,10 +278,15 @@ def row(nodes: int, load: str, units: Mapping[str, float], base: float, sweeps: 
     }
 
 
-def _record(devices: int, faults: float, seed: int, heartbeat: int) -> list[node_minutes.Call]:
+def _record(devices: int, faults: float, seed: int, heartbeat: int, hold: int) -> list[node_minutes.Call]:
     with tempfile.TemporaryDirectory() as folder:
         return node_minutes.record(
-            Path(folder), devices=devices, minutes=MINUTES, faults=random_faults(faults, seed), heartbeat=heartbeat
+            Path(folder),
+            devices=devices,
+            minutes=MINUTES,
+            faults=random_faults(faults, seed),
+            heartbeat=heartbeat,
+            hold=hold,
         )
 
 
@@ -290,12 +295,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=32, help="network devices of a node")
     parser.add_argument("--heartbeat", type=int, default=140, help="seconds between two heartbeats of a node")
+    parser.add_argument("--hold", type=int, default=120, help="seconds that unchanged output and mild faults wait")
     parser.add_argument("--window", type=float, default=configured().window, help="IngestWindowSeconds")
     parser.add_argument("--pollers", type=int, default=CONCURRENT_BATCHES, help="pollers of the raw queue")
     asked = parser.parse_args()
     mapping, rows = BatchingMapping(configured().size, asked.window, asked.pollers), []
     for faults, load in ((0.0, "idle"), (FAULTS_PER_SECOND, "at 0.03 events/s")):
-        agents = [_record(asked.devices, faults, seed, asked.heartbeat) for seed in range(AGENTS if faults else 1)]
+        agents = [
+            _record(asked.devices, faults, seed, asked.heartbeat, asked.hold) for seed in range(AGENTS if faults else 1)
+        ]
         measured: dict[int, dict[str, float]] = {}
         for nodes in (1, 100, 1_000, 12_500):
             batch = mapping.batch(nodes * message_rate(agents))
@@ -303,7 +311,7 @@ def main() -> None:
                 measured[batch] = measure(agents, batch)
             sweeps = heartbeat_sweeps(nodes, mapping, asked.heartbeat)
             rows.append(row(nodes, load, measured[batch], fixed(nodes, metrics_with_data(faults)), sweeps))
-    report(f"fleet_cost_{asked.devices}_devices_{asked.heartbeat}_seconds", rows)
+    report(f"fleet_cost_{asked.devices}_devices_{asked.heartbeat}_seconds_window_{asked.window:g}", rows)
 
 
 if __name__ == "__main__":

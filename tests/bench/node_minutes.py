@@ -126,7 +126,13 @@ def links(devices: int) -> bytes:
 
 
 def record(
-    folder: Path, *, devices: int, minutes: int, faults: Sequence[tuple[float, str]] = (), heartbeat: int = 140
+    folder: Path,
+    *,
+    devices: int,
+    minutes: int,
+    faults: Sequence[tuple[float, str]] = (),
+    heartbeat: int = 140,
+    hold: int = 120,
 ) -> list[Call]:
     """Run an agent on a node with so many network devices; return its calls.
 
@@ -137,7 +143,7 @@ def record(
     settings = AgentSettings(
         "train-a", "https://queue", bucket="bucket", node="n0", instance_id="i-0123456789abcdef0", spool=folder,
         kmsg=folder / "kmsg", boot_id=folder / "none", sysfs=folder / "sys", journal_units={},
-        heartbeat_seconds=heartbeat,
+        heartbeat_seconds=heartbeat, hold_seconds=hold,
     )  # fmt: skip
     clock = ManualClock()
     transport = RecordingTransport(clock)
