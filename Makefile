@@ -118,8 +118,12 @@ check: setup ## run every check that a merge requires; the tests run last
 build: setup machines runtime ## build the functions and their layers for AWS into .aws-sam/build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sam build
 
+.PHONY: archives
+archives: setup machines ## package the template, the functions and their layers into the package, for `faultbridge deploy`
+	@$(BIN)/python -m infra.archives
+
 .PHONY: dist
-dist: setup ## build wheel and sdist into dist, install the wheel in a clean environment, and run its offline commands
+dist: archives ## build wheel and sdist into dist, install the wheel in a clean environment, and run its offline commands
 	@rm -rf dist
 	@$(BIN)/python -m infra.dist dist
 
@@ -137,7 +141,7 @@ demo: setup ## show a fault, its repair, its page and its timeline on this machi
 
 .PHONY: aws-smoke
 aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=run runs it (CLEANUP=NAME removes a broken run)
-	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory build)
+	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory archives)
 	@$(BIN)/python -m infra.smoke $(if $(CLEANUP),--cleanup $(CLEANUP))
 
 BENCHES = core calls living_fleet case cold_start handlers events_import decoders counter_samples gray_fleet explain_logs
@@ -260,5 +264,5 @@ lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 
 .PHONY: clean
 clean: ## remove build outputs and caches, but not .venv
-	@rm -rf .aws-sam build dist mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
+	@rm -rf .aws-sam build dist mutants src/faultbridge/install/packaged .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
 	@find src functions tests infra -name __pycache__ -prune -exec rm -rf {} +

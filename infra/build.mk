@@ -1,7 +1,7 @@
 # `sam build` calls these targets once per function and layer, with ARTIFACTS_DIR set.
 
 # Parts of the package that never run in Lambda. tests/architecture proves that no handler imports them.
-NOT_IN_LAMBDA := cli decide/policyfile local node
+NOT_IN_LAMBDA := cli decide/policyfile install local node
 
 # The value of the template's parameter Architecture.
 ARCHITECTURE ?= arm64

@@ -1,15 +1,19 @@
-"""Builds the wheel and the sdist, installs the wheel in clean environments, and runs the offline commands there.
+"""Builds the wheel and the sdist, installs the wheel in clean environments, and runs its commands there.
 
 python -m infra.dist FOLDER
+
+The embedded stack, the demo and a deployment to its emulators run there too: from the wheel alone, without a checkout.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +31,17 @@ COMMANDS: Sequence[tuple[str, str]] = (
     ("agent --help", "--once"),
 )
 """Offline commands, and a text in the output of each. They run in a folder with `xid.log` and `policy.yaml`."""
+
+STACK_COMMANDS: Sequence[tuple[str, str]] = (
+    ("up", "Console"),
+    ("demo", "New instance"),
+    ("deploy --stack second --plan --endpoint-url {endpoint}", "create the stack"),
+    ("deploy --stack second --yes --endpoint-url {endpoint} --set TableDeletionProtection=false", "created"),
+    ("deploy --stack second --yes --endpoint-url {endpoint}", "up to date"),
+    ("destroy --stack second --yes --endpoint-url {endpoint}", "VaultBucket"),
+    ("down --yes", "Stopped"),
+)
+"""Commands that need the embedded stack, in this order, and a text in the output of each."""
 
 AGENT = ("-m", "faultbridge.node.agent", "--help")
 """Arguments of Python that start the agent, which must not need any dependency."""
@@ -53,29 +68,36 @@ def names(wheel: Path) -> list[str]:
         return sorted(archive.namelist())
 
 
-def install(wheel: Path, folder: Path, *, dependencies: bool) -> Path:
-    """Install a wheel, with its locked dependencies if `dependencies` is True; return the program folder."""
+def install(wheel: Path, folder: Path, *, extra: str | None) -> Path:
+    """Install a wheel, with its locked dependencies and an extra unless that is None; return the program folder."""
     _run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], ROOT)
     constraints = folder / "constraints.txt"
     lines = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()
     constraints.write_text("\n".join(line.rstrip(" \\") for line in lines if "==" in line and line[0].isalnum()))
-    options = ["--constraint", str(constraints)] if dependencies else ["--no-deps"]
-    _run(["uv", "pip", "install", "--quiet", "--python", str(folder / "bin/python"), *options, str(wheel)], ROOT)
+    options = ["--no-deps", str(wheel)] if extra is None else ["--constraint", str(constraints), f"{wheel}{extra}"]
+    _run(["uv", "pip", "install", "--quiet", "--python", str(folder / "bin/python"), *options], ROOT)
     return folder / "bin"
 
 
-def failures(programs: Path, folder: Path) -> list[str]:
-    """Run the offline commands in a folder, and return a line for each that fails."""
+def failures(programs: Path, folder: Path) -> Iterator[str]:
+    """Run the commands in a folder, and yield a line for each that fails."""
     (folder / "xid.log").write_text(f"{XID}\n", encoding="utf-8")
     (folder / "policy.yaml").write_text("rules: [{name: catalog, match: {}}]\n", encoding="utf-8")
-    found = []
-    for command, expected in COMMANDS:
-        ran = _try([str(programs / "faultbridge"), *command.split()], folder)
+    (folder / "credentials").write_text(
+        "[default]\naws_access_key_id=test\naws_secret_access_key=test\n", encoding="utf-8"
+    )
+    endpoint = ""
+    for command, expected in (*COMMANDS, *STACK_COMMANDS):
+        started = time.monotonic()
+        ran = _try([str(programs / "faultbridge"), *command.format(endpoint=endpoint).split()], folder)
+        if command == "up":
+            shown = re.search(r"http://127[^ \n]+", ran.stdout)
+            endpoint = shown[0] if shown else ""
         if ran.returncode or expected not in ran.stdout:
-            found.append(
-                f"faultbridge {command}: exit code {ran.returncode}: {(ran.stderr or ran.stdout)[-300:].strip()}"
-            )
-    return found
+            said = (ran.stderr or ran.stdout)[-300:].strip()
+            yield f"faultbridge {command}: exit code {ran.returncode}: {said}"
+        elif (command, expected) in STACK_COMMANDS:
+            print(f"{time.monotonic() - started:6.1f} s  faultbridge {command}")
 
 
 def main(folder: Path) -> int:
@@ -86,8 +108,8 @@ def main(folder: Path) -> int:
         work, rebuilt = Path(scratch, "work"), Path(scratch, "sdist")
         work.mkdir()
         rebuilt.mkdir()
-        found = failures(install(wheel, Path(scratch, "full"), dependencies=True), work)
-        agent = _try([str(install(wheel, Path(scratch, "agent"), dependencies=False) / "python"), *AGENT], work)
+        found = list(failures(install(wheel, Path(scratch, "full"), extra="[local]"), work))
+        agent = _try([str(install(wheel, Path(scratch, "agent"), extra=None) / "python"), *AGENT], work)
         if agent.returncode:
             found.append(f"the agent needs a dependency: {agent.stderr[-300:].strip()}")
         if names(wheel_of_sdist(sdist, rebuilt)) != names(wheel):
@@ -98,7 +120,13 @@ def main(folder: Path) -> int:
 
 def _try(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     # Only these variables: the environment of the checkout must not reach the installed package.
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        # For a deployment to the emulators, which accept any credentials.
+        "AWS_REGION": "us-east-1",
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials"),
+    }
     return subprocess.run(  # noqa: S603 - the installed program, with arguments of this file
         arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

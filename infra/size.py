@@ -22,6 +22,7 @@ BUDGETS = {
     "adapters": 7_200,
     "node": 3_800,
     "explain": 3_200,
+    "install": 900,
     "cli": 6_500,
     "local": 4_200,
 }

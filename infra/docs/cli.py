@@ -33,6 +33,7 @@ stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to r
 AREAS = {
     "offline": ("offline-commands", "Offline commands"),
     "embedded": ("embedded-commands", "Commands of the embedded stack"),
+    "install": ("install-commands", "Commands that install and connect"),
     "fleet": ("fleet-commands", "Commands about the whole fleet"),
     "policy": ("policy-commands", "Policy commands"),
     "records": ("record-commands", "Commands for records and the timeline"),

@@ -1,4 +1,4 @@
-"""Run the smoke test: python -m infra.smoke [--name NAME] [--template FILE] [--cleanup NAME] [--json].
+"""Run the smoke test: python -m infra.smoke [--name NAME] [--packaged FOLDER] [--cleanup NAME] [--json].
 
 Prints the plan and stops, unless the environment variable FAULTBRIDGE_SMOKE is `run`. Exit code 1: a step failed, or
 something that was created is left.
@@ -19,6 +19,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.install.packaging import INDEX_NAME
 from faultbridge.local.stack.deployment import PARAMETERS as EMULATED
 from faultbridge.model.errors import FaultbridgeError
 from infra.smoke.cleanup import clean_up, remaining
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     calls: set[str] = set()
     clients = Clients(observe=lambda service, operation: calls.add(f"{service}:{operation}"))
-    smoke = Smoke(name, clients, time.monotonic() + STEP_SECONDS, options.template, parameters)
+    smoke = Smoke(name, clients, time.monotonic() + STEP_SECONDS, options.packaged, parameters)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     if not options.cleanup:
         check_start(smoke)
@@ -69,8 +70,8 @@ def check_start(smoke: Smoke) -> None:
     """Raise SmokeFailed if the caller is not a role, the template is not built, or the name is in use."""
     if not emulated() and ":" not in smoke.clients.sts.get_caller_identity()["UserId"]:
         raise SmokeFailed("the caller is not a role; a cluster lists trusted senders by role, so assume one")
-    if not smoke.template.exists():
-        raise SmokeFailed(f"no built template: {smoke.template}; run `make build`")
+    if not (smoke.packaged / INDEX_NAME).exists():
+        raise SmokeFailed(f"nothing to deploy in {smoke.packaged}; run `make archives`")
     if in_use := remaining(smoke):
         raise SmokeFailed(
             f"{smoke.name} is in use: {in_use[0][0].name} {in_use[0][1]}; use --cleanup or another --name"
@@ -123,7 +124,7 @@ def _run(smoke: Smoke, step: Step) -> Row:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m infra.smoke", description=__doc__)
     parser.add_argument("--name", help="name of the new stack; default: a new one")
-    parser.add_argument("--template", type=Path, default=Smoke.template, help="the template that `make build` wrote")
+    parser.add_argument("--packaged", type=Path, default=Smoke.packaged, help="what `make archives` wrote")
     parser.add_argument("--cleanup", metavar="NAME", help="only remove what a run with this stack name left")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser.parse_args(arguments)

@@ -41,7 +41,9 @@ RESOURCES: Mapping[str, str] = {
 
 _CALLS = """
 autoscaling:CreateAutoScalingGroup autoscaling:DeleteAutoScalingGroup autoscaling:DescribeAutoScalingGroups
-cloudformation:DeleteStack cloudformation:DescribeStacks dynamodb:DeleteTable dynamodb:ListTables
+cloudformation:CreateChangeSet cloudformation:DeleteChangeSet cloudformation:DeleteStack
+cloudformation:DescribeChangeSet cloudformation:DescribeStackEvents cloudformation:DescribeStacks
+cloudformation:ExecuteChangeSet dynamodb:DeleteTable dynamodb:ListTables
 ec2:CreateLaunchTemplate ec2:DeleteLaunchTemplate ec2:DescribeInstanceTypeOfferings ec2:DescribeInstances
 ec2:DescribeLaunchTemplates ec2:DescribeSubnets ec2:TerminateInstances events:PutEvents
 iam:AddRoleToInstanceProfile iam:AttachRolePolicy iam:CreateInstanceProfile iam:CreateRole iam:DeleteInstanceProfile
@@ -49,12 +51,13 @@ iam:DeleteRole iam:DeleteRolePolicy iam:DetachRolePolicy iam:GetInstanceProfile 
 iam:ListAttachedRolePolicies iam:ListRolePolicies iam:ListRoleTags iam:PutRolePolicy
 iam:RemoveRoleFromInstanceProfile logs:DeleteLogGroup logs:DescribeLogGroups
 resource-groups-tagging-api:GetResources s3:CreateBucket s3:DeleteBucket s3:DeleteObjects s3:GetBucketTagging
-s3:ListBuckets s3:ListObjectVersions s3:PutBucketTagging sns:Subscribe sqs:CreateQueue sqs:DeleteMessage
+s3:HeadBucket s3:HeadObject s3:ListBuckets s3:ListObjectVersions s3:PutBucketTagging
+s3:PutObject s3:PutPublicAccessBlock sns:Subscribe sqs:CreateQueue sqs:DeleteMessage
 sqs:DeleteQueue sqs:GetQueueAttributes sqs:GetQueueUrl sqs:ListQueueTags sqs:ReceiveMessage
 sqs:SetQueueAttributes ssm:DescribeInstanceInformation ssm:GetParameter sts:GetCallerIdentity
 """
 CALLS = tuple(_CALLS.split())
-"""The calls of the test itself; `sam deploy` and the `faultbridge` commands make their own."""
+"""The calls of the test itself; the `faultbridge` commands make their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.install.packaging import PACKAGED
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from infra.smoke.plan import TAG
 
@@ -39,7 +40,7 @@ def checked_name(name: str) -> str:
 
 @dataclass
 class Smoke:
-    """One run: its stack, the built template and its parameters, the clients, and what the steps found.
+    """One run: its stack, the folder of what it deploys and its parameters, the clients, and what the steps found.
 
     `deadline` is a time of the monotonic clock.
     """
@@ -47,7 +48,7 @@ class Smoke:
     name: str
     clients: Clients
     deadline: float
-    template: Path = Path(".aws-sam/build/template.yaml")
+    packaged: Path = PACKAGED
     parameters: Mapping[str, str] = field(default_factory=dict)
     found: dict[str, str] = field(default_factory=dict)
 

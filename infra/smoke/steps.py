@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +11,12 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.errors import code_of
 from faultbridge.adapters.aws.stack import stack_outputs
-from faultbridge.local.stack import deployment
+from faultbridge.install.cloudformation import Deployer, template_url, upload
+from faultbridge.install.packaging import read_packaged
+from faultbridge.local.environment import host_architecture
 from infra.smoke import fleet
 from infra.smoke.plan import TAG
-from infra.smoke.run import Smoke, SmokeFailed
+from infra.smoke.run import POLL_SECONDS, Smoke, SmokeFailed, emulated
 
 FAULT = b"NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
 
@@ -35,26 +35,18 @@ def deploy(smoke: Smoke) -> str:
     """Create the bucket for the built functions and deploy the template."""
     account = smoke.clients.sts.get_caller_identity()["Account"]
     bucket = f"{smoke.name}-artifacts-{account}"
-    located: Any = (
-        {} if smoke.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": smoke.region}}
-    )
-    smoke.clients.s3.create_bucket(Bucket=bucket, **located)
+    packaged = read_packaged(smoke.packaged)
+    upload(smoke.clients.s3, bucket, packaged, account, smoke.region)
     smoke.clients.s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": smoke.tags})
-    parameters = {**smoke.parameters, "SenderRoles": sender_roles(smoke.clients.sts.get_caller_identity()["Arn"])}
-    done = subprocess.run(  # noqa: S603 - SAM CLI with our own arguments
-        [
-            deployment.executable(), "deploy", "--template-file", str(smoke.template), "--stack-name", smoke.name,
-            "--s3-bucket", bucket, "--region", smoke.region, "--capabilities", "CAPABILITY_IAM",
-            "--no-confirm-changeset", "--no-progressbar", "--tags", f"{TAG}={smoke.name}",
-            "--parameter-overrides", *(f"{key}={value}" for key, value in parameters.items()),
-        ],
-        env={**os.environ, "SAM_CLI_TELEMETRY": "0"},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=smoke.seconds_left(),
-    )  # fmt: skip
-    if done.returncode:
-        raise SmokeFailed(f"`sam deploy` failed: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
-    return f"{len(stack_outputs(smoke.clients, smoke.name))} outputs"
+    parameters = {
+        "PythonRuntime": f"python{packaged.python}",
+        "Architecture": host_architecture() if emulated() else "arm64",
+        **smoke.parameters,
+        "SenderRoles": sender_roles(smoke.clients.sts.get_caller_identity()["Arn"]),
+    }
+    deployer = Deployer(smoke.clients.cloudformation, smoke.name, lambda _line: None, POLL_SECONDS, smoke.tags)
+    found = deployer.deploy(packaged, template_url(smoke.clients.s3, bucket, packaged), bucket, parameters)
+    return f"{len(found.outputs)} outputs"
 
 
 def sender_roles(arn: str) -> str:

@@ -79,8 +79,8 @@ def test_a_module_imports_only_what_its_layer_may() -> None:
     assert outside == {}, "outside distributions beyond the layer"
 
 
-def test_only_adapters_and_the_embedded_stack_connect_to_aws() -> None:
-    others = [path for path in FILES if part(path) not in {"adapters", "local"}]
+def test_only_adapters_the_installer_and_the_embedded_stack_connect_to_aws() -> None:
+    others = [path for path in FILES if part(path) not in {"adapters", "install", "local"}]
     assert {relative(path): found for path in others if (found := theirs(path) & AWS)} == {}
 
 

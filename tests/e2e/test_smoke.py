@@ -23,17 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def smoke(stack: PrivateStack, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the smoke test with the built template of a running stack, whose emulators take all calls."""
+    """Run the smoke test with what a running stack has deployed, whose emulators take all calls."""
     settings = {
         "FAULTBRIDGE_SMOKE": "run",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "SAM_CLI_POLL_DELAY": "0.2",
-        "__SAM_CLI_APP_DIR": str(stack.home / "sam"),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
     }
-    template = stack.home / stack.info.stack / "build" / "template.yaml"
-    command = [sys.executable, "-m", "infra.smoke", "--template", str(template), *arguments]
+    (packaged,) = (stack.home / ".packages").iterdir()
+    command = [sys.executable, "-m", "infra.smoke", "--packaged", str(packaged), *arguments]
     environment = {**os.environ, **stack.environment, **settings}
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500 * BUSY_FACTOR

@@ -32,7 +32,7 @@ def kept_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _home(folder: Path) -> Iterator[Path]:
     with stack_home(folder):
         yield folder
-        for stack in folder.glob("*/"):
+        for stack in folder.glob("[!.]*/"):
             local.down(stack=stack.name)
 
 

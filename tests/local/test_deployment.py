@@ -33,7 +33,7 @@ def test_a_changed_template_is_deployed_and_data_is_kept(kept_home: Path, kept_p
     )
     again, progress = up(kept_project)
     assert again.pids == info.pids
-    assert any("sam deploy" in line for line in progress)
+    assert "deploying" in progress
     expiry = dynamodb.describe_time_to_live(TableName=info.outputs["TableName"])["TimeToLiveDescription"]
     assert expiry["AttributeName"] == "gone_at"
     assert dynamodb.get_item(TableName=info.outputs["TableName"], Key={"pk": {"S": "kept"}})["Item"]
@@ -47,8 +47,7 @@ def test_a_failed_update_leaves_a_running_stack_as_it_was(kept_home: Path, kept_
     kept_project.template.write_text(text.replace("  Topic:\n", "  Odd:\n    Type: AWS::No::Such\n\n  Topic:\n"))
     error = failure(kept_project)
     assert isinstance(error, Transient)
-    assert "sam" in str(error)
-    assert "logs/sam-" in str(error)
+    assert "AWS::No::Such" in str(error)
     assert PrivateStack(kept_home, info).status().up
     kept_project.template.write_text(text)
     again, progress = up(kept_project)
@@ -74,8 +73,7 @@ def test_a_template_that_cannot_be_deployed_leaves_nothing_running(home: Path, p
     project.template.write_text(text)
     error = failure(project)
     assert isinstance(error, Transient)
-    assert "sam" in str(error)
-    assert "logs/sam-" in str(error)
+    assert "AWS::No::Such" in str(error)
     assert processes_of(home) == []
     assert local.stack_info() is None
 

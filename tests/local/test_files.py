@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.local.stack import deployment, files
+from faultbridge.local.stack import files
 from faultbridge.local.stack import files as fingerprint
 from faultbridge.local.stack.files import Emulator, Process, StackFolder, StackState, stack_folder
 from faultbridge.local.stack.lifecycle import last_line
@@ -136,31 +136,6 @@ def _modules_imported_by(file: Path) -> Iterator[Path]:
             path = LOCAL.joinpath(*node.module.split(".")[2:])
             names = [path / f"{one.name}.py" for one in node.names]
             yield from (one for one in (path.with_suffix(".py"), *names) if one.is_file())
-
-
-def test_short_intrinsic_functions_are_expanded(tmp_path: Path) -> None:
-    file = tmp_path / "template.yaml"
-    file.write_text("a: !Ref B\nb: !GetAtt C.Arn\nc: !If [D, !Sub '${E}', {f: !Condition G}]\n")
-    assert deployment.read_template(file) == {
-        "a": {"Ref": "B"},
-        "b": {"Fn::GetAtt": ["C", "Arn"]},
-        "c": {"Fn::If": ["D", {"Fn::Sub": "${E}"}, {"f": {"Condition": "G"}}]},
-    }
-
-
-def test_resources_are_found_by_type(tmp_path: Path) -> None:
-    document = {"Resources": {"A": {"Type": "T", "Properties": {"x": 1}}, "B": {"Type": "U"}, "C": {"Type": "T"}}}
-    assert list(deployment.resources(document, "T")) == [("A", {"x": 1}), ("C", {})]
-
-
-def test_the_error_line_of_a_failed_sam_run_is_found(tmp_path: Path) -> None:
-    log = tmp_path / "sam.log"
-    log.write_text("Building\nError: template is missing\nA newer version is available\n\n")
-    assert deployment.error_line(log) == "Error: template is missing"
-    log.write_text("Building\nsomething else\n\n")
-    assert deployment.error_line(log) == "something else"
-    log.write_text("\n")
-    assert deployment.error_line(log) == "no output"
 
 
 def test_the_last_line_of_a_log_that_is_not_blank_is_found(tmp_path: Path) -> None:

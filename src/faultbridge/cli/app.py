@@ -47,6 +47,8 @@ COMMANDS: Mapping[str, Row] = {
     "status": Row("embedded.status", "Show what runs, queue depths and overdue work."),
     "overview": Row("fleet.overview", "Show where you are and what needs you, as `faultbridge` alone."),
     "context": Row("fleet.context", "List, choose and show the stacks that commands use."),
+    "deploy": Row("install.deploy", "Create or update an installation on AWS."),
+    "destroy": Row("install.deploy", "Remove an installation from AWS; the record stays."),
     "cluster": Row("fleet.cluster", "Register, show and change clusters."),
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),

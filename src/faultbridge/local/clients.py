@@ -61,11 +61,6 @@ def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
                 yield resource["LogicalResourceId"], resource.get("PhysicalResourceId", "")
 
 
-def ensure_bucket(state: StackState, name: str) -> None:
-    """Create the S3 bucket to which `sam deploy` uploads archives; an existing bucket is kept."""
-    stack_client("s3", state).create_bucket(Bucket=name)
-
-
 def ensure_secret(state: StackState, name: str, value: str) -> None:
     """Create a secret with this value in Secrets Manager; an existing secret keeps its value."""
     secrets = stack_client("secretsmanager", state)

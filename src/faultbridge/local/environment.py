@@ -1,4 +1,4 @@
-"""Ports and environment variables of the emulators, SAM CLI and AWS clients of an embedded stack.
+"""Ports and environment variables of the emulators and AWS clients of an embedded stack.
 
 The emulators get a new, minimal environment, because Lambda workers inherit the environment of their emulator. The
 user's AWS profile, proxy and `PYTHONPATH` must not reach the workers.
@@ -127,23 +127,6 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
         PORT_VARIABLE: str(ports.compute_plane),
         EVENT_PLANE_VARIABLE: endpoint(ports.event_plane),  # its S3 stores the output of commands
         "MOTO_ACCOUNT_ID": ACCOUNT,  # the event plane's account, so that ARNs of both planes match
-    }
-
-
-def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
-    """Return SAM CLI's environment: the user's, for downloads, without AWS variables, and the endpoints."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    return {
-        **inherited,
-        **_NO_USER_SETTINGS,
-        **client_environment(ports),
-        # The layers contain compiled modules: they are built for the computer and the Python that run the functions.
-        "ARCHITECTURE": host_architecture(),
-        "PYTHON_VERSION": host_python(),
-        "SAM_CLI_TELEMETRY": "0",
-        "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # otherwise SAM writes into the user's home folder
-        "SAM_CLI_POLL_DELAY": "0.2",  # the default of 5 s is for AWS
-        "NO_PROXY": ",".join(filter(None, (inherited.get("NO_PROXY", ""), LOOPBACK, "localhost"))),
     }
 
 

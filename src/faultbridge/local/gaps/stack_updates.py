@@ -1,5 +1,10 @@
 """Patches that make MiniStack's CloudFormation updates keep data, as on AWS.
 
+`change_set_deletion`
+AWS: the answer of DeleteChangeSet has an empty result.
+MiniStack: the result is missing, and boto3 raises KeyError.
+Here: the result is there.
+
 `failed_updates`
 AWS: after a failed update, every resource is as it was before the update.
 MiniStack: each resource that the update processed before the failure is deleted, even if it existed before the update.
@@ -18,9 +23,11 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has
+from faultbridge.local.gaps.patching import Gap, replace, resolve, source_has, source_lacks
 
 DEPLOY = "ministack.services.cloudformation.changesets:_deploy_stack_async"
+DELETE_CHANGE_SET = "ministack.services.cloudformation.changesets:_delete_change_set"
+CHANGE_SET_ACTION = "ministack.services.cloudformation.handlers:_ACTION_HANDLERS|DeleteChangeSet"
 DELETE = "ministack.services.cloudformation.stacks:_delete_resource"
 UPDATE = "ministack.services.cloudformation.stacks:_update_resource"
 STACKS = "ministack.services.cloudformation:_stacks"
@@ -116,7 +123,21 @@ def _keeping_items(create: Provisioner) -> Provisioner:
     return create_table
 
 
+def _with_result(delete: Callable[[Any], tuple[int, Any, bytes]]) -> Callable[[Any], tuple[int, Any, bytes]]:
+    def delete_change_set(parameters: Any) -> tuple[int, Any, bytes]:  # noqa: ANN401 - as in the emulator
+        status, headers, body = delete(parameters)
+        return status, headers, body.replace(b"<ResponseMetadata>", b"<DeleteChangeSetResult/><ResponseMetadata>")
+
+    return delete_change_set
+
+
 GAPS = (
+    Gap(
+        "change_set_deletion",
+        (DELETE_CHANGE_SET, CHANGE_SET_ACTION),
+        source_lacks(DELETE_CHANGE_SET, "DeleteChangeSetResult"),
+        lambda: replace(CHANGE_SET_ACTION, _with_result),
+    ),
     Gap(
         "failed_updates",
         (DEPLOY, DELETE, UPDATE, STACKS),

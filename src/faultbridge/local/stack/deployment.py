@@ -1,56 +1,29 @@
-"""Build the template and deploy it into the embedded stack, if deployed files or parameters changed."""
+"""Package the template and deploy it into the embedded stack, if deployed files or parameters changed."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from faultbridge.install import packaging
+from faultbridge.install.cloudformation import Deployer, template_url, upload
+from faultbridge.install.packaging import LAYERS, Packaged, Template, read_template, resources
 from faultbridge.local import clients
-from faultbridge.local.environment import endpoint, host_architecture, host_python, tool_environment
+from faultbridge.local.environment import ACCOUNT, endpoint, host_architecture, host_python
 from faultbridge.local.stack import files
 from faultbridge.local.stack.files import TEMPLATE, StackFolder, StackState, project_root
-from faultbridge.model.errors import Misconfigured, Transient
+from faultbridge.model.errors import Misconfigured
 
 # The template's state machines are written in YAML; this script converts them to the deployed JSON.
 STATE_MACHINES = Path("infra") / "build_state_machine.py"
 
-# A failure of SAM is explained on lines that contain one of these texts.
-_ERROR_TEXTS = ("Error:", "CREATE_FAILED", "UPDATE_FAILED", "Failed to")
-
-
-def executable() -> str:
-    """Return the path of `sam`, beside this Python or on `PATH`; raises `Misconfigured` without it."""
-    beside = Path(sys.executable).with_name("sam")
-    found = str(beside) if beside.exists() else shutil.which("sam")
-    if found is None:
-        raise Misconfigured("SAM CLI is not installed; run `make setup`")
-    return found
-
-
-def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, str], log: Path) -> None:
-    """Run a SAM command and log its output; raises `Transient` with the error line if the command fails."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    path = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
-    with log.open("w") as output:
-        ended = subprocess.run(
-            [executable(), *arguments],
-            cwd=project,
-            env={**environment, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if ended.returncode != 0:
-        raise Transient(f"`sam {arguments[0]}` failed: {error_line(log)}; see {log}")
+_KEPT_PACKAGES = 4
+_POLL_SECONDS = 0.2
 
 
 def write_state_machines(project: Path) -> None:
@@ -64,52 +37,11 @@ def write_state_machines(project: Path) -> None:
         raise Misconfigured(f"invalid state machine: {reason}; run `make machines`")
 
 
-def error_line(log: Path) -> str:
-    """Return the last line of a log that shows an error, else the last line, or `no output`."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if any(text in line for text in _ERROR_TEXTS)]
-    return (errors or lines or ["no output"])[-1]
-
-
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that accepts short CloudFormation intrinsic functions such as `!Ref`."""
-
-
-def _intrinsic(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    name = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
-    if isinstance(node, yaml.ScalarNode):
-        value: Any = loader.construct_scalar(node)
-        return {name: value.split(".", 1) if suffix == "GetAtt" else value}
-    if isinstance(node, yaml.SequenceNode):
-        return {name: loader.construct_sequence(node, deep=True)}
-    if isinstance(node, yaml.MappingNode):
-        return {name: loader.construct_mapping(node, deep=True)}
-    raise yaml.constructor.ConstructorError(None, None, f"unknown kind of value after !{suffix}", node.start_mark)
-
-
-_Loader.add_multi_constructor("!", _intrinsic)
-
-
-def read_template(path: Path) -> dict[str, Any]:
-    """Return a CloudFormation template as plain data, with `!Ref` and similar in their long form."""
-    document = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a SafeLoader with intrinsics
-    return document if isinstance(document, dict) else {}
-
-
-def resources(template: dict[str, Any], *types: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the logical id and the properties of each resource of the given types in a template."""
-    for logical_id, resource in template.get("Resources", {}).items():
-        if resource.get("Type") in types:
-            yield logical_id, resource.get("Properties", {})
-
-
 # The emulated CloudFormation reports success even if it ignores a setting. This check finds missing dead-letter queues,
 # tables without expiry of items, and functions that do not start. Without the check, a missing dead-letter queue is
 # noticed only at the first bad record.
 
 _FUNCTION = ("AWS::Lambda::Function", "AWS::Serverless::Function")
-
-Template = dict[str, Any]
 
 
 def check(state: StackState, template: Template) -> None:
@@ -205,9 +137,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The project, template and parameters of a deployment; undeclared parameters are ignored."""
+    """The project, template and parameters of a deployment; undeclared parameters are ignored.
 
-    project: Path
+    Without a project, it is the template in the wheel.
+    """
+
+    project: Path | None
     template: Path
     parameters: Mapping[str, str] = field(default_factory=lambda: dict(PARAMETERS))
 
@@ -215,16 +150,12 @@ class Deployment:
     def of_project(cls, **parameters: str) -> Deployment:
         """Return the deployment of Faultbridge's own template; `parameters` override the default parameters."""
         project = project_root()
-        return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
-
-    def declared_parameters(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """Return `defaults`, overridden by the parameters, as far as the template declares them."""
-        declared = read_template(self.template).get("Parameters", {})
-        return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
+        template = project / TEMPLATE if project else packaging.PACKAGED / packaging.TEMPLATE_NAME
+        return cls(project=project, template=template, parameters={**PARAMETERS, **parameters})
 
     def fingerprint(self) -> str:
         """Return a hash of the deployed files and the parameters; a changed hash requires a new deployment."""
-        return files.of_deployment(self.project, dict(self.parameters))
+        return files.of_deployment(self.project or packaging.PACKAGED, dict(self.parameters))
 
 
 def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
@@ -233,62 +164,63 @@ def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment,
     if state.deployed == current:
         progress("nothing changed since the last deployment")
         return state
-    built = build(folder, state, wanted, progress)
-    deploy(folder, state, wanted, progress)
+    packaged = build(folder, wanted, progress)
+    deploy(state, packaged, wanted, progress)
     progress("comparing the deployed resources with the template")
-    check(state, read_template(built))
+    check(state, packaged.template)
     return state.with_deployment(current, clients.outputs(state))
 
 
-def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> Path:
-    """Run `sam build`, unless the last build is up to date; return the path of the built template."""
-    built, marker = folder.build / "template.yaml", folder.root / "built"
-    current = wanted.fingerprint()
-    if built.exists() and marker.exists() and marker.read_text() == current:
+def build(folder: StackFolder, wanted: Deployment, progress: Progress) -> Packaged:
+    """Package what is deployed, unless a stack of this home has packaged the same files before."""
+    place = folder.packages / files.of_deployment(wanted.project or packaging.PACKAGED, {})
+    try:
+        packaged = packaging.read_packaged(place)
+    except Misconfigured:
+        progress("packaging the functions and their layers")
+    else:
         progress("skipping the build: it is up to date")
-        return built
-    progress("building the functions and their layer (sam build)")
-    marker.unlink(missing_ok=True)
-    # Without the option, SAM reads the file beside the template.
-    settings = wanted.project / "samconfig.toml"
-    config = ["--config-file", str(settings)] if settings.exists() else []
+        place.touch()
+        return packaged
+    packaged = _packaged(wanted)
+    draft = place.with_name(f"{place.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    packaged.write(draft)
+    shutil.rmtree(place, ignore_errors=True)
+    draft.rename(place)
+    by_age = sorted(folder.packages.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in by_age[_KEPT_PACKAGES:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return packaged
+
+
+def _packaged(wanted: Deployment) -> Packaged:
+    if wanted.project is None:
+        return packaging.with_installed_layers(packaging.read_packaged())
     write_state_machines(wanted.project)
-    run(
-        ["build", "--template", str(wanted.template), "--build-dir", str(folder.build), *config],
-        project=wanted.project,
-        environment=tool_environment(state.ports, folder),
-        log=folder.log("sam-build"),
-    )
-    marker.write_text(current)
-    return built
+    layers = {
+        name: packaging.installed_layer(
+            packaging.locked_names((wanted.project / "requirements" / f"{LAYERS[name]}.txt").read_text())
+        )
+        for name, _ in resources(read_template(wanted.template), "AWS::Serverless::LayerVersion")
+    }
+    return packaging.package(wanted.project, wanted.template, layers)
 
 
-def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> None:
-    """Run `sam deploy` with the built template, without the project's settings, which are for AWS."""
-    progress("deploying (sam deploy)")
-    clients.ensure_bucket(state, ARTIFACTS)
+def deploy(state: StackState, packaged: Packaged, wanted: Deployment, progress: Progress) -> None:
+    """Create or update the stack in the emulators, as `faultbridge deploy` does on AWS."""
+    progress("deploying")
     own = {
         "ConsoleUrl": f"{endpoint(state.ports.event_plane)}/console",
         "JobTopicArn": clients.ensure_topic(state, JOB_TOPIC),
         "Architecture": host_architecture(),
         "PythonRuntime": f"python{host_python()}",
     }
-    declared = wanted.declared_parameters(own)
-    for name in filter(None, map(declared.get, SECRETS)):
+    declared = packaged.template.get("Parameters", {})
+    parameters = {name: value for name, value in {**own, **wanted.parameters}.items() if name in declared}
+    for name in filter(None, map(parameters.get, SECRETS)):
         clients.ensure_secret(state, name, "{}")
-    parameters = [f"{name}={value}" for name, value in declared.items()]
-    run(
-        [
-            "deploy",
-            *("--template-file", str(folder.build / "template.yaml")),
-            *("--stack-name", state.stack),
-            *("--s3-bucket", ARTIFACTS),
-            *("--region", state.region),
-            *("--capabilities", "CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"),
-            *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
-            *(["--parameter-overrides", *parameters] if parameters else []),
-        ],
-        project=wanted.project,
-        environment=tool_environment(state.ports, folder),
-        log=folder.log("sam-deploy"),
-    )
+    s3, cloudformation = clients.stack_client("s3", state), clients.stack_client("cloudformation", state)
+    upload(s3, ARTIFACTS, packaged, ACCOUNT, state.region)
+    deployer = Deployer(cloudformation, state.stack, lambda _line: None, _POLL_SECONDS)
+    deployer.deploy(packaged, template_url(s3, ARTIFACTS, packaged), ARTIFACTS, parameters)

@@ -130,6 +130,7 @@ def _start_time_from_ps(pid: int) -> str | None:
 
 HOME_VARIABLE = "FAULTBRIDGE_HOME"
 TEMPLATE = Path("infra") / "template.yaml"
+_PACKAGE = Path("src") / "faultbridge"
 _VERSION = 1
 
 
@@ -145,9 +146,9 @@ class StackFolder:
         return self.root / "state.json"
 
     @property
-    def build(self) -> Path:
-        """Return the folder with the result of `sam build`; `down` keeps it, so that `up` can skip the build."""
-        return self.root / "build"
+    def packages(self) -> Path:
+        """Return the folder with what the stacks of this home deployed; all of them use it, and `down` keeps it."""
+        return self.root.parent / ".packages"
 
     @property
     def scratch(self) -> Path:
@@ -213,19 +214,23 @@ class StackState:
         return replace(self, deployed=fingerprint, outputs=outputs)
 
 
-def project_root() -> Path:
-    """Return the nearest folder with the template, else this package's checkout; raises Misconfigured."""
+def project_root() -> Path | None:
+    """Return the nearest checkout of Faultbridge, else this package's own; None for an installed wheel."""
     here = Path.cwd()
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[4]):
-        if (folder / TEMPLATE).is_file():
-            return folder
-    raise Misconfigured(f"no {TEMPLATE} above {here}; run this command in a checkout of Faultbridge")
+    candidates = (here, *here.parents, Path(__file__).resolve().parents[4])
+    # A template alone is not enough: other projects have one too.
+    return next((one for one in candidates if (one / TEMPLATE).is_file() and (one / _PACKAGE).is_dir()), None)
 
 
 def state_home() -> Path:
-    """Return the folder of all stacks: `FAULTBRIDGE_HOME`, or by default `.faultbridge` in the project."""
+    """Return the folder of all stacks: `FAULTBRIDGE_HOME`, `.faultbridge` in a checkout, else the user's state."""
     chosen = os.environ.get(HOME_VARIABLE)
-    return Path(chosen).absolute() if chosen else project_root() / ".faultbridge"
+    if chosen:
+        return Path(chosen).absolute()
+    project = project_root()
+    if project is not None:
+        return project / ".faultbridge"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "faultbridge"
 
 
 def stack_folder(stack: str) -> StackFolder:
@@ -260,8 +265,10 @@ def remove_state(folder: StackFolder) -> None:
     folder.state.unlink(missing_ok=True)
 
 
-# The inputs of a deployment. Of the package, `local` and `cli` run only on this machine.
+# The inputs of a deployment: those of a checkout, or the index of a wheel, which has the hashes of its archives. Of the
+# package, `local` and `cli` run only on this machine.
 _DEPLOYED = (
+    "index.json",
     "src/faultbridge",
     "functions",
     "infra",
@@ -269,10 +276,8 @@ _DEPLOYED = (
     "requirements/console.txt",
     "requirements/kubernetes.txt",
     "requirements/lambda.txt",
-    "samconfig.toml",
-    "Makefile",
 )
-_NOT_DEPLOYED = ("src/faultbridge/local", "src/faultbridge/cli")
+_NOT_DEPLOYED = tuple(f"src/faultbridge/{name}" for name in ("local", "cli", "install/packaged"))
 _EMULATORS = ("environment.py", "servers", "gaps", "kubernetes", "hyperpod.py", "stack/files.py")
 _IGNORED = {"__pycache__", ".aws-sam", ".mypy_cache", ".ruff_cache"}
 _GENERATED = (".pyc", ".asl.json")  # generated from files that are included
@@ -287,7 +292,7 @@ def of_deployment(project: Path, parameters: dict[str, str]) -> str:
         for file in _files(project / name)
         if not any(file.is_relative_to(folder) for folder in excluded)
     )
-    return _digest(project, files, salt=repr(sorted(parameters.items())))
+    return _digest(project, files, salt=repr((sys.version, sorted(parameters.items()))))
 
 
 def of_emulators() -> str:
