@@ -81,7 +81,8 @@ def test_stuck_prints_each_command_on_a_line_of_its_own(desk: Desk, monkeypatch:
     use_terminal(monkeypatch)
     case = case_for_approval(desk)
     printed = lines(desk("stuck").out)
-    assert printed[0].startswith(f"{CLUSTER}/{NODE} is quarantined: replace_node requires approval by 2026")
+    reason = "Rule approve-replace requires that an operator approves this repair first: replace the node."
+    assert printed[0] == f"{CLUSTER}/{NODE} is quarantined: {reason}"
     assert printed[1:] == [f"    faultbridge case approve {case} --repair-action replace_node"]
 
 

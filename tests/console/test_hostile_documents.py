@@ -25,6 +25,7 @@ SELECTORS = frozenset({"event_type", "waiting_for", "to", "from", "status", "sta
 DOCUMENTS = (
     "cluster_document",
     "node_document",
+    "shown_case_document",
     "shown_node_document",
     "case_document",
     "job_document",

@@ -24,9 +24,13 @@ TRUTH: dict[str, dict[str, str]] = {
     "held_by_incident": {
         CAUSE: "network interface has no link",
         DONE: "No repair was started",
-        REFUSED: "part of an incident: 8 of 8 nodes of rack rack-1 have network faults",
+        REFUSED: "8 of 8 nodes of rack rack-1 have network faults",
     },
-    "denied": {CAUSE: LOST, DONE: "No repair", REFUSED: "ada denied it (replace the node): the job on its neighbors"},
+    "denied": {
+        CAUSE: LOST,
+        DONE: "No repair",
+        REFUSED: "ada denied the repair (replace the node): the job",
+    },
     "rebooted": {CAUSE: LOST, DONE: "The node was rebooted and verified"},
     "second_fault_in_a_day": {CAUSE: LOST, DONE: "No repair", REFUSED: "came back during the probation"},
     "refused_by_breaker": {CAUSE: LOST, DONE: "No repair", REFUSED: "Too many nodes failed at once"},
@@ -35,7 +39,11 @@ TRUTH: dict[str, dict[str, str]] = {
         DONE: "in 2 attempts",
         DELAYED: "diagnostics failed on instance i-00000000000000011",
     },
-    "waits_for_approval": {CAUSE: LOST, DONE: "No repair", REFUSED: "requires that an operator approves it first"},
+    "waits_for_approval": {
+        CAUSE: LOST,
+        DONE: "No repair",
+        REFUSED: "an operator approves this repair first",
+    },
     "quarantined_by_operator": {
         CAUSE: 'Operator lin ordered "quarantine" for node-11: loss spikes',
         DONE: "No repair",

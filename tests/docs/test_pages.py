@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from faultbridge.adapters.hyperpod.provider import BASIC, CONNECTED, CONNECTIVITY, DEEP, STRESS
-from faultbridge.serve.pager.rules import OPERATOR_RULES
 from tests.architecture.project import ROOT
 from tests.cli.desk import Desk
 from tests.cli.orders import case_for_approval
@@ -95,12 +94,6 @@ def test_a_runbook_names_the_return_through_verification_before_the_replacement(
 
 def test_some_runbooks_give_both_orders() -> None:
     assert len(REPLACING) >= 8
-
-
-def test_a_page_names_the_return_before_the_replacement() -> None:
-    texts = [rule.action_required for rule in OPERATOR_RULES if "node return" in rule.action_required]
-    assert texts
-    assert all("node replace" not in text or text.find("node return") < text.find("node replace") for text in texts)
 
 
 def test_stuck_proposes_the_return_of_an_escalated_node(

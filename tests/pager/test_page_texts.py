@@ -73,10 +73,10 @@ def test_long_and_non_ascii_names_fit_the_limits() -> None:
     assert (page.subject + page.bodies["sms"]).isascii()
 
 
-def test_a_value_that_the_event_does_not_contain_becomes_a_question_mark() -> None:
+def test_a_value_that_the_event_does_not_contain_becomes_a_dash() -> None:
     bare = event(EntryType.CASE_STATUS, to="escalated")
     (page,) = sent(bare)
-    assert "No further automatic action (?)." in page.bodies["default"]
+    assert "The repair stopped: -." in page.bodies["default"]
 
 
 def entries(world: LedgerFixture) -> Iterator[dict[str, Any]]:

@@ -6,17 +6,17 @@ from datetime import datetime
 
 import pytest
 
+from faultbridge.decide.answers import node_answer
 from faultbridge.decide.case_moves import FOREVER, deferred_until, is_absence, opted_out_until, stop_ignoring
 from faultbridge.decide.normalize.resolve import IncarnationMatch
 from faultbridge.decide.observe import observe
-from faultbridge.decide.required_order import no_repair
 from faultbridge.model.cluster.config import ClusterConfig, Mode, UpdateHold
 from faultbridge.model.nodes import Ignored, NodeState
 from faultbridge.model.values import replace
 from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, folded, node, rules
 
 NAMED = "--instance i-0aaaaaaaaaaaaaaa1"
-REPLACE = f"`faultbridge node replace {KEY.node} --cluster {KEY.cluster} {NAMED}` orders a repair"
+REPLACE = f"faultbridge node replace {KEY.node} --cluster {KEY.cluster} {NAMED}"
 HOUR = after(hours=1)
 
 
@@ -39,26 +39,28 @@ OBSERVING = config(mode=Mode.OBSERVE)
 UPDATING = config(update_holds=(UpdateHold("gpu-workers", NOON, HOUR),))
 SITUATIONS = {
     "a fault that needs no repair": (
-        with_fault("xid.92"), config(), "no fault of the node needs a repair: xid.92 (action none)", REPLACE,
+        with_fault("xid.92"), config(), "No fault of the node needs a repair: xid.92 (action none)", REPLACE,
     ),
     "a cluster that only observes": (
-        with_fault(cluster=OBSERVING), OBSERVING, "the cluster's mode is observe", "--mode act` permits the repair",
+        with_fault(cluster=OBSERVING), OBSERVING, "the cluster's mode is observe",
+        f"faultbridge cluster set {KEY.cluster} --mode act",
     ),
     "a node that is ignored": (
-        with_fault(ignored=IGNORED), config(), "the node is ignored: firmware update", "--end` permits the repair",
+        with_fault(ignored=IGNORED), config(), "ignored without an end: firmware update", "--end",
     ),
     "a node that is ignored until a time": (
-        with_fault(ignored=replace(IGNORED, until=HOUR)), config(), "excluded from repairs until 2026", "then",
+        with_fault(ignored=replace(IGNORED, until=HOUR)), config(), "excluded from repairs until 2026",
+        "considers a repair at 2026",
     ),
     "a fault that may be of an earlier instance": (
         with_fault(match=IncarnationMatch.UNKNOWN), config(), "not certain", REPLACE,
     ),
     "a fault that was reported late": (
-        with_fault(now=after(hours=2)), config(), "no report was recent enough", REPLACE,
+        with_fault(now=after(hours=2)), config(), "No report was recent enough", REPLACE,
     ),
     "an absence that an update of the group explains": (
-        with_fault("host.silent", cluster=UPDATING), UPDATING, "the owner of group gpu-workers updates it",
-        "after the update, at 2026-02-03T13:00Z at the latest",
+        with_fault("host.silent", cluster=UPDATING), UPDATING, "The owner of group gpu-workers updates it",
+        "after the update, at 2026-02-03 13:00 UTC at the latest",
     ),
     "an absence that may be of an earlier instance": (
         with_fault("host.silent", match=IncarnationMatch.UNKNOWN), config(), "not certain", REPLACE,
@@ -70,15 +72,14 @@ SITUATIONS = {
 def test_a_node_with_faults_and_no_case_says_why_and_what_would_change_it(situation: str) -> None:
     state, cluster, reason, change = SITUATIONS[situation]
     assert (state.status, state.live_case) == ("degraded", None)
-    found = no_repair(state, cluster, NOON)
-    assert found is not None
-    assert reason in found.reason
-    assert change in found.change
+    found = node_answer(state, cluster, None, NOON)
+    assert reason in found.what
+    assert change in " ".join((found.system, *found.commands))
 
 
-def test_a_healthy_node_and_one_with_a_case_need_no_reason() -> None:
-    assert no_repair(node(), config(), NOON) is None
-    assert no_repair(with_fault(), config(), NOON) is None
+def test_a_healthy_node_has_its_own_answer_and_one_with_a_case_has_that_of_its_case() -> None:
+    assert node_answer(node(), config(), None, NOON).row == "node.healthy"
+    assert node_answer(with_fault(), config(), None, NOON).row.startswith("case.queued.")
 
 
 ONE_HOUR, DAY = after(hours=1), after(days=1)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from faultbridge.decide.required_order import required_order
+from faultbridge.decide.answers import node_answer
 from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.cluster.state import Breaker, BreakerState, Control, Pause
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import Ignored, NodeState, Placement
@@ -25,9 +25,7 @@ def command(group: str | None, action: RepairAction, attempts: int) -> str:
         because=Reason("the node has no group to replace it from", "NOT_FOUND"),
     )  # fmt: skip
     state = node(NodeStatus.FAILED, case=case, placement=Placement(group=group))
-    order = required_order(state, config(), after(), Control(KEY.cluster))
-    assert order is not None
-    return order.command
+    return node_answer(state, config(), Control(KEY.cluster), after()).commands[0]
 
 
 def test_a_node_without_a_group_needs_its_group_before_it_is_replaced() -> None:
@@ -58,8 +56,8 @@ def with_case(status: CaseStatus, node_status: NodeStatus = NodeStatus.QUARANTIN
 
 def order_of(state: NodeState, settings: ClusterConfig | None = None, control: Control | None = None) -> str | None:
     """Return the command that a node waits for at noon."""
-    order = required_order(state, settings or config(), NOON, control or Control(KEY.cluster))
-    return order.command if order else None
+    found = node_answer(state, settings or config(), control or Control(KEY.cluster), NOON)
+    return found.commands[0] if found.needs_you else None
 
 
 ON_NODE = f"{KEY.node} --cluster {KEY.cluster}"
@@ -138,11 +136,7 @@ def test_a_dry_run_ends_the_case_of_a_node_in_service_by_itself(status: NodeStat
 @pytest.mark.parametrize(
     ("control", "action", "command"),
     [
-        (
-            Control(KEY.cluster, pauses={"ada": Pause(NOON)}),
-            RepairAction.VERIFY,
-            f"faultbridge resume --cluster {KEY.cluster}",
-        ),
+        (Control(KEY.cluster, paused=True), RepairAction.VERIFY, f"faultbridge resume --cluster {KEY.cluster}"),
         (
             Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}),
             RepairAction.REBOOT_NODE,
@@ -162,10 +156,9 @@ def test_a_pause_and_a_breaker_that_stays_open_are_ended_by_an_operator(
     assert order_of(with_case(CaseStatus.QUEUED, repair_action=action), control=control) == command
 
 
-def test_a_reason_states_what_blocks_the_repair() -> None:
-    asked = required_order(with_case(CaseStatus.QUEUED, approval=ASKED), config(), NOON, Control(KEY.cluster))
-    assert asked is not None
-    assert asked.reason == "replace_node requires approval by 2026-02-03T13:00Z"
-    stays = required_order(QUEUED, config(), NOON, Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}))
-    assert stays is not None
-    assert stays.reason == "the breaker opened 3 times within a day and stays open"
+def test_an_answer_states_what_blocks_the_repair() -> None:
+    asked = node_answer(with_case(CaseStatus.QUEUED, approval=ASKED), config(), Control(KEY.cluster), NOON)
+    assert asked.what == "Rule r requires that an operator approves this repair first: replace the node."
+    assert "Without an answer until 2026-02-03 13:00 UTC" in asked.system
+    stays = node_answer(QUEUED, config(), Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}), NOON)
+    assert stays.what == "The breaker of the cluster opened 3 times within a day and stays open."

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.decide.answers import ACTION_TEXTS, action_text, detail_text, reason_text, why_text
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.serve.presentation.history import MAX_TICKS, Bar, Lane, make_chart, ticks
-from faultbridge.serve.presentation.tones import ACTION_TEXTS, Tone, action_text, detail_text, reason_text, why_text
+from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
 
 SECONDS = st.integers(-10_000_000, 10_000_000).map(lambda seconds: NOON + timedelta(seconds=seconds))

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from faultbridge.decide.required_order import inclusion_order
+from faultbridge.decide.answers import node_answer
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import CaseStatus, NodeStatus
 from faultbridge.model.instances import Instance
@@ -150,8 +150,8 @@ def test_the_command_that_ends_an_exclusion_names_the_label_and_then_the_tag_tha
 ):
     def command() -> str:
         state, now = node_of(world), world.ports.clock.now()
-        order = inclusion_order(state, wire_registration(world.app).cluster(KEY.cluster), now)
-        return order.command if order else ""
+        commands = node_answer(state, wire_registration(world.app).cluster(KEY.cluster), None, now).commands
+        return commands[0] if commands else ""
 
     def set_label(node: str | None) -> None:
         described = Instance(instance(world), (node or "ip-7",), opted_out=node is not None, opt_out_node=node)

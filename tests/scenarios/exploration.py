@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.decide.required_order import RequiredOrder, required_order
+from faultbridge.decide.answers import node_answer
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import BreakerLimit
 from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction
@@ -313,11 +313,11 @@ def _is_final(world: Explored, node: int) -> bool:
     return True
 
 
-def _required(world: Explored) -> RequiredOrder | None:
+def _required(world: Explored) -> str | None:
     """Return the first command that a node waits for."""
     config, now, control = _config(world), world.clock.now(), world.control()
-    orders = (required_order(world.node(node), config, now, control) for node in world.explored)
-    return next(filter(None, orders), None)
+    found = (node_answer(world.node(node), config, control, now) for node in world.explored)
+    return next((one.commands[0] for one in found if one.needs_you), None)
 
 
 def _run(world: Explored, command: str) -> None:
@@ -325,6 +325,8 @@ def _run(world: Explored, command: str) -> None:
     match shlex.split(command)[1:]:
         case ["node", "return", node, *_]:
             world.node_orders.return_node(NodeKey(CLUSTER, node), ADA)
+        case ["node", "replace", node, "--cluster", _, "--instance", instance]:
+            world.node_orders.replace(NodeKey(CLUSTER, node), ADA, instance=instance)
         case ["node", "retire", node, *_]:
             Retirement(world.table, world.append, world.rulebook).retire(NodeKey(CLUSTER, node), ADA)
         case ["node", "ignore", node, "--cluster", _, "--end"]:
@@ -362,9 +364,9 @@ def check_way_out(world: Explored) -> list[str]:
         required = _required(world)
         assert required is not None, f"neither time nor a command moves {state_key(world)} after {commands}"
         without_instance = any(world.status(node) is NodeStatus.PROVISIONING for node in world.explored)
-        assert without_instance or "retire" not in required.command, f"only retirement is left: {state_key(world)}"
-        commands.append(required.command)
-        _run(world, required.command)
+        assert without_instance or "retire" not in required, f"only retirement is left: {state_key(world)}"
+        commands.append(required)
+        _run(world, required)
     raise AssertionError(f"commands without end: {commands}, {state_key(world)}")
 
 

@@ -281,10 +281,7 @@ class World:
 
     def pause_repairs(self, *, paused: bool) -> None:
         """Pause or resume repairs in the cluster, as an operator."""
-        if paused:
-            self.controls.pause(CLUSTER)
-        else:
-            self.controls.resume(CLUSTER, force=True)
+        self.controls.pause(CLUSTER, paused=paused)
 
     def launch_from_template(self, *instance_types: str) -> None:
         """Configure the cluster to launch instances from a launch template."""

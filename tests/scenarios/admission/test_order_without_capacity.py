@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.decide.required_order import required_order
+from faultbridge.decide.answers import node_answer
 from faultbridge.model.cluster.state import CLUSTER_BREAKER, BreakerLimit
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.record.ports import Capacity, CapacityEvidence
@@ -88,9 +88,9 @@ def test_a_wrong_health_check_loses_one_node_for_each_opening_and_then_waits_for
     reasons = {world.case(node).reason for node in waiting}
     assert reasons == {"the breaker opened too often and stays open until no node fails or an operator closes it"}
     config = rules_of(world.rulebook, CLUSTER).config
-    order = required_order(world.node(waiting[0]), config, world.clock.now(), world.control())
-    assert order is not None
-    assert order.command == f"faultbridge breaker --cluster {CLUSTER} --close"
+    found = node_answer(world.node(waiting[0]), config, world.control(), world.clock.now())
+    assert found.needs_you
+    assert found.commands[0] == f"faultbridge breaker --cluster {CLUSTER} --close"
     world.controls.close_breakers(CLUSTER, "ada")
     for node in waiting:
         world.until(world.case_is(CaseStatus.RESOLVED, node))

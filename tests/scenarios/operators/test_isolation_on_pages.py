@@ -55,5 +55,5 @@ def test_a_page_of_a_cluster_with_an_orchestrator_says_that_the_node_is_isolated
         CLUSTER, {"orchestrator": "eks", "eks_cluster": "train"}
     )
     text = page_of(world, "opened")
-    assert "Isolates the node, runs replace_node" in text
+    assert "isolates the node, repairs it (action: replace the node)" in text
     assert NOT_APPLICABLE not in text

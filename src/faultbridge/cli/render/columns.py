@@ -25,7 +25,6 @@ from faultbridge.repair.registry.documents import (
     Condition,
     Entry,
     Ignored,
-    Pause,
     Probation,
     case_document,
     cluster_document,
@@ -41,15 +40,8 @@ CLUSTERS: Columns = {
     **fields("CLUSTER", "STATUS", "NODES=expected"),
     "NOT HEALTHY": lambda one: _not_healthy(one.counts),
     **fields("MODE", "REPAIR OWNER"),
-    "REPAIRS": lambda one: f"{len(one.holders)}, paused" if one.paused else len(one.holders),
+    "REPAIRS": lambda one: len(one.holders),
 }
-
-
-def _pause(one: Pause) -> str:
-    until = f", until {short_time(one.until)}" if one.until else ""
-    return f"yes, since {short_time(one.since)} by {one.by}{until}{f': {one.reason}' if one.reason else ''}"
-
-
 CLUSTER: Columns = {
     **fields("Cluster", "Status"),
     "Incidents": lambda one: ", ".join(one.incidents),
@@ -66,8 +58,7 @@ CLUSTER: Columns = {
     "Policy": lambda one: one.policy or "the current version",
     "Shards": lambda one: one.shards,
     "Maintenance until": lambda one: short_time(one.maintenance_until),
-    "Paused": lambda one: "\n".join(map(_pause, one.pauses)) or "no",
-    "Silences": lambda one: "\n".join(f"{silence.id} until {short_time(silence.until)}" for silence in one.silences),
+    "Paused": lambda one: "yes" if one.paused else "no",
     "Claims ignored": lambda one: "\n".join(
         f"{source} until {short_time(at)}" for source, at in one.damped_sources.items()
     ),
@@ -98,11 +89,14 @@ NODE: Columns = {
     "Case": lambda one: f"{one.case.case_id} ({one.case.status})" if one.case else None,
     "Next check": lambda one: short_time(one.due_at),
 }
-NODE_WITHOUT_REPAIR: Columns = {
-    **NODE,
-    "No repair": lambda one: one.no_repair.reason,
-    "Changed by": lambda one: one.no_repair.change,
+ANSWER: Columns = {
+    "What happened": lambda one: one.answer.what,
+    "What happens next": lambda one: one.answer.system,
+    "What you should do": lambda one: one.answer.action,
+    "Commands": lambda one: "\n".join(one.answer.commands),
+    "Runbook": lambda one: f"docs/runbooks/{one.answer.runbook}.md",
 }
+SHOWN_NODE: Columns = {**NODE, **ANSWER}
 CASES: Columns = {
     **fields("CASE=case_id", "NODE", "STATUS", "CODE", "WAITING FOR", "RESOLUTION"),
     "DURATION": lambda one: duration_text(one.age_ms),
@@ -125,6 +119,7 @@ CASE: Columns = {
     "Capacity": lambda one: "\n".join(map(answer_text, one.capacity)),
     "Rule": lambda one: f"{one.rule} of policy {one.policy}",
     **fields("Previous case", "Relapse of"),
+    **ANSWER,
 }
 INCIDENTS: Columns = {
     **fields("INCIDENT=incident_id", "CLUSTER", "STATUS", "FAMILY"),

@@ -325,6 +325,11 @@ class ClusterConfig(Stored, frozen=True):
         """Return whether faults in this cluster can open cases: `acts` or `follows_provider` is True."""
         return self.acts or self.follows_provider
 
+    @property
+    def permits_repairs(self) -> bool:
+        """Return whether Faultbridge, or the provider that it follows, may repair the nodes of this cluster."""
+        return self.opens_cases and self.mode is Mode.ACT
+
     def damped(self, now: datetime) -> frozenset[str]:
         """Return the sources whose claims are only notes now, because earlier ones were refuted or expired."""
         return frozenset(one.source for one in self.damped_sources if one.cluster and one.until > now)

@@ -21,7 +21,6 @@ from faultbridge.decide.governing_rules import (
     strongest_requirement,
     with_governing_rules,
 )
-from faultbridge.decide.required_order import permission_order
 from faultbridge.model.cases import Intent, Phase, Reason
 from faultbridge.model.cluster.config import FailureDomain, failure_domains
 from faultbridge.model.cluster.state import Control
@@ -70,8 +69,9 @@ def stop_if_excluded(context: StepContext) -> StepResult | None:
 def exclusion(context: StepContext, state: NodeState) -> str | None:
     """Return why the node is excluded from repairs now (update holds apart), or None."""
     config = context.rules.config
-    forbidden = permission_order(config)
-    return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)
+    if not config.permits_repairs:
+        return f"the cluster's mode is {config.mode.value} and its repair owner {config.repair_owner.value}"
+    return exclusion_reason(state, config, context.now)
 
 
 NAME = "intent"

@@ -13,11 +13,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import Answer, case_answer, node_answer
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
-from faultbridge.decide.required_order import NoRepair, no_repair
 from faultbridge.model import conditions
-from faultbridge.model.cluster.config import ClusterConfig
-from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
 from faultbridge.model.nodes import Incarnation, NodeState
@@ -36,6 +34,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
 D = TypeVar("D", bound=Struct)
 N = TypeVar("N", bound="Node")
+C = TypeVar("C", bound="Case")
 
 
 class Items(Document, Generic[D], frozen=True, kw_only=True):
@@ -78,32 +77,6 @@ class Breaker(Document, frozen=True, kw_only=True):
     stays_open: Annotated[bool, doc("It opened too often: it closes only by an operator while any node fails.")]
 
 
-class Pause(Document, frozen=True, kw_only=True):
-    """A pause of new repairs: who ordered it, why, and until when; without `until`, an order ends it."""
-
-    by: str
-    reason: str
-    since: datetime
-    until: datetime | None
-
-
-class Silence(Document, frozen=True, kw_only=True):
-    """A silence: the pages that match are not sent from `since` until `until`.
-
-    A matcher that is null matches everything; the others are shell patterns.
-    """
-
-    id: str
-    by: str
-    reason: str
-    since: datetime
-    until: datetime
-    group: str | None
-    rack: Annotated[str | None, doc("Name of a failure domain of the node, of any kind.")]
-    node: str | None
-    mode: Annotated[str | None, doc("Failure mode.")]
-
-
 class Cluster(Document, frozen=True, kw_only=True):
     """A cluster: its registration, its status, and the cases whose attempts count against its budget."""
 
@@ -138,8 +111,6 @@ class Cluster(Document, frozen=True, kw_only=True):
     policy: str | None
     version: int
     paused: bool
-    pauses: Annotated[tuple[Pause, ...], doc("Who paused new repairs; they are paused while one is left.")]
-    silences: Annotated[tuple[Silence, ...], doc("Silences that have not ended, also those that begin later.")]
     maintenance_until: datetime | None
     damped_sources: Annotated[dict[str, datetime], doc("When the claims of a source count again, by source.")]
     breakers: Annotated[tuple[Breaker, ...], doc("Every breaker that has opened before.")]
@@ -167,19 +138,12 @@ def cluster_document(view: ClusterView, repairs_permitted: int | None = None) ->
         pool=dict(Counter(str(spare.status) for spare in view.pool)),
         provider_role=config.provider_role.arn if config.provider_role else None,
         paused=control.paused,
-        pauses=tuple(shared(Pause, one, by=by) for by, one in sorted(control.pauses.items())),
-        silences=silence_documents(control),
         damped_sources={one.source: one.until for one in config.damped_sources if one.cluster and not one.over},
         breakers=tuple(shared(Breaker, one, name=name) for name, one in sorted(control.breakers.items())),
         holders=dict(control.holders),
         repairs_permitted=repairs_permitted,
         no_capacity_until=dict(control.no_capacity_until),
     )
-
-
-def silence_documents(control: Control) -> tuple[Silence, ...]:
-    """Return the silences of a cluster, the earliest start first."""
-    return tuple(shared(Silence, one) for one in sorted(control.silences.values(), key=lambda one: one.since))
 
 
 class Condition(Document, frozen=True, kw_only=True):
@@ -265,12 +229,12 @@ class Node(Document, frozen=True, kw_only=True):
 
 
 class ShownNode(Node, frozen=True, kw_only=True):
-    """A node with the reason why no repair starts (`no_repair`).
+    """A node with its answer: what its state means, what Faultbridge does next, and what an operator should do.
 
-    `no_repair` is null if the node has no faults, has a live case, or is not in service.
+    The answer is that of the live case of the node, if it has one.
     """
 
-    no_repair: NoRepair | None
+    answer: Answer
 
 
 _NO_INSTANCE = Incarnation(instance=0, boot=0, instance_id=None, boot_id=None, since=EPOCH)
@@ -281,12 +245,12 @@ def node_document(state: NodeState) -> Node:
     return _node(Node, state)
 
 
-def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> ShownNode:
-    """Return a node as a document with `no_repair`: why no repair starts, and what would change that."""
-    return _node(ShownNode, state, no_repair=no_repair(state, config, now))
+def shown_node_document(state: NodeState, cluster: ClusterView, now: datetime) -> ShownNode:
+    """Return a node as a document with its answer."""
+    return _node(ShownNode, state, answer=node_answer(state, cluster.config, cluster.control, now))
 
 
-def _node(kind: type[N], state: NodeState, **more: NoRepair | None) -> N:
+def _node(kind: type[N], state: NodeState, **more: Answer) -> N:
     backing, place, case = state.incarnation or _NO_INSTANCE, state.placement, state.live_case
     return shared(
         kind,
@@ -373,11 +337,27 @@ class Case(CaseFacts, Document, frozen=True, kw_only=True):
     relapse_of: str | None
 
 
+class ShownCase(Case, frozen=True, kw_only=True):
+    """A case with its answer: what happened, what Faultbridge does next, and what an operator should do."""
+
+    answer: Answer
+
+
 def case_document(view: CaseView, now: datetime) -> Case:
     """Return a case as a document, with the duration of each phase so far in milliseconds."""
+    return _case(Case, view, now)
+
+
+def shown_case_document(view: CaseView, state: NodeState, cluster: ClusterView, now: datetime) -> ShownCase:
+    """Return a case of a node as a document with its answer."""
+    answer = case_answer(state, view.case, cluster.config, cluster.control, now)
+    return _case(ShownCase, view, now, answer=answer)
+
+
+def _case(kind: type[C], view: CaseView, now: datetime, **more: Answer) -> C:
     case = view.case
     return shared(
-        Case,
+        kind,
         case,
         case_id=case.id,
         cluster=view.key.cluster,
@@ -391,6 +371,7 @@ def case_document(view: CaseView, now: datetime) -> Case:
         age_ms=view.age(now),
         phases=view.phases(now),
         gpu_time_lost_ms=gpu_time_lost(case, case.closed_at or now),
+        **more,
     )
 
 

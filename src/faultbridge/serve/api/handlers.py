@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from functools import wraps
+from typing import Literal
 
 from msgspec import Struct
 
-from faultbridge.model import names
+from faultbridge.model import enums, names
+from faultbridge.model.cases import APPROVED, DENIED
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job as RecordedJob
-from faultbridge.model.enums import CaseStatus, EntryType
+from faultbridge.model.enums import CaseStatus, EntryType, RepairAction
 from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding
@@ -28,7 +29,9 @@ from faultbridge.record.history import DeviceHistory
 from faultbridge.record.ports import Clock
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
+from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.jobs.jobs import Jobs as RecordedJobs
 from faultbridge.repair.jobs.reports import MAX_REPORT, record_report
 from faultbridge.repair.registry.documents import (
@@ -42,6 +45,8 @@ from faultbridge.repair.registry.documents import (
     incident_document,
     node_document,
     reject_document,
+    shared,
+    shown_case_document,
     shown_node_document,
     verification_document,
 )
@@ -55,11 +60,12 @@ from faultbridge.serve.api.requests import (
     DEFAULT_LIMIT,
     MAX_LENGTH,
     MAX_LIMIT,
-    FindingMark,
     Paging,
     Request,
+    read_answer,
+    read_mark,
+    read_reason,
 )
-from faultbridge.serve.orders import CASE_ID, INCIDENT_ID, Order, OrderKind, Orders, execute, read_body
 
 FINDING_ID = re.compile(r"f-[a-z2-7]{16}")
 
@@ -109,7 +115,7 @@ class HardwareHandlers(Struct, frozen=True):
     def mark_finding(self, request: Request) -> Document:
         """Record whether a finding was right. The mark changes no case and replaces an earlier mark."""
         request.check_parameters()
-        finding, given = self._finding(request), read_body(request.json_body(), FindingMark)
+        finding, given = self._finding(request), read_mark(request)
         return finding_document(self.judgments.mark(finding.id, given.mark, request.caller.name, given.reason))
 
     def _finding(self, request: Request) -> Finding:
@@ -162,9 +168,20 @@ class JobHandlers(Struct, frozen=True):
         return job_document(job, self.clock.now())
 
 
+class ApprovalResult(Document, frozen=True, kw_only=True):
+    """The recorded answer to an approval request."""
+
+    case_id: str
+    attempt: int
+    repair_action: RepairAction
+    answer: Literal["approved", "denied"]
+
+
 MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
+CASE_ID = re.compile(enums.CASE_ID)
+INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
 
 LIVE = tuple(status for status in CaseStatus if status.live)
 STATUSES = tuple(status.value for status in CaseStatus)
@@ -178,7 +195,8 @@ class Handlers(Struct, frozen=True):
     directory: Views
     timeline: Timeline
     verify: Verify
-    orders: Orders
+    orders: CaseOrders
+    incident_orders: IncidentOrders
     clock: Clock
     paging: Paging
     hardware: HardwareHandlers
@@ -212,10 +230,10 @@ class Handlers(Struct, frozen=True):
         return Page(items=tuple(map(node_document, nodes[:limit])), next=self.paging.next(request, "nodes", more))
 
     def node(self, request: Request) -> Document:
-        """Show a node. If it is in service with faults but without a case, also show why no repair starts."""
+        """Show a node with its answer: what Faultbridge does next, and what an operator should do."""
         request.check_parameters()
-        config = self.directory.cluster(request.cluster).config
-        return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
+        cluster, state = self.directory.cluster(request.cluster), self.directory.node(self._node(request))
+        return shown_node_document(state, cluster, self.clock.now())
 
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without `status`, resolved and expired cases are left out.
@@ -232,9 +250,10 @@ class Handlers(Struct, frozen=True):
         return Items(items=tuple(case_document(view, self.clock.now()) for view in views))
 
     def case(self, request: Request) -> Document:
-        """Show a case of the cluster, with the duration of its phases."""
+        """Show a case with its answer: what happened, what Faultbridge does next, and what an operator should do."""
         request.check_parameters()
-        return case_document(self._case(request), self.clock.now())
+        view, cluster = self._case(request), self.directory.cluster(request.cluster)
+        return shown_case_document(view, self.directory.node(view.key), cluster, self.clock.now())
 
     def case_pages(self, request: Request) -> Document:
         """List the pages (notifications to operators) that were sent about a case, sorted by kind."""
@@ -251,6 +270,13 @@ class Handlers(Struct, frozen=True):
         """Show an incident of the cluster."""
         request.check_parameters()
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
+
+    def close_incident(self, request: Request) -> Document:
+        """Close an incident. The cases that wait for the incident are then released, oldest first."""
+        request.check_parameters()
+        found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
+        self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
+        return self.incident(request)
 
     def entries(self, request: Request) -> Document:
         """List timeline entries in the order of recording, one page at a time."""
@@ -315,10 +341,20 @@ class Handlers(Struct, frozen=True):
         page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
         return Items(items=tuple(reject_document(rejects.read(found)) for found in page.items))
 
-    def silences(self, request: Request) -> Document:
-        """List the silences of a cluster that have not ended, the earliest start first."""
+    def approve(self, request: Request) -> Document:
+        """Approve the repair attempt for which a case requires approval."""
+        return self._answer(request, approved=True)
+
+    def deny(self, request: Request) -> Document:
+        """Deny the repair attempt for which a case requires approval."""
+        return self._answer(request, approved=False)
+
+    def _answer(self, request: Request, *, approved: bool) -> Document:
         request.check_parameters()
-        return Items(items=cluster_document(self.directory.cluster(request.cluster)).silences)
+        case_id, given = self._case(request).case.id, read_answer(request)
+        answer = self.orders.approve if approved else self.orders.deny
+        answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
+        return shared(ApprovalResult, given, case_id=case_id, answer=APPROVED if approved else DENIED)
 
     def _node(self, request: Request) -> NodeKey:
         return NodeKey(request.cluster, names.node_name(request.path["node"]))
@@ -339,20 +375,6 @@ class Handlers(Struct, frozen=True):
 
 
 Handler = Callable[[Handlers, Request], Document]
-
-
-def order_handler(kind: OrderKind) -> Handler:
-    """Return the handler of a kind of order, with the description of its function."""
-
-    @wraps(kind.give)
-    def handle(handlers: Handlers, request: Request) -> Document:
-        request.check_parameters()
-        target = next((value for name, value in request.path.items() if name != "cluster"), "")
-        body = read_body(request.json_body(), kind.body)
-        order = Order(kind=kind.name, cluster=request.cluster, target=target, body=body)
-        return execute(handlers.orders, order, request.caller.name, request.key)
-
-    return handle
 
 
 def _incident_id(request: Request) -> str:

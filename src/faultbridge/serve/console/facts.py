@@ -33,6 +33,7 @@ from faultbridge.repair.registry.documents import (
     entry_document,
     incident_document,
     node_document,
+    shown_case_document,
     shown_node_document,
 )
 from faultbridge.repair.registry.job_views import Job, JobViews, job_document
@@ -204,7 +205,7 @@ class Facts:
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
         entries, now = _documents(lines), self.clock.now()
         case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
-        document = shown_node_document(state, view.config, now)
+        document = shown_node_document(state, view, now)
         return StreamDocuments(document, entries, older, jobs.documents(now), jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments[Job]:
@@ -227,7 +228,7 @@ class Facts:
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
-            case_document(view, self.clock.now()),
+            shown_case_document(view, state, cluster, self.clock.now()),
             node_document(state),
             cluster_document(cluster),
             [one for one in entries if one.metadata.case_id == case.id],

@@ -12,7 +12,6 @@ Read in this order:
   node without heartbeats still exists and works.
 - `claim_checks`: checks claims about nodes with running work, by what their instances show.
 - `backlog`: counts the waiting work, and states since when it waits and whether that is too long.
-- `required_orders`: lists the nodes that wait for an operator's command, and faulty nodes that get no case.
 - `metrics`: computes counts and durations from published entries, and gauges from the number of nodes by status.
 - `erase`: deletes a cluster and its nodes from the table.
 

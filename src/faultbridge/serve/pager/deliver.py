@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from faultbridge.decide.answers import answer, case_fields, case_row, cluster_fields, node_fields
 from faultbridge.decide.entry_builder import component_data
 from faultbridge.model.cases import Case
-from faultbridge.model.cluster.config import ClusterConfig, RepairOwner
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.entries import EntryMetadata
-from faultbridge.model.enums import ALL_DATA, ProviderFailure
+from faultbridge.model.enums import ALL_DATA, DomainKind, EntryType, NoteKind, ProviderHealth, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.event_data import Component
 from faultbridge.model.log import log_cause
@@ -35,11 +36,6 @@ from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutc
 from faultbridge.serve.pager.rules import PagedEvent, PageRule, paged_event, rules_for
 from faultbridge.serve.pager.service_formats import message_of, shorten
 
-UNKNOWN_STATUS = "unknown"
-NO_ORCHESTRATOR = "none"
-ESCALATED = "escalated"
-MAX_NODES_SHOWN = 12
-
 
 class StoredDetails(Struct, frozen=True):
     """The stored case, node state and cluster registration that belong to an event.
@@ -53,20 +49,16 @@ class StoredDetails(Struct, frozen=True):
 
 
 def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: Links) -> Page:
-    """Return the page for an event: the texts of its rule, filled with the values of the event.
+    """Return the page for an event: the headline of its rule, and the answer for the state that the event describes.
 
     Stored details fill the values that the event does not contain.
     """
     metadata, data = event.metadata, event.data
-    values = _TextValues(
-        _scalars(data.get("facts") or {})
-        | _scalars(data)
-        | {"case": metadata.case_id, "cluster": metadata.cluster, "node": metadata.node}
-        | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
-        | _isolation_texts(stored.config)
-        | {"nodes": _nodes_text(data.get("nodes")), "no_repairs": _no_repairs_text(stored.config)}
-    )
+    fields = _fields(event, stored)
+    values = _TextValues({"case": metadata.case_id} | {name: str(one) for name, one in fields.items() if one})
     cause, component = _cause_of(data, stored.case)
+    shows = () if "{case}" in rule.command and not metadata.case_id else (rule.command.format_map(values),)
+    found = answer(_row(event, fields), fields) if rule.state is PageState.TRIGGERED else None
     return Page(
         key=rule.key(event),
         state=rule.state,
@@ -74,10 +66,10 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
         headline=rule.headline.format_map(values),
         fault=_fault_text(cause, component, data),
         location=_location(event, component, stored.node),
-        system_action=rule.system_action.format_map(values),
-        action_required=rule.action_required.format_map(values),
-        commands=tuple(one.format_map(values) for one in rule.commands if "{case}" not in one or metadata.case_id),
-        runbook=links.runbook(runbook_of(rule, data)),
+        system_action=found.system if found else rule.system_action.format_map(values),
+        action_required=found.action if found else rule.action_required.format_map(values),
+        commands=tuple(dict.fromkeys((*shows, *(found.commands if found else ())))),
+        runbook=links.runbook(found.runbook if found else rule.runbook),
         timeline=links.timeline(metadata.cluster, metadata.case_id),
         event_type=metadata.event_type,
         event_id=metadata.event_id,
@@ -87,55 +79,58 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
         case_id=metadata.case_id,
         since=_since(data, stored.case),
         phases=data.get("phases") or {},
+        what=found.what if found else "",
     )
 
 
-def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
-    return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
+_TIMES = frozenset({"not_before", "answer_by", "until"})
 
 
-def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
-    """Return the name of the runbook that a page links to.
-
-    For a page about an escalated case, this is the runbook for the reason why the repair failed. If the page has
-    another kind, or the reason has no runbook, this is the runbook of the rule.
-    """
-    failure = str(data.get("failure"))
-    has_runbook = rule.kind == ESCALATED and failure in ProviderFailure.__members__
-    return f"reason-{failure.lower().replace('_', '-')}" if has_runbook else rule.runbook
-
-
-def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
-    if config is None or config.orchestrator != NO_ORCHESTRATOR:
-        return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
-    why = "isolation is not applicable: the cluster has no orchestrator"
-    return {
-        "isolates": f"Does not isolate the node ({why})",
-        "isolated": f"out of service ({why})",
-        "meanwhile": "Keep new work off the node: nothing else does.",
-        "not_isolated": f" {why[:1].upper()}{why[1:]}, so keep new work off yourself.",
-    }
+def _fields(event: PagedEvent, stored: StoredDetails) -> dict[str, Any]:
+    """Return the fields for the answer: those of the stored cluster, node and case, then those of the event."""
+    metadata, data, now = event.metadata, event.data, event.metadata.recorded_at
+    fields: dict[str, Any] = {"node_status": "unknown"}
+    if stored.config:
+        fields |= cluster_fields(stored.config)
+    if stored.node and stored.config:
+        fields |= node_fields(stored.node, stored.config, now)
+    if stored.case:
+        fields |= case_fields(stored.case)
+    if metadata.event_type == EntryType.CASE_STATUS:
+        fields |= {"failure": None, "detail": None, "status": data.get("to")}
+    given = {name: one for name, one in {**(data.get("facts") or {}), **data}.items() if name != "facts"}
+    fields |= {name: from_text(one) if name in _TIMES and one else one for name, one in given.items()}
+    fields |= {"reason": data.get("reason") or data.get("text"), "next_try": fields.get("not_before") or now}
+    return fields | {"cluster": metadata.cluster, "node": metadata.node, "case_id": metadata.case_id}
 
 
-def _no_repairs_text(config: ClusterConfig | None) -> str:
-    if config is None or config.repairs:
-        return ""
-    text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
-    follows = config.repair_owner is RepairOwner.PROVIDER
-    return f"{text} Repairs of the provider do not wait." if follows else text
+def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
+    """Return the name of the row of the state that an event describes."""
+    data, kind = event.data, str(event.data.get("kind"))
+    match event.metadata.event_type:
+        case EntryType.CLUSTER_INCIDENT if (data.get("domain") or {}).get("type") == DomainKind.INTAKE:
+            row = "intake.failed"
+        case EntryType.CLUSTER_INCIDENT:
+            change = "expired" if data.get("change") == "expired" else "origin" if data.get("finds_origin") else "open"
+            row = f"incident.{change}"
+        case EntryType.CLUSTER_SAFETY:
+            row = f"{kind}.{data.get('to')}"
+        case EntryType.CLUSTER_STATUS:
+            row = f"provider.{ProviderHealth.ACTION_REQUIRED}"
+        case EntryType.NOTE if kind == NoteKind.APPROVAL:
+            row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
+        case EntryType.NOTE if kind == NoteKind.WAITING:
+            row = f"case.{'queued' if fields.get('waiting_for') == WaitingFor.CAPACITY else 'in_progress'}.overdue"
+        case EntryType.NOTE:
+            row = "isolation.overdue"
+        case _:
+            row = case_row(fields)
+    return row
 
 
 class _TextValues(dict[str, str | None]):
     def __missing__(self, _name: str) -> str:
         return "?"
-
-
-def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
-    if not nodes:
-        return "none"
-    shown = list(nodes["listed"])[:MAX_NODES_SHOWN]
-    more = int(nodes["count"]) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _cause_of(data: Mapping[str, Any], case: Case | None) -> tuple[dict[str, Any], Component | None]:

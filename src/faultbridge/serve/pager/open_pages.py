@@ -134,8 +134,8 @@ class OpenPages(Struct, frozen=True):
         opened = self.read(replace(page, urgency=PageUrgency.URGENT))
         if opened is not None:
             before = opened.page
-            texts = {name: getattr(page, name) for name in ("headline", "fault", "system_action", "action_required")}
-            self.update(replace(opened, page=replace(before, **texts)))
+            names = ("headline", "fault", "what", "system_action", "action_required")
+            self.update(replace(opened, page=replace(before, **{name: getattr(page, name) for name in names})))
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
         """Store the open summary of a cluster and urgency, or delete it if `summary` is None.

@@ -57,8 +57,9 @@ class SummaryMember(Struct, frozen=True):
 class Page(Struct, frozen=True):
     """The complete content of a page. Repetitions of a page have the same `key`.
 
-    `headline` states what happened, `system_action` what Faultbridge does, and `action_required` what the reader must
-    do. `phases` maps the phases of a closed case to their durations in milliseconds. Only summaries have `members`.
+    `headline` states in a few words what happened, and `what` in a sentence. `system_action` states what Faultbridge
+    does, and `action_required` what the reader must do. `phases` maps the phases of a closed case to their durations in
+    milliseconds. Only summaries have `members`.
     """
 
     key: str
@@ -82,10 +83,11 @@ class Page(Struct, frozen=True):
     phases: Mapping[str, int] = field(default_factory=dict)
     members: tuple[SummaryMember, ...] = ()
     note: str = ""
+    what: str = ""
 
     def __post_init__(self) -> None:
         """Replace control characters in the texts by visible text, so that each text is one line."""
-        make_visible(self, "headline", "fault", "system_action", "action_required", "code", "note")
+        make_visible(self, "headline", "fault", "what", "system_action", "action_required", "code", "note")
 
 
 class Links(Struct, frozen=True):

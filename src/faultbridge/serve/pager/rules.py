@@ -23,12 +23,10 @@ from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
 
-TIMELINE = "faultbridge timeline --cluster {cluster} --case {case}"
 CASE_SHOW = "faultbridge case show {case}"
 NODE_SHOW = "faultbridge node show {node} --cluster {cluster}"
 INCIDENT_SHOW = "faultbridge incident show {incident_id}"
 CLUSTER_SHOW = "faultbridge cluster show {cluster}"
-CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
 NO_ACTION = "None."
 
 Condition = Mapping[str, frozenset[str | bool | None]]
@@ -48,6 +46,9 @@ def paged_event(published: Mapping[str, Any]) -> PagedEvent:
 class PageRule(Struct, frozen=True):
     """The events that trigger or resolve one kind of page, and the texts of the page.
 
+    What Faultbridge does and what an operator should do is in the table of answers (`decide/answers.py`) for a page
+    that is triggered. A rule states it only for a page that is resolved.
+
     - `state` is `triggered` if the events trigger the page, and `resolved` if the events resolve the page.
     - `kind` is the name of the kind of page.
     - `when` maps fields of `data` in the event to the allowed values.
@@ -66,9 +67,9 @@ class PageRule(Struct, frozen=True):
     when: Condition
     state: PageState
     headline: str
-    system_action: str
-    commands: tuple[str, ...]
+    command: str
     runbook: str
+    system_action: str = ""
     action_required: str = NO_ACTION
     urgency: PageUrgency = PageUrgency.URGENT
     by_operator: bool | None = None
@@ -115,7 +116,7 @@ class PageRule(Struct, frozen=True):
 
 
 class PageKind(Struct, frozen=True):
-    """The data shared by all rules of one kind of page, such as name, event type, commands and runbook.
+    """The data shared by all rules of one kind of page, such as name, event type, command and runbook.
 
     If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end. However,
     a page that replaces a sent page of the kind `replaces` is sent at once.
@@ -123,16 +124,16 @@ class PageKind(Struct, frozen=True):
 
     name: str
     event_type: str
-    commands: tuple[str, ...]
+    command: str
     runbook: str
     urgency: PageUrgency = PageUrgency.URGENT
     postponed: bool = False
     replaces: str | None = None
     repeated: bool = False
 
-    def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
+    def triggered(self, when: Condition, headline: str) -> PageRule:
         """Return the rule for the events that trigger this kind of page."""
-        return self._rule(PageState.TRIGGERED, when, headline, system_action, action_required)
+        return self._rule(PageState.TRIGGERED, when, headline)
 
     def resolved(
         self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
@@ -141,7 +142,12 @@ class PageKind(Struct, frozen=True):
         return self._rule(PageState.RESOLVED, when, headline, system_action, action_required)
 
     def _rule(
-        self, state: PageState, when: Condition, headline: str, system_action: str, action_required: str
+        self,
+        state: PageState,
+        when: Condition,
+        headline: str,
+        system_action: str = "",
+        action_required: str = NO_ACTION,
     ) -> PageRule:
         return PageRule(
             kind=self.name,
@@ -150,7 +156,7 @@ class PageKind(Struct, frozen=True):
             state=state,
             headline=headline,
             system_action=system_action,
-            commands=self.commands,
+            command=self.command,
             runbook=self.runbook,
             action_required=action_required,
             urgency=self.urgency,
@@ -160,38 +166,28 @@ class PageKind(Struct, frozen=True):
         )
 
 
-_INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
 # During maintenance, a faulty node opens no case and sends no page; the same applies to many faulty nodes.
 _INCIDENT, _EXPIRED = (
-    PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True, replaces=replaced)
+    PageKind(name, EntryType.CLUSTER_INCIDENT.value, INCIDENT_SHOW, "incident", postponed=True, replaces=replaced)
     for name, replaced in (("incident", None), ("incident-expired", "incident"))
 )
 _GROWN = replace(_INCIDENT, urgency=PageUrgency.NOTICE, replaces="incident", repeated=True)
-_SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
-_CLAIMS = PageKind(
-    "claims", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case", PageUrgency.NOTICE
-)
-_PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
+_SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, CLUSTER_SHOW, "stuck-case")
+_CLAIMS = PageKind("claims", EntryType.CLUSTER_SAFETY.value, CLUSTER_SHOW, "stuck-case", PageUrgency.NOTICE)
+_PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, CLUSTER_SHOW, "provider")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
     _INCIDENT.triggered(
         {"change": frozenset({"opened"})},
         "cluster incident: {reason}",
-        "Holds the repairs of its nodes ({nodes}), but not that of its origin; each case continues when the incident "
-        "closes.{not_isolated}{no_repairs}",
-        "Fix the common cause. Do not replace the nodes one by one.",
     ),
     _GROWN.triggered(
         {"change": frozenset({"grown"}), "doubled": frozenset({True})},
         "cluster incident grew: {reason}",
-        "Holds the repairs of its nodes ({nodes}), but not that of its origin.{not_isolated}{no_repairs}",
-        "Look for a cause that all of them share. Do not replace the nodes one by one.",
     ),
     _GROWN.triggered(
         {"change": frozenset({"grown"}), "finds_origin": frozenset({True}), "doubled": frozenset({False})},
         "cluster incident: origin found: {reason}",
-        "Repairs only the origin.{not_isolated}{no_repairs}",
-        "Check the origin. Do not replace the other nodes.",
     ),
     *(
         kind.resolved(
@@ -204,15 +200,12 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _EXPIRED.triggered(
         {"change": frozenset({"expired"})},
         "cluster incident not over: {reason}",
-        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first. If "
-        "breakers hold these repairs, no further page follows.{not_isolated}{no_repairs}",
-        "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
     ),
     *(
         kind.resolved(
             {"change": frozenset({"closed"})},
             "cluster incident closed: {reason}",
-            "Repairs the nodes that are still faulty, one by one, unless another incident holds them.{no_repairs}",
+            "Repairs the nodes that are still faulty, one by one, unless another incident holds them.",
         )
         for kind in (_INCIDENT, _GROWN, _EXPIRED)
     ),
@@ -224,8 +217,6 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
             "covered_by": frozenset({None}),
         },
         "repairs on hold: {kind} is {to}",
-        "Holds repairs ({reason}).",
-        "Check for one cause behind many faults before you allow repairs again.",
     ),
     _SAFETY.resolved(
         {"to": frozenset({"closed", "available", "running"})},
@@ -235,15 +226,11 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _CLAIMS.triggered(
         {"to": frozenset({"damped"})},
         "false claims of source {source}",
-        "Records further claims only as notes until {until}. What the nodes themselves report still counts.",
-        "Correct the alert or the mapping behind {source}.",
     ),
     _CLAIMS.resolved({"to": frozenset({"accepted"})}, "claims of {source} count again", "Continues ({reason})."),
     _PROVIDER.triggered(
         {"provider_stage": frozenset({"begun"})},
         "provider needs an operator: {reason}",
-        "Records faults and repairs nodes as before; it does not repair a node because of this.",
-        "Fix what the provider reports. The page ends when no condition of the provider needs an operator any more.",
     ),
     _PROVIDER.resolved(
         {"provider_stage": frozenset({"over"})},
@@ -258,9 +245,9 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
 #
 # These pages have the urgency `notice`, because an operator is already aware of the fault.
 
-_CASE, _COMMANDS = EntryType.CASE_STATUS.value, (TIMELINE, CASE_SHOW)
-_OPENED = PageKind("opened", _CASE, _COMMANDS, "stuck-case", PageUrgency.NOTICE)
-_STOPPED = PageKind("stopped", _CASE, _COMMANDS, "stuck-case", PageUrgency.NOTICE)
+_CASE = EntryType.CASE_STATUS.value
+_OPENED = PageKind("opened", _CASE, CASE_SHOW, "stuck-case", PageUrgency.NOTICE)
+_STOPPED = PageKind("stopped", _CASE, CASE_SHOW, "stuck-case", PageUrgency.NOTICE)
 _TO_ESCALATED = {"to": frozenset({"escalated"})}
 
 OPERATOR_RULES: tuple[PageRule, ...] = (
@@ -272,8 +259,6 @@ OPERATOR_RULES: tuple[PageRule, ...] = (
         _STOPPED.triggered(
             _TO_ESCALATED,
             "repair stopped by an operator",
-            "No further automatic action ({reason}). Node status: {status}.",
-            "Return (faultbridge node return {node} --cluster {cluster}) or replace the node when you can.",
         ),
         by_operator=True,
     ),
@@ -286,7 +271,6 @@ OPERATOR_RULES: tuple[PageRule, ...] = (
 
 
 _RULES_CASE, _NOTE = EntryType.CASE_STATUS.value, EntryType.NOTE.value
-_CASE_COMMANDS = (TIMELINE, CASE_SHOW)
 _CLOSED = frozenset({"resolved", "expired"})
 _CASE_IS = "The case is {to} ({reason})."
 _CASE_CLOSED = "No further action: the case is {to} ({reason})."
@@ -298,11 +282,11 @@ _REPAIRABLE: Condition = {
 }
 """Faults that Faultbridge can repair. A fault with another action is escalated at once and needs no notice."""
 
-_RULES_OPENED = PageKind("opened", _RULES_CASE, _CASE_COMMANDS, "node-failed", PageUrgency.NOTICE)
-_ESCALATED = PageKind("escalated", _RULES_CASE, _CASE_COMMANDS, "stuck-case")
-_APPROVAL = PageKind("approval", _NOTE, _CASE_COMMANDS, "approval")
-_WAITING = PageKind("waiting", _NOTE, _CASE_COMMANDS, "reason-capacity")
-_ISOLATION = PageKind("isolation", _NOTE, (TIMELINE, NODE_SHOW), "isolation")
+_RULES_OPENED = PageKind("opened", _RULES_CASE, CASE_SHOW, "node-failed", PageUrgency.NOTICE)
+_ESCALATED = PageKind("escalated", _RULES_CASE, CASE_SHOW, "stuck-case")
+_APPROVAL = PageKind("approval", _NOTE, CASE_SHOW, "approval")
+_WAITING = PageKind("waiting", _NOTE, CASE_SHOW, "reason-capacity")
+_ISOLATION = PageKind("isolation", _NOTE, NODE_SHOW, "isolation")
 
 
 def _to(*statuses: str) -> Condition:
@@ -318,9 +302,6 @@ CASE_RULES: tuple[PageRule, ...] = (
         # Not at `open`: a case that a cluster incident absorbs during its wait must send no page of its own.
         {"from": frozenset({"open", "escalated", "absorbed"}), **_to("queued"), **_REPAIRABLE},
         "node unusable, repair queued",
-        "{isolates}, runs {repair_action}, verifies the node and returns it to service, "
-        "as far as the cluster's mode allows.",
-        "{meanwhile} An urgent page follows if the repair needs you.",
     ),
     _RULES_OPENED.resolved({**_to(*_CLOSED), **_REPAIRABLE}, "case closed, resolution: {resolution}", _CASE_CLOSED),
     replace(
@@ -346,8 +327,6 @@ CASE_RULES: tuple[PageRule, ...] = (
         _ESCALATED.triggered(
             _to("escalated"),
             "repair stopped, operator needed",
-            "No further automatic action ({reason}). Node status: {status}.{not_isolated}",
-            "Find the cause, fix or replace the node, then return it to service.",
         ),
         by_operator=False,
     ),
@@ -369,9 +348,6 @@ CASE_RULES: tuple[PageRule, ...] = (
     _APPROVAL.triggered(
         _note("approval", "begun"),
         "approval required",
-        "Keeps the node {isolated} and waits for an answer ({text}).",
-        "Approve (faultbridge case approve {case} --repair-action {repair_action}) or deny "
-        "(faultbridge case deny {case} --repair-action {repair_action}) the repair.",
     ),
     _APPROVAL.resolved(
         _note("approval", "over"), "approval no longer required", "The approval request is closed ({text})."
@@ -383,9 +359,6 @@ CASE_RULES: tuple[PageRule, ...] = (
     _WAITING.triggered(
         _note("waiting", "overdue"),
         "node out of service, waits for {waiting_for}",
-        "Keeps the node {isolated} and continues the repair as soon as an instance is free ({text}).",
-        "Give the group {group} an instance: a reservation, a spare, a higher quota or desired size. Or allow another "
-        "source in the policy (`capacity`).",
     ),
     _WAITING.resolved(_note("waiting", "over"), "node no longer waits", "Continues the repair ({text})."),
     replace(
@@ -395,8 +368,6 @@ CASE_RULES: tuple[PageRule, ...] = (
     _ISOLATION.triggered(
         _note("isolation", "overdue"),
         "faulty node not isolated",
-        "Retries until the orchestrator answers ({text}).",
-        "Fix the orchestrator or its permissions, or drain the node. New jobs may start on it.",
     ),
     _ISOLATION.resolved(
         _note("isolation", "over"), "orchestrator responds again", "The isolation request is closed ({text})."

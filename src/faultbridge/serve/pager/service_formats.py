@@ -55,7 +55,7 @@ def sms(page: Page) -> str:
     The SMS contains the urgency (or `RESOLVED`), the cluster and node, the fault code, the headline, and a command if
     there is space for the command.
     """
-    command = page.commands[-1] if page.commands else ""
+    command = page.commands[0] if page.commands else ""
     place = f"{place_text(page)} {page.code}" if page.code else place_text(page)
     line = _ascii(f"{_label(page).upper()} {place}: {page.headline}")
     room = MAX_SMS - len(command) - 2
@@ -104,6 +104,7 @@ def rows(page: Page) -> Iterator[tuple[str, str]]:
     yield "Component", location.component
     yield "Serial", location.serial or ""
     yield "Since", _time_text(page.since) or ""
+    yield "What happened", page.what
     yield "What Faultbridge does", page.system_action
     yield ACTION_LABEL, page.action_required
     yield "Phases", ", ".join(f"{name} {duration_text(length)}" for name, length in in_phase_order(page.phases))

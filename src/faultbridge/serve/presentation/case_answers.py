@@ -2,217 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import action_text, reason_text, sentence, words
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import FaultData, NoteData, ReplacementStepData
+from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.repair.registry.documents import Case
-from faultbridge.serve.presentation.case_values import CaseFacts, Values, case_values, case_waits, short_name
+from faultbridge.serve.presentation.case_values import CaseFacts, case_waits, short_name
 from faultbridge.serve.presentation.entry_rows import ReadEntry, entries_with, step_mark
 from faultbridge.serve.presentation.grid import IN_SERVICE, natural_order
-from faultbridge.serve.presentation.tones import Tone, action_text, reason_text, words
-
-# Texts by the situation of a case: its status and, for some, a detail. `queued`: what it waits for, `retry` or `again`
-# after an attempt. `open`: `correlation`. `resolved`: the resolution. `escalated`: `denied`, `relapse` or `operator`.
-
-
-class Advice(Struct, frozen=True):
-    """What happens next, what an operator should do, and the commands and the runbook for this."""
-
-    next: str
-    action: str
-    commands: tuple[str, ...] = ()
-    runbook: str = ""
-
-
-NEXT: Mapping[str, str] = {
-    "open": "The repair is considered at {not_before}, unless the fault ends before.",
-    "open correlation": "An urgent page follows within about a minute, unless an incident explains the fault.",
-    "queued": "The case is in the repair queue.",
-    "queued wait": "The repair may start at {not_before}, unless the fault ends before.",
-    "queued retry": "The next attempt starts {next_try}, within the limits of the policy.",
-    "queued again": "The next attempt starts {next_try}, within the limits of the policy.",
-    "queued approval": "The repair starts when an operator approves it.\nWithout an answer until {answer_by}, the case "
-    "is escalated: no repair starts, and an operator is paged.",
-    "queued window": "The repair starts in the next maintenance window.",
-    "queued budget": "The repair starts when the limit permits another one.",
-    "queued breaker": "{breaker_end}\n{breaker_then}",
-    "queued isolation_budget": "The node keeps its work. It is taken out of service when fewer nodes are out.",
-    "queued capacity": "Faultbridge tries again {next_try}.\nThe node keeps its instance until capacity is free.",
-    "queued incident": "The repair starts when the incident closes.",
-    "queued update": "The repair starts when the update of the group and its grace period are over, or at its"
-    " deadline.\n"
-    "If the update replaces the instance, the case closes without a repair.",
-    "queued idle": "The node is verified or repaired when its running work has ended; nothing is evicted.\n"
-    "If the fault ends before, the case closes without diagnostics.",
-    "queued pause": "The repair starts when an operator resumes repairs, or when the exclusion of the node ends.",
-    "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
-    "absorbed": "The case continues when the incident closes: a node that is still faulty is then repaired.",
-    "escalated": "Nothing happens automatically: the node stays {node_status} until an operator acts.",
-    "resolved": "Nothing: the case is closed.",
-    "resolved replaced": "Nothing: another verified instance serves. If the fault comes back during the probation, "
-    "an operator is paged: the replacement is not repeated.",
-    "resolved repaired": "Nothing: the node was verified and serves. If the fault comes back during the probation, "
-    "the next stronger action of the rule applies; without one, an operator is paged.",
-    "resolved recovered": "Nothing: the fault ended before a repair started.",
-    "resolved dry_run": "Nothing: the mode of the cluster was dry_run, so the repair was only recorded.",
-    "expired": "Nothing: the case expired.",
-    "unknown": "The status of this case is not known to this version of the console. See the entries below.",
-}
-
-_SHOW = "faultbridge case show {case}"
-_NODE = "faultbridge node show {node} --cluster {cluster}"
-_RETURN = "faultbridge node return {node} --cluster {cluster}"
-_REPLACE = "faultbridge node replace {node} --cluster {cluster}"
-
-ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
-    "none": ("Nothing.", (), ""),
-    "queued approval": (
-        "Approve or deny the repair.",
-        (
-            "faultbridge case approve {case} --repair-action {action_name}",
-            "faultbridge case deny {case} --repair-action {action_name}",
-        ),
-        "approval",
-    ),
-    "queued breaker": (
-        "Check whether the nodes share one cause. If they do, fix it: the breaker then closes by itself. If they do "
-        "not, close the breaker.",
-        ("faultbridge breaker --cluster {cluster}", "faultbridge breaker --cluster {cluster} --close"),
-        "many-pages",
-    ),
-    "queued isolation_budget": (
-        "Check whether the nodes that are out of service share one cause, and return those that are fine. "
-        "An order to quarantine or replace the node does not wait for the budget.",
-        ("faultbridge stuck --cluster {cluster}", "faultbridge node quarantine {node} --cluster {cluster}"),
-        "many-pages",
-    ),
-    "queued capacity": (
-        "Nothing, if you can wait. Otherwise provide capacity, or fix the node and cancel the case.",
-        ("faultbridge case cancel {case}",),
-        "reason-capacity",
-    ),
-    "queued incident": ("Fix the shared cause. The repair continues by itself.", (), "incident"),
-    "queued pause": (
-        "Resume repairs, or end the exclusion of the node, when you are ready. `faultbridge stuck` names the command.",
-        ("faultbridge resume --cluster {cluster}", "faultbridge stuck --cluster {cluster}"),
-        "",
-    ),
-    "absorbed": (
-        "Fix the shared cause: the incident then closes by itself. If there is none, close it.",
-        ("faultbridge incident show {incident}", "faultbridge incident close {incident}"),
-        "incident",
-    ),
-    "escalated": (
-        "Find the cause, fix or replace the node, then return it to service.",
-        (_SHOW, _RETURN, _REPLACE),
-        "stuck-case",
-    ),
-    "escalated denied": (
-        "When the repair may start, order it. Or fix the node yourself and return it to service.",
-        (_REPLACE, _RETURN),
-        "stuck-case",
-    ),
-    "escalated operator": (
-        "Find the cause, then return the node to service or order its replacement.",
-        (_RETURN, _REPLACE),
-        "stuck-case",
-    ),
-    "escalated relapse": (
-        "Look for a cause outside the instance: the slot, its cables, power, cooling, the workload. Then order another "
-        "replacement, or return the node to service.",
-        (_REPLACE, _RETURN),
-        "stuck-case",
-    ),
-    "expired": ("Check the node before you use it.", (_NODE,), "stuck-case"),
-    "unknown": ("Read the entries of the case.", (_SHOW,), ""),
-}
-"""The action, the commands and the runbook; a key that is missing needs no action (`none`)."""
-
-WITHOUT_REPAIR: Mapping[str, str] = {
-    "open": "The waiting period of rule {rule} ends at {not_before}.",
-    "open correlation": "The fault needs an operator: {reason}.\nThe faults of other nodes are compared first: if they "
-    "share a cause, only its incident sends an urgent page.",
-    "queued": "The repair waits: {reason}.",
-    "queued wait": "The waiting period of rule {rule} ends at {not_before}.",
-    "queued approval": "Rule {rule} requires that an operator approves it first, and no operator has answered since "
-    "{asked_at}: {repair_action}.",
-    "queued unproven": "An operator must approve it first: {reason}.\nNo operator has answered since {asked_at}: "
-    "{repair_action}.",
-    "queued window": "Rule {rule} permits repairs only in its maintenance window: {reason}.",
-    "queued retry": "Attempt {attempt} failed: {reason}.",
-    "queued again": "Attempt {attempt} has ended, and the case is in the repair queue again: {reason}.",
-    "queued budget": "{reason}. Repairs that hold a slot of the cluster: {slots}.",
-    "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs.\nIt is {breakers}.\n"
-    "Replacing many nodes does not fix a cause that they share.",
-    "queued isolation_budget": "So many nodes are out of service that no other may follow for now: {reason}.",
-    "queued capacity": "The provider has no capacity for a successor: {detail}.\nReleasing the instance now would "
-    "leave the node without one.",
-    "queued incident": "The node is part of incident {incident}: {reason}.",
-    "queued update": "The owner of the group updates it: {reason}.",
-    "queued idle": "The repair waits until the node is idle: {reason}.",
-    "queued pause": "An operator ordered that no repair starts: {reason}.",
-    "absorbed": "The node is part of an incident: {incident_reason}.\nReplacing a node does not fix a shared cause, so "
-    "no repair starts while incident {incident} is open.",
-    "escalated": "The repair stopped: {reason}. Faultbridge does not try again by itself.",
-    "escalated denied": "Operator {operator} denied it ({repair_action}): {denial}.",
-    "escalated operator": "An operator keeps the node out of service. Faultbridge repairs it only when an operator "
-    "orders it.",
-    "escalated relapse": "The same fault came back during the probation after its repair in case {relapse_of}, and a "
-    "repair that did not last is not repeated automatically.\nThe recorded reason: {reason}.",
-    "expired": "The case expired without a repair: {reason}.",
-    "dry_run": "The mode of the cluster is {mode}: the repair was recorded and not carried out.",
-    "recovered": "No repair was needed: {reason}.",
-    "cancelled": "An operator canceled the repair: {reason}.",
-    "by_operator": "An operator closed the case: {reason}.",
-    "external": "Another system replaced the instance: {reason}.",
-    "retired": "The node was removed from the cluster: {reason}.",
-}
-"""Why a case has no repair, by its resolution, or by its situation while it is not resolved."""
-
-
-def situation(case: Case) -> str:
-    """Return the key of a case in the tables of this module: its status, with a detail for some statuses."""
-    status = case.status
-    detail = case.waiting_for if status == "queued" else case.resolution if status == "resolved" else None
-    if status == "queued" and case.attempt:
-        # A failed attempt is followed by a wait; an order or a stronger action leads to the queue at once.
-        detail = {"wait": "retry", "admission": "again"}.get(str(detail), detail)
-    if status == "open" and case.waiting_for == "correlation":
-        detail = "correlation"
-    if status == "escalated":
-        detail = _stopped_by(case)
-    return f"{status} {detail}" if detail else status
-
-
-def _stopped_by(case: Case) -> str | None:
-    if case.approval and case.approval.answer == "denied":
-        return "denied"
-    if case.code == "operator.quarantine":
-        return "operator"
-    return "relapse" if case.relapse_of and not case.attempt else None
-
-
-def advice_for(case: Case) -> Advice:
-    """Return what happens next, and what an operator should do, in the situation of a case."""
-    key, status = situation(case), case.status
-    following = NEXT.get(key) or NEXT.get(status) or NEXT["unknown"]
-    known = next((one for one in (key, status) if one in ACTIONS), "none" if status in NEXT else "unknown")
-    return Advice(following, *ACTIONS[known])
-
-
-def without_repair(case: Case) -> str:
-    """Return a template that states why a case has no repair; "" if it was repaired or is in repair."""
-    exact = case.resolution or situation(case)
-    if exact == "queued approval" and case.approval and not case.approval.by_rule:
-        exact = "queued unproven"  # no rule asks: the attempt itself did, because it found no evidence of capacity
-    return WITHOUT_REPAIR.get(exact) or WITHOUT_REPAIR.get(case.status, "")
-
+from faultbridge.serve.presentation.tones import Tone
 
 MAX_STEPS = 40
 _STEP_TEXTS = {
@@ -321,21 +126,16 @@ def todo_first(answers: Sequence[Answer]) -> tuple[Answer | None, tuple[Answer, 
 
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
     """Return the questions that apply to a case with their answers, in the order of reading."""
-    advice, values = advice_for(facts.case), case_values(facts)
-    refusal = tuple(_refusal(facts, values))
+    answer = facts.case.answer
+    refusal = tuple(_refusal(facts))
     return (
         Answer(HAPPENED, tuple(_what_happened(facts))),
         *(one for one in refusal if one.question != DELAYED),
         Answer(_asked_about_action(facts), tuple(_why(facts))),
         Answer(DONE_SO_FAR, tuple(_what_was_done(facts))),
         *(one for one in refusal if one.question == DELAYED),
-        Answer(NOW, _sentences(advice.next, values)),
-        Answer(
-            ACTION,
-            (advice.action.format_map(values),),
-            tuple(command.format_map(values) for command in advice.commands),
-            advice.runbook,
-        ),
+        Answer(NOW, (answer.system,)),
+        Answer(ACTION, (answer.action,), answer.commands, answer.runbook),
     )
 
 
@@ -348,12 +148,11 @@ def _asked_about_action(facts: CaseFacts) -> str:
     return PLANNED if case.status in _WAITING else WAS_PLANNED
 
 
-def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
-    reason = without_repair(facts.case)
-    if reason:
-        question = NOT_YET if facts.case.status in _WAITING else NOT_REPAIRED
-        sentences = _sentences(reason, values)
-        yield Answer(question, sentences, nodes=tuple(sorted(facts.failing, key=natural_order)))
+def _refusal(facts: CaseFacts) -> Iterator[Answer]:
+    case = facts.case
+    if case.status != "in_progress" and case.resolution not in DONE:
+        question = NOT_YET if case.status in _WAITING else NOT_REPAIRED
+        yield Answer(question, (case.answer.what,), nodes=tuple(sorted(facts.failing, key=natural_order)))
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
     failed = (
@@ -396,8 +195,10 @@ def _why(facts: CaseFacts) -> Iterator[str]:
     case, action = facts.case, action_text(facts.case.action)
     if case.code == "operator.quarantine":
         yield "The order of the operator decides: keep the node out of service."
-    elif case.rule == "catalog":
+    elif case.rule == DEFAULT_RULE.name:
         yield f"The fault catalog decides: {action}. No rule of policy {case.policy} matches."
+    elif case.rule == INVENTORY_RULE:
+        yield f"Faultbridge verifies a new instance before it serves, whatever the rules of the policy are: {action}."
     else:
         yield f"Rule {case.rule} of policy {case.policy} applies to this fault: {action}."
     repair = action_text(case.repair_action)
@@ -448,12 +249,3 @@ def _swap(steps: Sequence[ReadEntry[ReplacementStepData]]) -> str:
 
 def _steps(facts: CaseFacts) -> tuple[ReadEntry[ReplacementStepData], ...]:
     return entries_with(facts.entries, ReplacementStepData)
-
-
-def _sentences(template: str, values: Values) -> tuple[str, ...]:
-    return tuple(sentence(line.format_map(values)) for line in template.split("\n"))
-
-
-def sentence(text: str) -> str:
-    """Return a text as a sentence: it starts with a capital letter and ends with a period."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import action_text, words
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData, NoteData, ReplacementStepData
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
@@ -26,7 +27,7 @@ from faultbridge.serve.presentation.history import (
     make_chart,
     status_lane,
 )
-from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, action_text, mark, words
+from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, Tone, mark
 
 # Without the first entries of a case, one bar shows the total time of each phase, which its document contains.
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.model.cluster.state import BreakerLimit, breaker_name, domain_of
+from faultbridge.decide.answers import detail_text, reason_text
+from faultbridge.model.cluster.state import BreakerLimit, domain_of
 from faultbridge.model.enums import BreakerScope
 from faultbridge.model.event_data import CaseStatusData, NoteData
 from faultbridge.model.policy import Policy
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import duration_text
-from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Node
+from faultbridge.repair.registry.documents import Breaker, Cluster, Node, ShownCase
 from faultbridge.serve.presentation.entry_rows import Entries, ReadEntry
-from faultbridge.serve.presentation.tones import action_text, detail_text, reason_text, why_text, words
 
 
 class CaseFacts(Struct, frozen=True):
     """The documents of a case; `policy` and `failing` nodes are set only while a limit delays the repair."""
 
-    case: Case
+    case: ShownCase
     node: Node
     cluster: Cluster
     entries: Sequence[ReadEntry[Any]]
@@ -37,95 +37,9 @@ class CaseFacts(Struct, frozen=True):
         return self.case.opened_at + timedelta(milliseconds=self.case.age_ms)
 
 
-MAX_LISTED = 8
-
-
-class Values(dict[str, Any]):
-    """The values for the templates of sentences; a missing or empty value is shown as `-`."""
-
-    def __missing__(self, _name: str) -> str:
-        return "-"
-
-    def __getitem__(self, name: str) -> object:
-        found = super().__getitem__(name)
-        return "-" if found is None or found == "" else found
-
-
-def case_values(facts: CaseFacts) -> Values:
-    """Return the values of the placeholders in sentence templates about a case, by placeholder name."""
-    case, approval = facts.case, facts.case.approval
-    names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
-    reason, given = why_text(case.reason, case.failure, case.detail), case.detail or case.reason
-    breaker_ends = _breaker_end(facts)
-    return Values(
-        {name: getattr(case, name) for name in names}
-        | {
-            "case": case.case_id,
-            "reason": reason,
-            "detail": detail_text(case.reason, case.failure, case.detail),
-            "denial": given,
-            "incident_reason": given,
-            "operator": short_name(approval.operator if approval else None),
-            "breakers": ", ".join(_breaker(one, facts) for one in open_breakers(facts)) or reason,
-            "breaker_end": breaker_ends[0],
-            "breaker_then": breaker_ends[1],
-            "not_before": _time(case.not_before),
-            "next_try": _next_try(facts),
-            "answer_by": _time(approval.answer_by if approval else None),
-            "asked_at": _time(approval.asked_at if approval else None),
-            "repair_action": action_text(case.repair_action),
-            "action_name": case.repair_action,
-            "mode": words(facts.cluster.mode),
-            "node_status": words(facts.node.status),
-            "slots": _slots(facts),
-        }
-    )
-
-
 def short_name(operator: object) -> str:
     """Return the last part of an operator's name, which may be an ARN."""
     return str(operator or "-").rpartition("/")[2]
-
-
-def open_breakers(facts: CaseFacts) -> Iterator[Breaker]:
-    """Yield the breakers of the cluster and of the node's failure domain that are not closed."""
-    names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node.domain)}
-    return (one for one in facts.cluster.breakers if one.state != "closed" and one.name in names)
-
-
-def _breaker(breaker: Breaker, facts: CaseFacts) -> str:
-    domain, limit = domain_of(breaker.name), breaker_limit(breaker, facts.policy)
-    text = f"the breaker of {domain or 'the cluster'}, {words(breaker.state)} since {_time(breaker.since)}"
-    text += f", when {breaker.failing} of {breaker.of} nodes failed"
-    return f"{text} (it opens at {limit.nodes} failed nodes, if they are {limit.percent} % of all)" if limit else text
-
-
-def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
-    found = next(open_breakers(facts), None)
-    if found is None:
-        return "No breaker is open any longer.", "The next run of admission considers the case."
-    return breaker_end(found, breaker_limit(found, facts.policy), facts.now)
-
-
-def _slots(facts: CaseFacts) -> str:
-    holders = list(facts.cluster.holders)
-    limits = facts.policy.limits if facts.policy else None
-    most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""
-    named = (
-        f" ({', '.join(map(str, holders[:MAX_LISTED]))}{', ...' if holders[MAX_LISTED:] else ''})" if holders else ""
-    )
-    return f"{len(holders)}{most}{named}"
-
-
-def _next_try(facts: CaseFacts) -> str:
-    """Return the time of the next attempt in words: after the waiting periods of the case and its group."""
-    waits = facts.case.not_before, facts.cluster.no_capacity_until.get(facts.node.group or "")
-    later = max(filter(None, waits), default=facts.now)
-    return f"at {later:%Y-%m-%d %H:%M} UTC or some minutes later" if later > facts.now else "within some minutes"
-
-
-def _time(at: datetime | None) -> str | None:
-    return f"{at:%Y-%m-%d %H:%M} UTC" if at else None
 
 
 WAITING_TEXTS = {

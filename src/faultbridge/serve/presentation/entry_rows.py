@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import reason_text, why_text, words
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import (
     CaseStatusData,
@@ -21,19 +22,7 @@ from faultbridge.model.event_data import (
 from faultbridge.model.recorded import RecordedEvent
 from faultbridge.record.entry_text import entry_text
 from faultbridge.repair.registry.documents import Entry
-from faultbridge.serve.presentation.tones import (
-    CASE,
-    CLUSTER,
-    INCIDENT,
-    NODE,
-    SEVERITY,
-    Mark,
-    Tone,
-    mark,
-    reason_text,
-    why_text,
-    words,
-)
+from faultbridge.serve.presentation.tones import CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark
 
 D = TypeVar("D")
 E = TypeVar("E", bound=EventData)

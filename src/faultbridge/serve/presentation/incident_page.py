@@ -8,9 +8,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import sentence
 from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.presentation.areas import Area, incident_area
-from faultbridge.serve.presentation.case_answers import ACTION, NOW, Answer, sentence, todo_first
+from faultbridge.serve.presentation.case_answers import ACTION, NOW, Answer, todo_first
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
 from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from faultbridge.decide.answers import sentence, why_text, words
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Node, ShownNode
@@ -18,7 +19,6 @@ from faultbridge.serve.presentation.case_answers import (
     NOW,
     Answer,
     case_answers,
-    sentence,
     todo_first,
 )
 from faultbridge.serve.presentation.case_values import CaseFacts
@@ -35,7 +35,7 @@ from faultbridge.serve.presentation.history import (
     status_lane,
 )
 from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
-from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark, why_text, words
+from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
 _OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW, ACTION})
 
@@ -46,15 +46,12 @@ def node_answers(node: Node, case: CaseFacts | None) -> Iterator[Answer]:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
         return
     yield Answer(HAPPENED, (*_what_happened(node), _last_case(case)))
-    without = node.no_repair if isinstance(node, ShownNode) else None
-    if without:
-        commands = (without.command,) if without.command else ()
-        change = f"What changes this: {without.change}."
-        if commands:
-            change = change.replace(f"`{commands[0]}`", "the command below")
-        yield Answer(NOT_REPAIRED, (sentence(without.reason), change), commands)
-    elif node.status in IN_SERVICE and not node.conditions:
-        yield Answer(ACTION, ("Nothing: jobs may run on this node.",))
+    answer = node.answer if isinstance(node, ShownNode) else None
+    if answer and node.status in IN_SERVICE and node.conditions:
+        yield Answer(NOT_REPAIRED, (answer.what,))
+    if answer:
+        yield Answer(NOW, (answer.system,))
+        yield Answer(ACTION, (answer.action,), answer.commands, answer.runbook)
 
 
 def _what_happened(node: Node) -> Iterator[str]:

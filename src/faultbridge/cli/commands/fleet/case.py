@@ -175,14 +175,16 @@ def report_case(session: StackSession, case: CaseArgument, file: FileOption = No
     write_file(session, wire_reports(session.application).case(cluster, case), file, case)
 
 
-class ShownCase(documents.Case, frozen=True, kw_only=True):
+class ShownCase(documents.ShownCase, frozen=True, kw_only=True):
     """A case with the answers of the sources of EC2 capacity for a successor."""
 
     capacity: list[dict[str, Any]]
 
 
 def _show(session: Session, case: str) -> None:
-    found = case_document(session.directory.case(case), session.now())
+    view, directory = session.directory.case(case), session.directory
+    cluster, state = directory.cluster(view.key.cluster), directory.node(view.key)
+    found = documents.shown_case_document(view, state, cluster, session.now())
     lines, _ = session.timeline.newest(TimelineQuery(case=case), MAX_ENTRIES)
     events = (entry_document(line).event for line in lines)
     session.show_one(shared(ShownCase, found, capacity=source_answers(events)), CASE)

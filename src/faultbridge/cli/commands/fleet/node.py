@@ -21,7 +21,7 @@ from faultbridge.cli.commands.options import (
 )
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODE_WITHOUT_REPAIR, NODES, node_document
+from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, SHOWN_NODE, node_document
 from faultbridge.cli.render.output import Columns, fields, filled, notice, progress
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
@@ -244,11 +244,11 @@ def list_nodes(
 def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node.
 
-    If a node in service has faults and no live case, the command also shows why no repair starts.
+    It also shows what Faultbridge does next with the node, and what an operator should do.
     """
     state = session.directory.node(NodeKey(cluster, node))
-    shown = shown_node_document(state, session.directory.cluster(cluster).config, session.now())
-    session.show_one(shown, NODE_WITHOUT_REPAIR if shown.no_repair else NODE)
+    shown = shown_node_document(state, session.directory.cluster(cluster), session.now())
+    session.show_one(shown, SHOWN_NODE)
 
 
 @app.command("history", "faultbridge node history ip-10-0-0-7 --cluster train-a")

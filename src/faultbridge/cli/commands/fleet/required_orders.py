@@ -11,10 +11,9 @@ from faultbridge.cli.render.columns import by_cluster
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, fields, notice, print_line
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
-from faultbridge.decide.required_order import NoRepair
+from faultbridge.decide.answers import Answer, node_answer
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.safe_text import visible_line
-from faultbridge.serve.ops.required_orders import StuckNodes
 
 app = Commands()
 
@@ -33,12 +32,11 @@ def list_stuck(session: StackSession, cluster: AnyClusterOption = None) -> None:
     continue without an operator.
     """
     clusters = session.cluster_names(cluster)
-    found = stuck_documents(session, clusters)
-    unrepaired = [
-        one for name in clusters for one in StuckNodes(session.directory, session.ports.clock).unrepaired(name)
-    ]
+    answers = _answers(session, clusters)
+    found = _stuck(answers)
+    unrepaired = [(state, one) for state, one in answers if not one.needs_you and _is_unrepaired(state)]
     if not session.prints_table:
-        found += [_document(state, without.reason, None) for state, without in unrepaired]
+        found += [_document(state, one, None) for state, one in unrepaired]
     if found or not session.prints_table:
         print_stuck(session, found, clusters)
     else:
@@ -49,8 +47,22 @@ def list_stuck(session: StackSession, cluster: AnyClusterOption = None) -> None:
 
 def stuck_documents(session: Session, clusters: Iterable[str]) -> list[Document]:
     """Return a document for each node of the clusters that waits for an operator's command."""
-    stuck_nodes = StuckNodes(session.directory, session.ports.clock)
-    return [_document(one.state, one.order.reason, one.order.command) for name in clusters for one in stuck_nodes(name)]
+    return _stuck(_answers(session, clusters))
+
+
+def _stuck(answers: Iterable[tuple[NodeState, Answer]]) -> list[Document]:
+    return [_document(state, one, one.commands[0]) for state, one in answers if one.needs_you and one.commands]
+
+
+def _answers(session: Session, clusters: Iterable[str]) -> list[tuple[NodeState, Answer]]:
+    """Return each node of the clusters with its answer."""
+    directory, now = session.directory, session.now()
+    views = [directory.cluster(name) for name in clusters]
+    return [
+        (state, node_answer(state, view.config, view.control, now))
+        for view in views
+        for state in directory.nodes(view.config.cluster)
+    ]
 
 
 def print_stuck(session: Session, found: Sequence[Document], clusters: Sequence[str]) -> None:
@@ -61,6 +73,12 @@ def print_stuck(session: Session, found: Sequence[Document], clusters: Sequence[
         session.show(found, by_cluster(STUCK, clusters))
 
 
+def _is_unrepaired(state: NodeState) -> bool:
+    """Return whether a node in service has faults and no live case."""
+    in_service = state.status is not None and state.status.in_service
+    return in_service and state.live_case is None and any(True for _ in state.active())
+
+
 def _print_with_commands(found: Iterable[Document]) -> None:
     """Print each node, and its command on a separate line that can be copied; a reason has no line breaks."""
     for one in found:
@@ -68,15 +86,15 @@ def _print_with_commands(found: Iterable[Document]) -> None:
         print_line(f"    {one['command']}")
 
 
-def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
+def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, Answer]]) -> None:
     for state, without in unrepaired[:MAX_UNREPAIRED]:
         command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
-        notice(f"{state.key.stream} is {state.status} without a repair: {without.reason}; `{command}` shows more")
+        notice(f"{state.key.stream} is {state.status} without a repair: {without.what} `{command}` shows more")
     if len(unrepaired) > MAX_UNREPAIRED:
         notice(f"more nodes without a repair: {len(unrepaired) - MAX_UNREPAIRED}")
 
 
-def _document(state: NodeState, reason: str, command: str | None) -> Document:
+def _document(state: NodeState, answer: Answer, command: str | None) -> Document:
     case = state.live_case
     return {
         "cluster": state.key.cluster,
@@ -84,6 +102,7 @@ def _document(state: NodeState, reason: str, command: str | None) -> Document:
         "status": state.status.value if state.status else None,
         "case": case.id if case else None,
         "case_status": case.status.value if case else None,
-        "reason": reason,
+        "reason": answer.what,
         "command": command,
+        "answer": answer,
     }
