@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.decode.data import load_catalog
 from faultbridge.model.cluster.jobs import LOSS_SPIKE, MIN_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
-from faultbridge.model.faults import Component
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault
 from faultbridge.model.storage.jobs import progress_key
 from faultbridge.model.storage.writes import WORK, Work
+from faultbridge.model.times import to_text
 from faultbridge.repair.jobs.progress import JobProgress
 from tests.events.validate import assert_valid_event
 from tests.jobs.builders import calls
@@ -315,3 +317,79 @@ def test_a_loss_that_is_not_a_number_in_the_log_of_a_node_affects_the_job_but_no
     (hit,) = (data["hit"] for data in job_data(world) if data["change"] == "hit")
     assert hit["about"]["code"] == "train.loss_not_finite"
     assert jobs(world).show(CLUSTER, "1").affected == {}
+
+
+def running_on_two_nodes() -> World:
+    """Return a world with a job on two of three nodes, whose nodes know it."""
+    world = World(nodes=3, catalog=load_catalog())
+    jobs(world).start(CLUSTER, "1", ["node-1", "node-2"])
+    return world
+
+
+def stop_sending(world: World, *nodes: int) -> None:
+    for node in nodes:
+        stopped = Fault("faultbridge", "train.traffic_stopped", NODE_COMPONENT, "no data sent", world.clock.now())
+        world.observe_fault(node, stopped)
+    world.process_entries()
+
+
+def send_again(world: World, node: int) -> None:
+    world.clock.advance(1)
+    world.clear(node, "train.traffic_stopped", "faultbridge", NODE_COMPONENT)
+    world.process_entries()
+
+
+def test_a_job_without_heartbeats_is_stalled_when_the_last_of_its_nodes_has_stopped_sending() -> None:
+    world = running_on_two_nodes()
+    stop_sending(world, 1)
+    assert (state(world), changes(world)) == ("running", ["started"])
+    world.advance_minutes(2)
+    stopped_at = world.clock.now()
+    stop_sending(world, 2)
+    assert (state(world), changes(world)) == ("stalled", ["started", "stalled"])
+    assert job_data(world)[-1]["reason"] == f"no data has moved between its 2 nodes since {to_text(stopped_at)}"
+    assert (world.status(1), world.node(1).live_case) == (NodeStatus.DEGRADED, None)
+    assert_valid_event(world.bodies(None)[-1])
+
+
+def test_a_job_that_sends_again_makes_progress_again_and_can_stall_again() -> None:
+    world = running_on_two_nodes()
+    stop_sending(world, 1, 2)
+    send_again(world, 1)
+    assert (state(world), changes(world)) == ("running", ["started", "stalled", "advanced"])
+    send_again(world, 2)
+    stop_sending(world, 1, 2)
+    assert changes(world) == ["started", "stalled", "advanced", "stalled"]
+
+
+def test_traffic_says_nothing_about_a_job_with_heartbeats() -> None:
+    world = running_on_two_nodes()
+    beat(world, 7)
+    stop_sending(world, 1, 2)
+    assert changes(world) == ["started"]
+
+
+def test_a_node_without_a_running_job_that_sends_nothing_stays_healthy() -> None:
+    world = running_on_two_nodes()
+    jobs(world).end(CLUSTER, "1", outcome="succeeded")
+    stop_sending(world, 1, 3)
+    assert [world.status(node) for node in (1, 3)] == [NodeStatus.HEALTHY] * 2
+    assert changes(world) == ["started", "ended"]
+
+
+def test_a_job_on_one_node_is_not_judged_by_its_traffic() -> None:
+    world = World(nodes=2, catalog=load_catalog())
+    jobs(world).start(CLUSTER, "1", ["node-1"])
+    stop_sending(world, 1)
+    assert changes(world) == ["started"]
+
+
+def test_a_job_that_ended_meanwhile_is_not_stalled() -> None:
+    world = running_on_two_nodes()
+    run_before_write(
+        world.seam,
+        lambda write: "stalled" in repr(write),
+        lambda: jobs(world).end(CLUSTER, "1", outcome="succeeded"),
+    )
+    stop_sending(world, 1, 2)
+    assert changes(world) == ["started", "ended"]

@@ -68,6 +68,7 @@ class Mode:
       the node may be drained after its job saved a checkpoint; otherwise it is None.
     - `max_wait`, `max_age` and `lost_after` are seconds or None. At-risk work waits up to `max_wait` for a checkpoint.
       A mode of unaffected work counts as at risk after `max_age`. Work that shows no progress for `lost_after` is dead.
+    - With `needs_job`, it is a condition only of a node on which a followed job runs; otherwise it is noted.
     - `reason` explains the work, severity and action. `source` states where the facts on its future are from.
     """
 
@@ -87,6 +88,7 @@ class Mode:
     max_wait: int | None = None
     max_age: int | None = None
     lost_after: int | None = None
+    needs_job: bool = False
     reason: str = ""
     source: str = ""
 

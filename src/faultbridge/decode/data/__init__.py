@@ -141,7 +141,7 @@ class _LazyRows(Mapping[str, Row]):
 
 
 def _mode(name: str, raw: Mapping[str, Any]) -> Mode:
-    optional = ("after_checkpoint", "max_wait", "max_age", "lost_after", "reason", "source")
+    optional = ("after_checkpoint", "max_wait", "max_age", "lost_after", "needs_job", "reason", "source")
     return Mode(
         name=name,
         components=tuple(map(ComponentType, raw["component"])),

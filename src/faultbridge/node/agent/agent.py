@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from faultbridge import __version__
@@ -21,6 +22,7 @@ from faultbridge.node.agent.kernel_log import JournalLog, KernelLog
 from faultbridge.node.agent.log_follower import Follower
 from faultbridge.node.agent.probes import ProbeScheduler, node_probes
 from faultbridge.node.agent.settings import AgentSettings
+from faultbridge.node.agent.traffic import TrafficWatch, sent_bytes
 from faultbridge.node.agent.unchanged_output import UnchangedOutput
 
 SOURCE = "heartbeat"
@@ -51,6 +53,7 @@ class Agent:
     services: ServiceClock
     cpu_budget: resource_limits.CpuBudget
     heartbeat_seconds: int
+    traffic: TrafficWatch
     sender: Sender = field(init=False)
     heartbeats: int = 0
     cpu_seconds: Callable[[], float] = resource_limits.cpu_seconds
@@ -88,6 +91,9 @@ class Agent:
                 record = self.packer.pack(source, body, at, wait=wait, values=values)
                 if not self.outbox.store_repeatable(record):
                     self.unchanged.forget(source)
+        for source, body in self.traffic.poll(self.clock.now(), self.clock.monotonic()):
+            record = self.packer.pack(source, body, self.clock.now())
+            self.outbox.dropped += record is None or not self.outbox.store(record)
         for file, source, body in self.drop_folder.pending():
             record = self.packer.pack(source, body, self.clock.now())
             if record is None or self.outbox.store(record):
@@ -190,7 +196,10 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
         transport = aws_transport(settings, services)
     interval = settings.heartbeat_seconds
     unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
-    agent = Agent(clock, followers, probes, unchanged, drop_folder, outbox, packer, services, cpu_budget, interval)
+    traffic = TrafficWatch(partial(sent_bytes, settings.sysfs / "class" / "infiniband"), settings.traffic_seconds)
+    agent = Agent(
+        clock, followers, probes, unchanged, drop_folder, outbox, packer, services, cpu_budget, interval, traffic
+    )
     agent.sender = Sender(
         outbox,
         transport,

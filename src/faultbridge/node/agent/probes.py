@@ -195,7 +195,9 @@ def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: dateti
     """Return the fault of a failed probe as JSON; `seconds` is the timeout of the probe."""
     code, message = _CODES_AND_MESSAGES[result.outcome]
     evidence = result.error_text or result.output[:MAX_EVIDENCE].decode("utf-8", "replace")
-    return _encode("fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence)
+    return encode_report(
+        "fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence
+    )
 
 
 def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime, now: Outcome | None) -> bytes:
@@ -203,10 +205,11 @@ def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime,
     code = f"{code_prefix}.{_CODES_AND_MESSAGES[outcome][0]}"
     replaced_by = f"{code_prefix}.{_CODES_AND_MESSAGES[now][0]}" if now else None
     message = f"{probe} fails in another way: {replaced_by}" if replaced_by else f"{probe} responds again"
-    return _encode("clear", probe, code, message, at, "")
+    return encode_report("clear", probe, code, message, at, "")
 
 
-def _encode(kind: str, probe: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
+def encode_report(kind: str, probe: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
+    """Return a report of the agent itself as JSON: the `fault` or the `clear` of a code, as of the time `at`."""
     report = {
         "kind": kind,
         "source": FAULT_SOURCE,

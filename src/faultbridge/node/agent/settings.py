@@ -48,6 +48,7 @@ class AgentSettings:
     exporter_seconds: int = 60
     link_seconds: int = 30
     counter_seconds: int = 60
+    traffic_seconds: int = 900
     unchanged_seconds: int = 600
     heartbeat_seconds: int = 140
     hold_seconds: int = 120

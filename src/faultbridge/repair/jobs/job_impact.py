@@ -14,6 +14,7 @@ from faultbridge.model.storage.node_rows import UnhealthyNode
 from faultbridge.repair.jobs.changes import Impact
 from faultbridge.repair.jobs.checkpoints import JobCheckpoints
 from faultbridge.repair.jobs.jobs import Jobs
+from faultbridge.repair.jobs.progress import JobProgress
 
 MISSED_WITHIN = timedelta(hours=1)
 """How long after the end of a job the sweep still checks for faults whose trigger was lost."""
@@ -30,15 +31,18 @@ class JobImpact(Struct, frozen=True):
 
     jobs: Jobs
     checkpoints: JobCheckpoints | None = None
+    progress: JobProgress | None = None
 
     def record(self, key: NodeKey) -> tuple[str, ...]:
         """Record the harmful conditions of a node once on each followed job; return the jobs.
 
-        If they put running work at risk, also ask its jobs for a checkpoint.
+        If they put running work at risk, also ask its jobs for a checkpoint. If they all stop sending, it has stalled.
         """
         state = self.jobs.append.read(key)
         if self.checkpoints is not None:
             self.checkpoints.request(state)
+        if self.progress is not None:
+            self.progress.check_traffic(state)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()
         case, instance = state.live_case, state.incarnation.instance_id if state.incarnation else None

@@ -12,9 +12,12 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
+from faultbridge.model.conditions import condition_key
 from faultbridge.model.enums import JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected
+from faultbridge.model.faults import NODE_COMPONENT
 from faultbridge.model.log import log_cause
+from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import jobs as stored
 from faultbridge.model.storage.writes import Key
 from faultbridge.model.times import to_text, truncate
@@ -23,6 +26,8 @@ from faultbridge.repair.jobs.changes import JobChange
 from faultbridge.repair.jobs.jobs import Jobs
 
 MAX_STEP = 10**12
+NO_TRAFFIC = condition_key("app.no_traffic", NODE_COMPONENT)
+NODES_READ_AT_ONCE = 32
 
 
 class JobProgress(Struct, frozen=True):
@@ -54,6 +59,47 @@ class JobProgress(Struct, frozen=True):
         if before is None or advanced or after.rollback != before.rollback or before.is_old(now, job.stall_after):
             self._store(job, stored_before, after)
         return job
+
+    def check_traffic(self, state: NodeState) -> None:
+        """Record for the jobs of a node, which has a new entry, whether data still moves between their nodes.
+
+        A job stalls without heartbeats if all its nodes, at least two, have stopped sending. It makes progress again
+        with the first one that sends. A job with heartbeats is judged by its steps only.
+        """
+        judged = NO_TRAFFIC in state.conditions or NO_TRAFFIC in state.tombstones
+        for job_id in state.jobs if judged else ():
+            job = self.jobs.find(state.key.cluster, job_id)
+            if job is None or not job.runs or _of_run(self._stored(job.cluster, job.id), job) is not None:
+                continue
+            stopped_at = self._stopped_at(job) if traffic_stopped_at(state) is not None else None
+            if stopped_at is None and job.stalled_at is not None:
+                text = f"the job makes progress again: {state.key.node} sends data"
+                self._change_stall(job, None, JobChange(JobChangeKind.ADVANCED, text))
+            elif stopped_at is not None and job.stalled_at is None:
+                text = f"no data has moved between its {len(job.nodes)} nodes since {to_text(stopped_at)}"
+                now = truncate(self.jobs.clock.now())
+                self._change_stall(job, now, JobChange(JobChangeKind.STALLED, text))
+
+    def _stopped_at(self, job: Job) -> datetime | None:
+        """Return when the last node of a job stopped sending; None if one sends, or if the job has one node."""
+        if len(job.nodes) < 2:  # noqa: PLR2004 - a pair
+            return None
+        found: list[datetime] = []
+        for at in range(0, len(job.nodes), NODES_READ_AT_ONCE):  # usually one of the first nodes still sends
+            keys = [NodeKey(job.cluster, node) for node in job.nodes[at : at + NODES_READ_AT_ONCE]]
+            times = [traffic_stopped_at(one) for one in self.jobs.append.read_many(keys)]
+            stopped = [one for one in times if one is not None]
+            if len(stopped) < len(keys):
+                return None
+            found += stopped
+        return max(found)
+
+    def _change_stall(self, job: Job, stalled_at: datetime | None, change: JobChange) -> None:
+        def update(before: Job | None, _: datetime) -> Job | None:
+            same = before is None or not before.runs or (before.stalled_at is None) == (stalled_at is None)
+            return None if before is None or same else replace(before, stalled_at=stalled_at)
+
+        self.jobs.writer.change(job.cluster, job.id, update, change)
 
     def check(self, key: Key) -> None:
         """Record that a job is stalled if its step has not advanced within its stall limit.
@@ -124,6 +170,12 @@ class JobProgress(Struct, frozen=True):
             self.jobs.table.write(stored.progress_write(job, before, after, due_at, truncate(self.jobs.clock.now())))
         except Conflict as conflict:
             log_cause("job_heartbeat_not_stored", reason=str(conflict), cluster=job.cluster, job_id=job.id)
+
+
+def traffic_stopped_at(state: NodeState) -> datetime | None:
+    """Return since when a node sends no data to the other nodes of its job, or None."""
+    condition = state.conditions.get(NO_TRAFFIC)
+    return condition.since if condition is not None and condition.active else None
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:

@@ -54,4 +54,5 @@ def wire_job_impact(app: Installation) -> JobImpact:
     from faultbridge.repair.jobs.job_impact import JobImpact
 
     callbacks = DeliverCallbacks(wire_jobs(app), app.ports.checkpoint_callbacks)
-    return JobImpact(wire_jobs(app), JobCheckpoints(wire_jobs(app), app.rulebook, callbacks))
+    checkpoints = JobCheckpoints(wire_jobs(app), app.rulebook, callbacks)
+    return JobImpact(wire_jobs(app), checkpoints, wire_job_progress(app))
