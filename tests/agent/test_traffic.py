@@ -82,8 +82,8 @@ def test_with_a_limit_of_zero_nothing_is_watched() -> None:
 
 
 def test_a_driver_that_counts_from_zero_again_is_no_stop() -> None:
-    clock, readings = ManualClock(), iter([0, 50 * GB, 0, 50 * GB])
-    watch = TrafficWatch(lambda: next(readings), LIMIT)
+    clock, values = ManualClock(), iter([0, 50 * GB, 0, 50 * GB])
+    watch = TrafficWatch(lambda: next(values), LIMIT)
     for _ in range(4):
         clock.advance(SAMPLE_SECONDS)
         assert list(watch.poll(clock.now(), clock.monotonic())) == []

@@ -46,7 +46,7 @@ def _sent(port: Path) -> int | None:
 
 @dataclass(slots=True)
 class TrafficWatch:
-    """Watches what the RDMA ports of this node send, and reports once when it stops, and when it goes on.
+    """Watches what the RDMA ports of this node send, and reports once when it stops, and when it starts again.
 
     `read` returns the bytes sent so far, or None. With a `limit_seconds` of 0, nothing is watched.
     """
