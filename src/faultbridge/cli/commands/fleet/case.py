@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
-from faultbridge.cli.commands.records.report import FileOption, write_file
+from faultbridge.cli.commands.records.report import WRITTEN, FileOption, write_file
 from faultbridge.cli.declare import Argument, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
@@ -166,6 +167,27 @@ def cancel(session: ChangingSession, case: CaseArgument, reason: ReasonOption = 
     """Cancel the repair of a case. An isolated node is verified before it returns to service."""
     wire_case_orders(session.application).cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
+
+
+@app.command("file", f"faultbridge case file {_EXAMPLE_ID} --output-file case.zip")
+def write_case_file(
+    session: StackSession,
+    case: CaseArgument,
+    file: Annotated[
+        Path | None, Option("--output-file", metavar="FILE", help="File to write. Default: the id and .zip.")
+    ] = None,
+) -> None:
+    """Write the case file of a case: its entries up to an anchor, the form of a hardware return, and a verifier.
+
+    The reader checks the file with `verify_case.py`, which is in it and needs only Python. The verifier refuses a file
+    without an anchor: write the file again after the next full hour.
+    """
+    from faultbridge.cli.casefile.collect import CaseFiles
+
+    ports, path = session.ports, file or Path(f"{case}.zip")
+    collect = CaseFiles(ports.table, ports.vault, ports.clock, session.application.stack)
+    path.write_bytes(collect(session.directory.case(case)))
+    session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
 
 
 @app.command("report", f"faultbridge case report {_EXAMPLE_ID} --output-file case.html")

@@ -1,0 +1,208 @@
+"""Case files of simulated histories, and changes that a forger could make to them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from faultbridge.cli.casefile.collect import CaseFiles, pack
+from faultbridge.model.enums import CaseStatus
+from faultbridge.model.nodes import Head
+from faultbridge.record.append import Stack
+from faultbridge.record.archive.anchor import Anchor, leaf, merkle_root
+from faultbridge.repair.registry.views import Views
+from tests.sim.history import build_system, draw_actions, play_on
+
+Members = dict[str, bytes]
+
+
+def case_files(seed: int) -> Iterator[bytes]:
+    """Yield the file of each case of a simulated history, whose streams are anchored at its end."""
+    system = build_system(seed)
+    play_on(system, seed, draw_actions(seed))
+    ports, stacks = system.ports, []
+    system.workers.operate(lambda app: stacks.append(app.stack))
+    stack: Stack = stacks[0]
+    views = Views(ports.table)
+    for cluster in views.clusters():
+        Anchor(ports.table, ports.vault, ports.clock, stack)(cluster.config)
+    write = CaseFiles(ports.table, ports.vault, ports.clock, stack)
+    for cluster in views.clusters():
+        for view in views.cases(cluster.config.cluster, tuple(CaseStatus)):
+            yield write(view)
+
+
+def unpack(packed: bytes) -> Members:
+    """Return the members of a case file without its manifest."""
+    with zipfile.ZipFile(io.BytesIO(packed)) as opened:
+        return {name: opened.read(name) for name in opened.namelist() if name != "manifest.json"}
+
+
+def entries_of(members: Members) -> list[dict[str, Any]]:
+    """Return the entries of a case file, each with its parsed event."""
+    lines = members["entries.jsonl"].decode().splitlines()
+    return [{**(stored := json.loads(line)), "event": json.loads(stored["body"])} for line in lines]
+
+
+def resealed(members: Members, entries: list[dict[str, Any]]) -> Members:
+    """Return the members with these entries, with new sequence numbers, hashes and anchor: the most a forger can do."""
+    case, anchor = json.loads(members["case.json"]), json.loads(members["anchor.json"])
+    epoch, sequence, previous = (case["start"][name] for name in ("epoch", "sequence", "hash"))
+    lines = []
+    for entry in entries:
+        if entry["epoch"] != epoch:
+            epoch, sequence = entry["epoch"], 0
+        sequence += 1
+        if sequence == 1:
+            genesis = f"{case['stack_id']}/{epoch}/{case['cluster']}/{case['node']}"
+            previous = hashlib.sha256(genesis.encode()).hexdigest()
+        entry["event"]["metadata"]["sequence"] = sequence
+        body = json.dumps(entry["event"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        previous = hashlib.sha256((previous + body).encode()).hexdigest()
+        stored = {**entry, "sequence": sequence, "body": body, "hash": previous}
+        lines.append(json.dumps({name: value for name, value in stored.items() if name != "event"}))
+    anchor["heads"][case["stream"]] = [epoch, sequence, previous]
+    heads = {name: Head(epoch=one[0], sequence=one[1], hash=one[2]) for name, one in anchor["heads"].items()}
+    anchor["root"] = merkle_root([leaf(name, head) for name, head in sorted(heads.items())])
+    text = "".join(f"{line}\n" for line in lines).encode()
+    return {**members, "entries.jsonl": text, "anchor.json": json.dumps(anchor).encode()}
+
+
+Change = Callable[[Members, Random], Members | None]
+
+
+def flip_a_byte(members: Members, random: Random) -> Members | None:
+    """Change one character of an entry's body or hash, or of another member; the manifest is written again."""
+    name = random.choice(["entries.jsonl", "anchor.json", "transitions.json"])
+    body = bytearray(members[name])
+    place = random.choice([at for at, byte in enumerate(body) if chr(byte).isalnum()])
+    body[place] = ord("a") if body[place] != ord("a") else ord("b")
+    return {**members, name: bytes(body)}
+
+
+def drop_an_entry(members: Members, random: Random) -> Members | None:
+    """Leave out one entry without new hashes."""
+    lines = members["entries.jsonl"].splitlines(keepends=True)
+    lines.pop(random.randrange(len(lines)))
+    return {**members, "entries.jsonl": b"".join(lines)}
+
+
+def _steps(entries: list[dict[str, Any]], step: str, *outcomes: str) -> list[dict[str, Any]]:
+    return [
+        one
+        for one in entries
+        if one["event"]["metadata"]["event_type"] == "Node Replacement Step"
+        and one["event"]["data"]["step"] == step
+        and one["event"]["data"]["outcome"] in outcomes
+    ]
+
+
+def _own(members: Members, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    case = json.loads(members["case.json"])["case_id"]
+    return [one for one in found if one["event"]["metadata"]["case_id"] == case]
+
+
+def forge_without_intent(members: Members, random: Random) -> Members | None:
+    """Leave out the intent of a release, and seal everything again."""
+    entries = entries_of(members)
+    if not _own(members, _steps(entries, "release_instance", "released")):
+        return None
+    intents = _own(members, _steps(entries, "intent", "committed"))
+    return resealed(members, [one for one in entries if one not in intents])
+
+
+def forge_another_instance(members: Members, random: Random) -> Members | None:
+    """Let the intent name another instance, and seal everything again."""
+    entries = entries_of(members)
+    if not _own(members, _steps(entries, "release_instance", "released", "begun")):
+        return None
+    for one in _own(members, _steps(entries, "intent", "committed")):
+        one["event"]["data"]["old_instance"] = "i-0123456789abcdef0"
+    return resealed(members, entries)
+
+
+def forge_without_diagnostics(members: Members, random: Random) -> Members | None:
+    """Leave out the passed diagnostics of a node that returned to service, and seal everything again."""
+    entries = entries_of(members)
+    changes = [one["event"]["data"] for one in _own(members, entries)]
+    if not any(one.get("from") == "validating" and one.get("to") in {"healthy", "degraded"} for one in changes):
+        return None
+    passed = _own(members, _steps(entries, "verify", "passed"))
+    return resealed(members, [one for one in entries if one not in passed])
+
+
+def forge_a_status(members: Members, random: Random) -> Members | None:
+    """Let a status change start from a status that permits no such change, and seal everything again."""
+    entries = entries_of(members)
+    changes = [one for one in entries if one["event"]["metadata"]["event_type"].endswith(" Status Change")]
+    random.choice(changes)["event"]["data"]["from"] = "retired"
+    return resealed(members, entries)
+
+
+def forge_without_approval(members: Members, random: Random) -> Members | None:
+    """Leave out the approvals of a case whose rule required them, and seal everything again."""
+    entries = entries_of(members)
+    given = [
+        one
+        for one in _own(members, entries)
+        if one["event"]["data"].get("kind") == "approval" and "order" in one["event"]["data"]["facts"]
+    ]
+    if not given or not _own(members, _steps(entries, "intent", "committed")):
+        return None
+    return resealed(members, [one for one in entries if one not in given])
+
+
+def forge_the_rule(members: Members, random: Random) -> Members | None:
+    """Let the rule of a fault match another failure mode, in the policy that the file contains."""
+    policies = json.loads(members["policies.json"])
+    for document in policies.values():
+        for rule in document["rules"]:
+            rule["match"] = {**(rule.get("match") or {}), "modes": ["none.such"]}
+    named = {one["event"]["data"].get("rule") for one in entries_of(members)}
+    if not named & {rule["name"] for document in policies.values() for rule in document["rules"]}:
+        return None
+    return {**members, "policies.json": json.dumps(policies).encode()}
+
+
+def forge_the_form(members: Members, random: Random) -> Members | None:
+    """Change a value of the form that an entry states."""
+    form = json.loads(members["form.json"])
+    random.choice([one for one in form["fields"] if one["entry"]])["value"] = "something else"
+    return {**members, "form.json": json.dumps(form).encode()}
+
+
+def forge_the_table(members: Members, random: Random) -> Members | None:
+    """Permit every change in the table that the file contains."""
+    return {**members, "transitions.json": members["transitions.json"].replace(b"quarantined", b"healthy")}
+
+
+def drop_the_anchor(members: Members, random: Random) -> Members | None:
+    """Leave out the anchor."""
+    return {**members, "anchor.json": b"{}"}
+
+
+CHANGES: dict[Change, str] = {
+    flip_a_byte: "",
+    drop_an_entry: "does not follow|anchor|end of the case|opening|hash",
+    forge_without_intent: "without an earlier intent|claimed before|names an entry that is not",
+    forge_another_instance: "is not the instance i-0123456789abcdef0",
+    forge_without_diagnostics: "without passed diagnostics",
+    forge_a_status: "is not permitted|but the one before it ended",
+    forge_without_approval: "requires an approval",
+    forge_the_rule: "does not match the facts|has another hash than its version",
+    forge_the_form: "but its entry states",
+    forge_the_table: "not the published table",
+    drop_the_anchor: "no anchor covers",
+}
+"""Each change, and what the verifier says about it."""
+
+
+def changed(packed: bytes, change: Change, random: Random) -> bytes | None:
+    """Return a case file after a change, with a new manifest; None if the case has nothing to change in this way."""
+    members = change(unpack(packed), random)
+    return None if members is None else pack(members)

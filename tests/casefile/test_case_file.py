@@ -1,0 +1,154 @@
+"""The case file of each simulated case proves itself, and a changed one is refused with its reason."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from faultbridge.cli.casefile.collect import VERIFIER, transitions
+from faultbridge.cli.casefile.verify_case import TRANSITIONS, Defect, verify
+from tests.casefile.builders import CHANGES, case_files, changed, unpack
+
+FEW_SEEDS = (0, 8)
+NIGHTLY_CASES, NIGHTLY_CHANGES = 10_000, 1_000
+
+
+@pytest.fixture(scope="module")
+def files() -> list[bytes]:
+    return [packed for seed in FEW_SEEDS for packed in case_files(seed)]
+
+
+def verdict(packed: bytes, folder: Path) -> str | None:
+    """Return the defect of a case file, or None if it holds."""
+    path = folder / "case.zip"
+    path.write_bytes(packed)
+    try:
+        verify(str(path))
+    except Defect as defect:
+        return str(defect)
+    return None
+
+
+def refusals(packed: Iterator[bytes], folder: Path, most: int) -> Counter[str]:
+    """Change case files in every way, assert that each is refused for its reason, and count the changes by name."""
+    counted: Counter[str] = Counter()
+    for number, one in enumerate(packed):
+        for change, reason in CHANGES.items():
+            forged = changed(one, change, Random(number))
+            if forged is not None:
+                defect = verdict(forged, folder)
+                assert defect is not None, (number, change.__name__)
+                assert re.search(reason, defect), (number, change.__name__, defect)
+                counted[change.__name__] += 1
+        if counted.total() >= most:
+            break
+    return counted
+
+
+def test_every_simulated_case_proves_itself(files: list[bytes], tmp_path: Path) -> None:
+    assert len(files) > 5
+    assert [defect for one in files if (defect := verdict(one, tmp_path))] == []
+
+
+def test_a_changed_file_is_refused_with_its_reason(files: list[bytes], tmp_path: Path) -> None:
+    counted = refusals(iter(files), tmp_path, most=10_000)
+    assert {name for name, count in counted.items() if count} >= {
+        change.__name__ for change in CHANGES if change.__name__ != "forge_without_approval"
+    }
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(20_000)
+def test_ten_thousand_simulated_cases_prove_themselves(tmp_path: Path) -> None:
+    seen = 0
+    for seed in range(NIGHTLY_CASES):
+        for one in case_files(seed):
+            assert verdict(one, tmp_path) is None, seed
+            seen += 1
+        if seen >= NIGHTLY_CASES:
+            break
+    assert seen >= NIGHTLY_CASES
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_000)
+def test_a_thousand_changed_files_are_refused(tmp_path: Path) -> None:
+    packed = (one for seed in range(1_000) for one in case_files(seed))
+    counted = refusals(packed, tmp_path, most=NIGHTLY_CHANGES)
+    assert counted.total() >= NIGHTLY_CHANGES
+    assert set(counted) == {change.__name__ for change in CHANGES}
+
+
+def test_the_same_record_gives_the_same_bytes() -> None:
+    assert list(case_files(8)) == list(case_files(8))
+
+
+def test_the_verifier_is_short_and_needs_only_the_standard_library(files: list[bytes], tmp_path: Path) -> None:
+    source = VERIFIER.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 300
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(source))
+        for name in (
+            [one.name for one in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported <= set(sys.stdlib_module_names)
+    (tmp_path / "case.zip").write_bytes(files[0])
+    (tmp_path / "verify_case.py").write_bytes(unpack(files[0])["verify_case.py"])
+    for content, code in ((files[0], 0), (files[0][:-40], 1)):
+        (tmp_path / "case.zip").write_bytes(content)
+        done = subprocess.run(
+            [sys.executable, "-I", "verify_case.py", "case.zip"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_verifier_has_the_hash_of_the_published_tables() -> None:
+    actual = hashlib.sha256(transitions()).hexdigest()
+    assert actual == TRANSITIONS, f"the tables of model/edges.py changed: set TRANSITIONS of verify_case.py to {actual}"
+
+
+def test_the_anchor_is_compared_with_the_readers_own_copy(files: list[bytes], tmp_path: Path) -> None:
+    (tmp_path / "case.zip").write_bytes(files[0])
+    own = tmp_path / "anchor.json"
+    own.write_bytes(unpack(files[0])["anchor.json"])
+    assert verify(str(tmp_path / "case.zip"), str(own))
+    own.write_bytes(own.read_bytes().replace(b'"version":1', b'"version":2'))
+    with pytest.raises(Defect, match="another one than yours"):
+        verify(str(tmp_path / "case.zip"), str(own))
+
+
+def test_the_form_has_every_field_of_a_hardware_return(files: list[bytes]) -> None:
+    for packed in files:
+        form = json.loads(unpack(packed)["form.json"])
+        names = {one["name"] for one in form["fields"]}
+        assert names >= {"UUID", "Serial number", "PCI address", "Instance", "Instance type", "Part number"}
+        assert names >= {"VBIOS version", "Driver version"}
+        causes = {one["cause"]: one for one in form["causes"]}
+        assert {"the operating system", "temperature or power", "a shared cause of many nodes"} <= set(causes)
+        assert all(one["how"] for one in causes.values())
+
+
+def test_text_of_the_record_cannot_add_markup_to_the_form(files: list[bytes]) -> None:
+    for packed in files:
+        assert "<script" not in unpack(packed)["form.html"].decode()
