@@ -61,7 +61,7 @@ def test_a_large_group_is_read_in_several_calls(clients: Clients, monkeypatch: p
 
 
 def test_a_missing_group_is_rejected(clients: Clients) -> None:
-    with pytest.raises(Rejected, match="Auto Scaling group not found"):
+    with pytest.raises(Rejected, match="group not found"):
         Ec2Inventory(clients).serving_instances(CLUSTER, "nowhere")
 
 

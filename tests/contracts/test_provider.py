@@ -1,8 +1,8 @@
-"""The Provider port: the same tests for the fake, EC2 Auto Scaling, EC2 launch templates and HyperPod."""
+"""The Provider port: the same tests for the fake, EC2 Auto Scaling, launch templates, HyperPod and Karpenter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.ec2.launch import FleetLauncher, LaunchTemplateProvider
 from faultbridge.adapters.hyperpod.provider import HyperPodProvider
+from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider, instance_in
 from faultbridge.local.gaps import ec2_listings, patching, systems_manager
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.errors import Misconfigured
@@ -28,6 +29,7 @@ from faultbridge.record.ports import (
 from tests.contracts.aws import ON_MOTO, fresh
 from tests.contracts.provider import IMAGE, LONG_AGO, SIZE, group_of
 from tests.hyperpod import AT_ONCE, GROUP, api, hyperpod
+from tests.karpenter import POOL, advance, karpenter_cluster
 from tests.sim.fakes import FakeFleet, FakeProvider, ManualClock
 
 
@@ -39,16 +41,25 @@ class World:
     group: str
     instances: list[str]
     group_launches_successor: bool = True
+    settle: Callable[[], object] = lambda: None
 
 
-@pytest.fixture(params=["fake", "autoscaling", "template", "hyperpod"])
+@pytest.fixture(params=["fake", "slow-fake", "autoscaling", "template", "hyperpod", "karpenter"])
 def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
-    if request.param == "fake":
-        fleet = FakeFleet(ManualClock(datetime.now(UTC)), launch_delay=timedelta(0))
+    if request.param in {"fake", "slow-fake"}:
+        time = ManualClock(datetime.now(UTC))
+        fleet = FakeFleet(time, launch_delay=timedelta(0))
         provider = FakeProvider(fleet)
+        provider.release_delay = timedelta(minutes=5 if request.param == "slow-fake" else 0)
         provider.known_capacity = Capacity(CapacityEvidence.ABSENT)
         provider.capacities[CapacitySource.ON_DEMAND] = Capacity()
-        yield World(provider, "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
+        instances = [fleet.launch("gpu") for _ in range(SIZE)]
+
+        def finish() -> None:
+            time.advance(provider.release_delay)
+            provider.probe(instances[0])
+
+        yield World(provider, "gpu", instances, settle=finish)
         return
     if request.param == "hyperpod":
         with hyperpod(ManualClock(datetime.now(UTC)), SIZE, AT_ONCE) as (sagemaker, cluster):
@@ -56,6 +67,14 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> Iterator[World]:
         return
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
+    if request.param == "karpenter":
+        clock = ManualClock(datetime.now(UTC))
+        with karpenter_cluster(clients, clock, SIZE, replicas=SIZE, disruption={}) as karpenter:
+            provider = KarpenterProvider(clients, karpenter.cluster.name, clock.now)
+
+            instances = [instance_in(one) or "" for one in karpenter.claims.values()]
+            yield World(provider, POOL, instances, settle=lambda: advance(clock, karpenter))
+        return
     if request.param == "template":
         yield World(LaunchTemplateProvider(clients), *template_of(clients), group_launches_successor=False)
         return
@@ -164,12 +183,14 @@ class TestProvider:
 
     def test_a_replaced_instance_is_gone(self, world: World) -> None:
         answer = world.provider.replace(world.instances[0], "token")
-        assert answer.ok
+        assert answer.ok or answer.since
+        world.settle()
         assert [world.provider.probe(each) for each in world.instances[:2]] == [Presence.GONE, Presence.ALIVE]
 
     def test_the_group_of_a_replaced_instance_launches_a_successor(self, world: World) -> None:
         _skip_without_successors(world)
-        assert world.provider.replace(world.instances[0], "token").ok
+        world.provider.replace(world.instances[0], "token")
+        world.settle()
         found = {each.instance_id for each in world.provider.candidates(world.group, LONG_AGO)}
         assert world.instances[0] not in found
         assert world.instances[1] in found

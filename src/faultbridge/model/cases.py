@@ -32,6 +32,9 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 EXTERNAL, RELEASED = "external", "released"
 """The keys in `Case.marks` that are set when another system replaced an instance, and when Faultbridge released one."""
 
+ACCEPTED = "accepted"
+"""The key in `Case.marks` for when a provider accepted a release that it completes later, as Karpenter does."""
+
 ESCALATED_AT = "escalated_at"
 """The key in `Case.marks` for the last time at which the case was escalated to an operator."""
 

@@ -127,6 +127,7 @@ class Resolution(StrEnum):
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
+    RELEASED_NO_DEMAND = "released_no_demand"
     RECOVERED = "recovered"
     BY_OPERATOR = "by_operator"
     EXTERNAL = "external"

@@ -181,6 +181,9 @@ class FakeProvider(FailingFake):
       can still launch.
 
     `capacity_answers` lists the time, instance and result of each query whose result was not ABSENT.
+
+    With `release_delay`, `replace` only starts the termination of an instance, as Karpenter does; the first call of the
+    provider after this time finds the instance terminated.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -192,26 +195,39 @@ class FakeProvider(FailingFake):
         self.capacity_answers: list[tuple[datetime, str, Capacity]] = []
         self.known_checks = InstanceChecks()
         self.replaced: list[tuple[str, str]] = []
+        self.release_delay = timedelta(0)
+        self.releasing: dict[str, datetime] = {}
 
     def replace(self, instance_id: str, token: str) -> CallResult:
         """Terminate an instance, so that its group can launch a successor; return the result of the call."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
+            self._finish_releases()
             script = self._next_failure()
             if script is not None and not script.effect:
                 return CallResult(script.failure, "scripted")
             if instance_id not in self.fleet.instances:
                 return CallResult(reason="the instance is gone already")
+            if self.release_delay and self.fleet.is_alive(instance_id):
+                since = self.releasing.setdefault(instance_id, self.fleet.clock.now())
+                return CallResult(script.failure if script else ProviderFailure.TIMEOUT, "draining", since=since)
             self.fleet.terminate(instance_id)
             return CallResult(script.failure, "scripted") if script else CallResult(operation=f"give-up-{instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether an instance exists: ALIVE, GONE, UNKNOWN, or UNLISTED if the fleet never had it."""
         with self.seam.around("provider", "probe", instance_id):
+            self._finish_releases()
             if self.probe_unknown:
                 return Presence.UNKNOWN
             found = self.fleet.instances.get(instance_id)
             return Presence.UNLISTED if found is None else Presence.ALIVE if found.alive else Presence.GONE
+
+    def _finish_releases(self) -> None:
+        ended = [one for one, since in self.releasing.items() if self.fleet.clock.now() >= since + self.release_delay]
+        for instance_id in ended:
+            self.fleet.terminate(instance_id)
+            del self.releasing[instance_id]
 
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the results of the EC2 status checks: `known_checks` for a live instance, else only UNKNOWN."""

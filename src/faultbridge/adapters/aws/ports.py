@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from faultbridge.adapters.extensions import Parts
+from faultbridge.model.cluster.config import KARPENTER
 from faultbridge.record import ports
 from faultbridge.record.ports import ComputePorts, Ports, Surroundings
 
@@ -52,8 +53,8 @@ def at_first_use(build: Callable[[Any], Port]) -> Port:
 class AwsComputePorts(ComputePorts):
     """The adapters that reach the instances of a cluster; each adapter is built on first use.
 
-    One object serves all clusters that are registered with the same AWS role and the same HyperPod cluster. Each of the
-    two may be None.
+    One object serves all clusters that are registered with the same AWS role, and the same HyperPod cluster or EKS
+    cluster of Karpenter. Each of them may be None.
     """
 
     def __init__(
@@ -62,16 +63,19 @@ class AwsComputePorts(ComputePorts):
         clients: Clients | None = None,
         role: ProviderRole | None = None,
         hyperpod_cluster: str | None = None,
+        karpenter_cluster: str | None = None,
     ) -> None:
-        """Store the settings, the AWS role for calls on instances, and the HyperPod cluster.
+        """Store the settings, the AWS role for calls on instances, and the HyperPod or Karpenter cluster.
 
         - If `clients` is None, a `Clients` object is created on first use.
         - If `role` is None, the calls on instances use the credentials of Faultbridge's own account.
         - `hyperpod_cluster` is None for a cluster without HyperPod.
+        - `karpenter_cluster` is the EKS cluster of a cluster with Karpenter, else None.
         """
         self.settings = settings
         self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster
-        self._by_cluster: dict[tuple[ProviderRole | None, str | None], AwsComputePorts] = {}
+        self._karpenter_cluster = karpenter_cluster
+        self._by_cluster: dict[tuple[ProviderRole | None, str | None, str | None], AwsComputePorts] = {}
 
     @cached_property
     def clients(self) -> Clients:
@@ -134,11 +138,13 @@ class AwsComputePorts(ComputePorts):
         from faultbridge.adapters.ec2.auto_scaling import AutoScalingProvider
         from faultbridge.adapters.ec2.launch import LaunchTemplateProvider
         from faultbridge.adapters.hyperpod.provider import HyperPodProvider
+        from faultbridge.adapters.kubernetes.karpenter import KarpenterProvider
 
         built_in: dict[str, Provider] = {
             "ec2-auto-scaling": AutoScalingProvider(self.compute),
             "ec2-launch-template": LaunchTemplateProvider(self.compute),
             "hyperpod": HyperPodProvider(self._hyperpod),
+            KARPENTER: KarpenterProvider(self.compute, self._karpenter_cluster, self.clock.now),
         }
         return Parts("providers", ports.Provider, built_in, self.surroundings)
 
@@ -233,12 +239,13 @@ class AwsPorts(AwsComputePorts, Ports):
     """All adapters of one deployment; each adapter is imported and built on first use."""
 
     def for_cluster(self, config: ClusterConfig) -> AwsComputePorts:
-        """Return the adapters for a cluster, built with its registered AWS role and HyperPod cluster.
+        """Return the adapters for a cluster, built with its registered AWS role and HyperPod or EKS cluster.
 
         Calls on instances use the credentials of the role. All other calls use the credentials of Faultbridge's own
         account.
         """
-        access = config.provider_role, config.hyperpod_cluster
+        karpenter_cluster = config.eks_cluster if config.provider == KARPENTER else None
+        access = config.provider_role, config.hyperpod_cluster, karpenter_cluster
         if access not in self._by_cluster:
             self._by_cluster[access] = AwsComputePorts(self.settings, self.clients, *access)
         return self._by_cluster[access]
@@ -262,9 +269,14 @@ class AwsPorts(AwsComputePorts, Ports):
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
         from faultbridge.adapters.ec2.inventory import Ec2Inventory
         from faultbridge.adapters.hyperpod.inventory import HyperPodInventory
+        from faultbridge.adapters.kubernetes.karpenter import KarpenterInventory
 
         hyperpod = HyperPodInventory(self.clients)
-        built_in: dict[str, Inventory] = {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": hyperpod}
+        built_in: dict[str, Inventory] = {
+            "ec2-auto-scaling": Ec2Inventory(self.clients),
+            "hyperpod": hyperpod,
+            KARPENTER: KarpenterInventory(self.clients),
+        }
         return Parts("inventories", ports.Inventory, built_in, self.surroundings)
 
     @at_first_use

@@ -165,9 +165,7 @@ class Ec2Inventory:
         """Return the in-service instances of a group, sorted by name; raises Rejected `unknown_group`."""
         found = self.list_members(config, [group])
         if group not in found:
-            raise Rejected(
-                "unknown_group", f"Auto Scaling group not found: {group!r}; check the account, region and group name"
-            )
+            raise Rejected("unknown_group", f"group not found: {group!r}; check the account, region and group name")
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:

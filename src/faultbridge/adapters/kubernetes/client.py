@@ -7,6 +7,7 @@ functions have, so this module is imported only for EKS clusters.
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from http import HTTPStatus
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 import httpx2
 from botocore.signers import RequestSigner
 from lightkube import ApiError, Client
+from lightkube.config.client_adapter import Client as HttpClient
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from lightkube.resources.batch_v1 import Job
@@ -41,6 +44,7 @@ TOKEN_KEPT_SECONDS = 600.0
 BUDGET = "DisruptionBudget"
 """The reason of a 429 that a disruption budget causes. Any other 429 means that the API is overloaded."""
 
+Document = dict[str, Any]
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 T = TypeVar("T")
 RETRY_ONCE = Retry(2, first_seconds=0)
@@ -81,6 +85,7 @@ class Kubernetes(Struct):
     access: Callable[[], ApiAccess]
     monotonic: Callable[[], float] = time.monotonic
     _client: Client | None = None
+    _http: httpx2.Client | None = None
     _until: float = field(default=0.0)
 
     def call(self, action: str, request: Callable[[Client], T]) -> T:
@@ -99,6 +104,41 @@ class Kubernetes(Struct):
             retry_on=Unauthorized,
             on_retry=lambda _attempt, _error, _pause: self._drop_client(),
         )
+
+    def send(
+        self, action: str, method: str, path: str, body: Document | None = None, params: Mapping[str, str] | None = None
+    ) -> Document:
+        """Send one request with a JSON body, for what lightkube has no call; raises what `call` raises."""
+
+        def request(client: Client) -> Document:
+            if self._http is None:
+                timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+                self._http = HttpClient(client.config, ConnectionParams(timeout=timeout, trust_env=False))
+            headers = {"Content-Type": "application/json"}
+            content = None if body is None else json.dumps(body).encode()
+            response = self._http.request(method, path, params=params, content=content, headers=headers)
+            try:
+                document: Document = response.json()
+            except ValueError:
+                document = {}
+            if response.is_error:
+                raise error_of_status(
+                    action, response.status_code, str(document.get("message") or f"HTTP {response.status_code}")
+                )
+            return document
+
+        return self.call(action, request)
+
+    def documents(self, action: str, path: str, **params: str) -> Iterator[Document]:
+        """Yield the objects of a list as JSON documents; one call lists 500 of them."""
+        following: dict[str, str] = {}
+        while True:
+            page = self.send(action, "GET", path, params={"limit": str(PAGE), **params, **following})
+            yield from page.get("items") or ()
+            token = str((page.get("metadata") or {}).get("continue") or "")
+            if not token:
+                return
+            following = {"continue": token}
 
     def nodes(self, labels: dict[str, str] | None = None) -> Iterator[Node]:
         """Yield the nodes of the cluster that have all `labels`; one call lists 500 nodes."""
@@ -125,12 +165,13 @@ class Kubernetes(Struct):
             raise Transient(f"Kubernetes, {action}: no complete response: {error}") from error
 
     def _drop_client(self) -> None:
-        self._client = None
+        self._client = self._http = None
 
     def _current_client(self) -> Client:
         now = self.monotonic()
         if self._client is None or now >= self._until:
-            self._client, self._until = _client(self.access()), now + TOKEN_KEPT_SECONDS
+            self._client, self._http = _client(self.access()), None
+            self._until = now + TOKEN_KEPT_SECONDS
         return self._client
 
 

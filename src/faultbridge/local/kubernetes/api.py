@@ -23,6 +23,8 @@ from faultbridge.local.kubernetes.cluster import ApiStatusError, ChangeLog, Clus
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+    from faultbridge.local.kubernetes.karpenter import FakeKarpenter
+
 
 BOOKMARK_SECONDS = 1.0
 """Pause without a change after which a bookmark is sent; the real API sends one about every minute."""
@@ -82,6 +84,10 @@ POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
 EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
 JOB = re.compile(r"/apis/batch/v1/namespaces/([^/]+)/jobs/([^/]+)")
 VOLUME_ATTACHMENTS = re.compile(r"/apis/storage\.k8s\.io/v1/volumeattachments")
+NODE_CLAIMS = re.compile(r"/apis/karpenter\.sh/v1/nodeclaims")
+NODE_CLAIM = re.compile(r"/apis/karpenter\.sh/v1/nodeclaims/([^/]+)")
+NODE_POOLS = re.compile(r"/apis/karpenter\.sh/v1/nodepools")
+DEPLOYMENT = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/([^/]+)")
 VERSION = re.compile(r"/version")
 _VERSION = {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}
 
@@ -175,10 +181,12 @@ def _list_pods(
     if _is_watch(query):
         return _list_or_watch(cluster, POD_RESOURCE, query, lambda _: True)
     cluster.permissions_used.add(("list", POD_RESOURCE))
-    node = dict(_pairs(query.get("fieldSelector", [""])[0])).get("spec.nodeName")
-    found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node}]
+    fields = dict(_pairs(query.get("fieldSelector", [""])[0]))
+    node, phase = fields.get("spec.nodeName"), fields.get("status.phase")
+    found = [_pod(pod) for pod in cluster.running() if node in {None, pod.node} and phase in {None, pod.phase}]
     with cluster.lock:
-        found += [pod for pod in cluster.job_pods.values() if node in {None, pod["spec"].get("nodeName")}]
+        jobs = [] if phase else cluster.job_pods.values()
+        found += [pod for pod in jobs if node in {None, pod["spec"].get("nodeName")}]
     labels = dict(_pairs(query.get("labelSelector", [""])[0])).items()
     found = [pod for pod in found if labels <= pod["metadata"].get("labels", {}).items()]
     found = [pod for pod in found if names[0] in {None, pod["metadata"].get("namespace")}]
@@ -225,6 +233,35 @@ def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvi
     return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
+def _karpenter(cluster: Cluster, path: str) -> FakeKarpenter:
+    if cluster.karpenter is None:
+        raise ApiStatusError(404, "NotFound", f"the server could not find the requested resource {path}")
+    return cluster.karpenter
+
+
+def _list_claims(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
+    selector = dict(_pairs(query.get("labelSelector", [""])[0])).items()
+    claims = _karpenter(cluster, "nodeclaims").claims
+    found = [one for _, one in sorted(claims.items()) if selector <= one["metadata"]["labels"].items()]
+    return 200, _page("NodeClaimList", found, query, cluster)
+
+
+def _list_pools(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
+    pools = _karpenter(cluster, "nodepools").pools
+    return 200, _page("NodePoolList", [one for _, one in sorted(pools.items())], query, cluster)
+
+
+def _delete_claim(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
+    return 200, _karpenter(cluster, "nodeclaims").delete_claim(names[0], _body(environ))
+
+
+def _read_deployment(cluster: Cluster, names: tuple[str, ...], *_: object) -> tuple[int, Document]:
+    found = cluster.karpenter.deployments.get((names[0], names[1])) if cluster.karpenter else None
+    if found is None:
+        raise ApiStatusError(404, "NotFound", f'deployments.apps "{names[1]}" not found')
+    return 200, found
+
+
 _Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
 _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ...] = (
     ("GET", NODES, None, _list_nodes),
@@ -236,6 +273,10 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str] | None, _Handler], ..
     ("PATCH", POD, ("patch", "pods"), _annotate_pod),
     ("PATCH", JOB, ("patch", "jobs"), _annotate_job),
     ("GET", VOLUME_ATTACHMENTS, ("list", "volumeattachments"), _list_volume_attachments),
+    ("GET", NODE_CLAIMS, ("list", "nodeclaims"), _list_claims),
+    ("DELETE", NODE_CLAIM, ("delete", "nodeclaims"), _delete_claim),
+    ("GET", NODE_POOLS, ("list", "nodepools"), _list_pools),
+    ("GET", DEPLOYMENT, ("get", "deployments"), _read_deployment),
     ("GET", VERSION, ("get", "version"), lambda *_: (200, _VERSION)),
 )
 
@@ -258,12 +299,14 @@ def _pod(pod: Pod) -> Document:
         metadata["annotations"] = {"kubernetes.io/config.mirror": "sample"}
     if pod.gone_at is not None:
         metadata["deletionTimestamp"] = pod.gone_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    waits = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}] if pod.phase == "Pending" else []
+    requests = {"requests": {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}}
     return {
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": metadata,
-        "spec": {"nodeName": pod.node, "containers": []},
-        "status": {"phase": pod.phase},
+        "spec": {"nodeName": pod.node, "containers": [{"name": "main", "resources": requests}]},
+        "status": {"phase": pod.phase, "conditions": waits},
     }
 
 

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from faultbridge.local.kubernetes.karpenter import FakeKarpenter
 
 Document = dict[str, Any]
 
@@ -100,6 +103,7 @@ class Pod:
     grace_seconds: float = 30.0
     phase: str = "Running"
     mirror: bool = False
+    gpus: int = 8
     gone_at: datetime | None = None
 
     @property
@@ -138,6 +142,7 @@ class Cluster:
     lock: threading.RLock = field(default_factory=threading.RLock)
     permissions_used: set[tuple[str, str]] = field(default_factory=set)
     log: ChangeLog = field(default_factory=ChangeLog)
+    karpenter: FakeKarpenter | None = None
     _started: int = 0
 
     def sync(self, instances: Iterable[RunningInstance]) -> None:
@@ -145,10 +150,15 @@ class Cluster:
         with self.lock:
             found = {instance.name: instance for instance in instances}
             for name in set(self.nodes) - set(found):
-                self.log.add(NODES, "DELETED", self.nodes.pop(name))
-                self.pods = [pod for pod in self.pods if pod.node != name]
+                self.remove_node(name)
             for name in set(found) - set(self.nodes):
                 self.join(found[name])
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node whose instance is terminated, and its pods."""
+        with self.lock:
+            self.log.add(NODES, "DELETED", self.nodes.pop(name))
+            self.pods = [pod for pod in self.pods if pod.node != name]
 
     def join(self, instance: RunningInstance) -> None:
         """Register the node of an instance, as the kubelet of the instance does."""
@@ -251,11 +261,11 @@ class Cluster:
 
     def _restart(self, pod: Pod) -> None:
         node = next((name for name, found in sorted(self.nodes.items()) if takes_work(found)), None)
-        if pod.owner is None or node is None:
+        if pod.owner is None or (node is None and self.karpenter is None):
             return
         self._started += 1
-        name = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}"
-        self.pods.append(Pod(pod.namespace, name, node, pod.labels, pod.owner, pod.grace_seconds))
+        name, phase = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}", "Running" if node else "Pending"
+        self.pods.append(Pod(pod.namespace, name, node or "", pod.labels, pod.owner, pod.grace_seconds, phase))
 
 
 def takes_work(node: Document) -> bool:

@@ -156,8 +156,14 @@ JOB_CALLBACKS = frozenset({"webhook", "sns", SLURM_REQUEUE, ANNOTATION})
 HYPERPOD = "hyperpod"
 """The name of the provider, verifier and restarter of SageMaker HyperPod clusters."""
 
-OWN_PARTS: Mapping[str, Mapping[str, str]] = {HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD}}
-"""Verifier and restarter that belong to a provider: its clusters get them by default, and can use no others."""
+KARPENTER = "karpenter"
+"""The name of the provider of nodes that Karpenter, also that of EKS Auto Mode, launches in EKS clusters."""
+
+OWN_PARTS: Mapping[str, Mapping[str, str]] = {
+    HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD},
+    KARPENTER: {"orchestrator": EKS},
+}
+"""The adapters that belong to a provider: its clusters get them by default, and can use no others."""
 
 
 MAX_SHARDS = 64
@@ -217,7 +223,8 @@ class ClusterConfig(Stored, frozen=True):
     clusters.
 
     Services: `eks_cluster` and `hyperpod_cluster` are the names of the cluster in EKS and HyperPod. `provider_role` is
-    set if the cluster is in another account.
+    set if the cluster is in another account. `karpenter_repairs` states whether Karpenter itself repairs nodes, for a
+    cluster whose setting cannot be read.
 
     Slurm: `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
     slurmrestd. If both are set, Faultbridge uses slurmrestd, and runs commands on the head node only to requeue jobs.
@@ -258,6 +265,7 @@ class ClusterConfig(Stored, frozen=True):
     slurm_head_node: str | None = None
     slurm_rest: str | None = None
     slurm_requeue: bool = False
+    karpenter_repairs: bool | None = None
     job_callbacks: tuple[str, ...] = ()
     update_holds: tuple[UpdateHold, ...] = ()
     damped_sources: tuple[DampedSource, ...] = ()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Restart,
         Restarter,
         RestartState,
+        SuccessorNotNeeded,
         Verdict,
         Verification,
         Verifier,
@@ -83,7 +84,7 @@ _NAMES = {
     "callbacks": "JobCallback JobNotice",
     "compute": (
         "Bundle BundleState CallResult Capacity CapacityEvidence Collector LaunchRequest LaunchedInstance "
-        "Launcher Provider HostOutput Restart RestartState Restarter Verdict Verification Verifier"
+        "Launcher Provider HostOutput Restart RestartState Restarter SuccessorNotNeeded Verdict Verification Verifier"
     ),
     "installation": "ComputeAccess ComputePorts Ports",
     "inventory": "OPT_OUT_TAG GroupMember Inventory NodeListing",
@@ -150,6 +151,7 @@ __all__ = [
     "Restart",
     "RestartState",
     "Restarter",
+    "SuccessorNotNeeded",
     "Surroundings",
     "Table",
     "UnprocessedKeys",

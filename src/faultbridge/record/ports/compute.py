@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
 from faultbridge.model.enums import ProviderFailure, RepairAction
+from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.names import NODE_NAME, short_name
 from faultbridge.record.ports.presence import InstanceChecks, Presence
 
@@ -19,13 +20,15 @@ _INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
 class CallResult(Struct, frozen=True):
     """The result of one call to a provider or another system: success, or a failure code and its reason.
 
-    `operation` is the called system's id of the operation. `no_response` is True if the system did not respond.
+    `operation` is the called system's id of the operation. `no_response` is True if the system did not respond. `since`
+    is when the system accepted an operation that is still in progress; the failure is then TIMEOUT.
     """
 
     failure: ProviderFailure | None = None
     reason: str = ""
     operation: str | None = None
     no_response: bool = False
+    since: datetime | None = None
 
     @property
     def ok(self) -> bool:
@@ -98,11 +101,18 @@ class LaunchedInstance(Struct, frozen=True):
         return tuple(dict.fromkeys(name for name in (short_name(dns), dns) if NODE_NAME.fullmatch(name)))
 
 
+class SuccessorNotNeeded(FaultbridgeError):  # noqa: N818 - names the situation, which the caller handles
+    """Raised by a provider that launches instances on demand, if nothing requires another instance of the group."""
+
+
 class Provider(Protocol):
     """Replaces instances. Callers identify an instance by its id, because host names can be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance. Its group or a `Launcher` launches a successor. A call may be repeated."""
+        """Terminate the instance. Its group or a `Launcher` launches a successor. A call may be repeated.
+
+        The result has the failure TIMEOUT and `since` while the provider still drains or terminates the instance.
+        """
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists at the provider."""
@@ -116,7 +126,8 @@ class Provider(Protocol):
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: running instances of the group launched since a time, oldest first.
 
-        The result is empty if the groups of the provider launch no instances.
+        The result is empty if the groups of the provider launch no instances. Raises SuccessorNotNeeded if there is
+        none and the group launches instances only on demand, of which there is none.
         """
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from faultbridge.decide.case_moves import Rules
 from faultbridge.decide.governing_rules import Requirement, requirement_for, rule_of_case
 from faultbridge.model.cases import FAILED_STEP, Attempt, Case, Phase, Reason
-from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.config import KARPENTER, ClusterConfig
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, RepairAction, WaitingFor
 from faultbridge.model.errors import Misconfigured
@@ -67,7 +67,7 @@ def adapter_named(adapters: Mapping[str, P], kind: str, name: str) -> P:
 
 def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
     """Raise Misconfigured: this installation cannot access other AWS accounts or HyperPod clusters."""
-    asked = config.provider_role.arn if config.provider_role else config.hyperpod_cluster
+    asked = config.provider_role.arn if config.provider_role else config.hyperpod_cluster or config.eks_cluster
     raise Misconfigured(f"access to the instances of {config.cluster} is not set up: {asked}")
 
 
@@ -93,8 +93,8 @@ class StepTools(Struct, frozen=True):
     update_incidents: Callable[[str], object] = lambda _cluster: None
 
     def compute(self, config: ClusterConfig) -> ComputeAccess:
-        """Return a cluster's own adapters if it has a role or HyperPod cluster, else the shared ones."""
-        shared = config.provider_role is None and config.hyperpod_cluster is None
+        """Return a cluster's own adapters if it has a role, HyperPod or Karpenter, else the shared ones."""
+        shared = config.provider_role is None and config.hyperpod_cluster is None and config.provider != KARPENTER
         return self if shared else self.compute_of_cluster(config)
 
 

@@ -99,6 +99,7 @@ class Cluster(Document, frozen=True, kw_only=True):
     slurm_head_node: str | None
     slurm_rest: Annotated[str | None, doc("Address of slurmrestd.")]
     slurm_requeue: bool
+    karpenter_repairs: Annotated[bool | None, doc("Whether Karpenter itself repairs nodes, as an operator stated.")]
     job_callbacks: Annotated[tuple[str, ...], doc("Callbacks for jobs that may resume, in their order.")]
     instance_types: tuple[str, ...]
     subnets: tuple[str, ...]

@@ -141,7 +141,15 @@ def incarnation_of(node: NewNode, now: datetime) -> Incarnation | None:
 #
 # A registration is rejected if both or neither of them would repair the nodes.
 
-RELEVANT = ("provider", "provider_role", "hyperpod_cluster", "eks_cluster", "repair_owner", "mode")
+RELEVANT = (
+    "provider",
+    "provider_role",
+    "hyperpod_cluster",
+    "eks_cluster",
+    "karpenter_repairs",
+    "repair_owner",
+    "mode",
+)
 
 
 def check_repair_owner(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import logging
+from datetime import datetime, timedelta
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import Phase, Reason
-from faultbridge.model.enums import ProviderFailure, RepairAction
+from faultbridge.decide.case_moves import move_case
+from faultbridge.decide.fold.expire import end_all
+from faultbridge.model.cases import ACCEPTED, Phase, Reason
+from faultbridge.model.entries import Transition
+from faultbridge.model.enums import CaseStatus, ProviderFailure, RepairAction, Resolution
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import LaunchedInstance
+from faultbridge.model.nodes import NodeState
+from faultbridge.model.values import replace
+from faultbridge.record.ports import LaunchedInstance, SuccessorNotNeeded
+from faultbridge.repair.attempt.progress import live_attempt, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.successor import launch
@@ -17,6 +24,8 @@ from faultbridge.repair.successor.sources import provide_successor
 from faultbridge.repair.successor.waits import ending_wait, page_for_successor
 
 NAME = "await_successor"
+SETTLE = timedelta(minutes=3)
+"""How long nothing must require a successor: controllers start the evicted pods again in this time."""
 
 
 def await_successor(context: StepContext) -> StepResult:
@@ -24,13 +33,18 @@ def await_successor(context: StepContext) -> StepResult:
 
     - If the group launches instances itself, an instance counts if it was launched after the intent to replace the
       node. Without such an intent, it counts if it was launched after the last known boot of the old instance.
+    - If the group launches instances on demand and nothing requires one, the case is resolved without a successor after
+      `SETTLE`.
     - Otherwise, an instance counts if it was launched for the case, or taken from the spares for the case. If the case
       has none, a spare is taken or a successor is launched, as the policy permits.
     """
     group = context.state.placement.group
     if group is None:
         raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")
-    claimed = _claim_candidate(context, group)
+    try:
+        claimed = _claim_candidate(context, group)
+    except SuccessorNotNeeded as none:
+        return _resolve_without_demand(context, str(none))
     if claimed is not None:
         return claimed
     provided, refusal = provide_successor(context)
@@ -60,6 +74,32 @@ def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
     return None
 
 
+def _resolve_without_demand(context: StepContext, reason: str) -> StepResult:
+    """Resolve the case without a successor, once nothing has required one for `SETTLE`.
+
+    The faults of the released instance end. The inventory retires the node, or attaches an instance that starts later.
+    """
+    if context.now < (context.attempt.since or context.now) + SETTLE:
+        return waiting(reason)
+
+    def resolve(state: NodeState, now: datetime) -> Transition:
+        case, attempt = live_attempt(state)
+        ended = end_all(state, at=now, reason="the instance was released")
+        rules = context.rules
+        drafts = tuple(
+            entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes
+        )
+        resolution = Resolution.RELEASED_NO_DEMAND
+        status = CaseStatus.RESOLVED
+        resolved = replace(case, status=status, resolution=resolution, waiting_for=None, closed_at=now)
+        resolved = replace(resolved, attempt=stop_timers(attempt), because=Reason())
+        return move_case(Transition(ended.state, drafts), resolved, now, reason)
+
+    context.commit(resolve)
+    context.log("released_no_demand", reason, logging.INFO)
+    return StepResult(StepOutcome.STOPPED, reason)
+
+
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate the case after the deadline, because no instance backs the node."""
     old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
@@ -83,10 +123,10 @@ def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return the time of the intent to replace, else of the old instance's last boot."""
+    """Return when the provider accepted the release, else the time of the intent, else of the last boot."""
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
-        return intent.at.replace(microsecond=0)
+        return max(intent.at, context.case.marks.get(ACCEPTED, intent.at)).replace(microsecond=0)
     if incarnation is None:
         raise Misconfigured(f"no intent and no instance to date a successor by: node {context.state.key.stream}")
     return incarnation.since

@@ -24,6 +24,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.isolation import end_backoff, page_overdue
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.steps.return_to_service import request_cordon
+from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, ending_wait, page_overdue_wait
 
 NAME = "drain"
 LATE = ProviderFailure.TIMEOUT
@@ -98,6 +99,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
     if answer.failure is None:
         return _finish_drained(context, "drained", answer.reason)
     if answer.failure.retriable:
+        page_overdue_wait(context, "its drain", context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
         return waiting(answer.reason)
     failure = answer.failure
     draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)
@@ -201,6 +203,6 @@ def _finish_drained(context: StepContext, outcome: str, reason: str) -> StepResu
         return Transition(state, (step, draft))
 
     if diagnosis:
-        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, finished)
+        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, ending_wait(finished))
     next_step = StepOutcome.REPAIR if context.case.repair_action in IN_PLACE else StepOutcome.DONE
-    return context.finish(next_step, Phase.DRAINING, finished)
+    return context.finish(next_step, Phase.DRAINING, ending_wait(finished))

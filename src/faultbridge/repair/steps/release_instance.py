@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import RELEASED, Intent, Phase, Reason
+from faultbridge.model.cases import ACCEPTED, RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.model.entries import Transition
@@ -29,7 +29,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import launch, sources
-from faultbridge.repair.successor.waits import ending_wait
+from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, ending_wait, page_overdue_wait
 from faultbridge.repair.volumes import refuse_release
 
 NAME = "release_instance"
@@ -121,6 +121,8 @@ def _release(context: StepContext, intent: Intent) -> StepResult:
     presence = context.provider.probe(intent.instance_id)
     if presence is Presence.GONE:
         return _finish_released(context, intent, replace(answer, reason="a probe shows that the instance is gone"))
+    if answer.since is not None:
+        return _await_provider(context, answer.since, answer.reason)
     if presence is Presence.UNKNOWN or answer.failure in EFFECT_UNKNOWN:
         # The release may still be in progress: the next probe decides, not this call.
         return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
@@ -129,6 +131,19 @@ def _release(context: StepContext, intent: Intent) -> StepResult:
         text = f"the provider lists {intent.instance_id} nowhere; it may run in another region or account"
         answer = replace(answer, reason=f"{answer.reason}; {text}")
     return _handle_refusal(context, answer)
+
+
+def _await_provider(context: StepContext, since: datetime, reason: str) -> StepResult:
+    """Record when the provider accepted the release, and wait until the instance is gone; page if it takes long."""
+    if context.case.marks.get(ACCEPTED) != since:
+
+        def accept(state: NodeState, _: datetime) -> Transition:
+            case, _attempt = live_attempt(state)
+            return Transition(replace(state, case=replace(case, marks={**case.marks, ACCEPTED: since})))
+
+        context = context.commit(accept)
+    page_overdue_wait(context, "its drain", since, reason, PAGE_DRAIN_AFTER)
+    return waiting(reason)
 
 
 def _continue_after_intent(context: StepContext, intent: Intent) -> StepResult:

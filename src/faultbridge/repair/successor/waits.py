@@ -23,6 +23,9 @@ from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.repair.successor import sources
 from faultbridge.repair.successor.sources import ask_sources
 
+PAGE_DRAIN_AFTER = timedelta(minutes=10)
+"""How long the work of a node may delay its drain before an operator is paged."""
+
 CHECK_AHEAD = timedelta(minutes=2)
 """The capacity of a group is checked when its postponement ends sooner, so that no attempt starts without the check."""
 
@@ -99,9 +102,16 @@ def _page_for_capacity(state: NodeState, now: datetime) -> Transition:
 
 def page_for_successor(context: StepContext, reason: str) -> None:
     """Page an operator, once, if the step has waited for a successor longer than the policy permits."""
-    since, limit = context.attempt.since, context.rules.policy.limits.page_waiting_after
+    limit = context.rules.policy.limits.page_waiting_after
+    page_overdue_wait(context, "a successor", context.attempt.since, reason, limit)
+
+
+def page_overdue_wait(
+    context: StepContext, waiting_for: str, since: datetime | None, reason: str, limit: timedelta
+) -> None:
+    """Page an operator, once, if the step has waited since `since` for longer than `limit`."""
     if since is not None and not context.case.wait_paged and context.now >= since + limit:
-        context.commit(lambda state, now: _page(state, now, "a successor", since, reason))
+        context.commit(lambda state, now: _page(state, now, waiting_for, since, reason))
 
 
 def _page(state: NodeState, now: datetime, waiting_for: str, since: datetime, reason: str) -> Transition:

@@ -143,7 +143,8 @@ ModeOption = Annotated[
 ]
 OwnerOption = Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")]
 ProviderOption = Annotated[
-    str | None, Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template or hyperpod.")
+    str | None,
+    Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod."),
 ]
 OrchestratorOption = Annotated[
     str | None, Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
@@ -191,6 +192,13 @@ CallbackOption = Annotated[
         'Repeatable. Replaces all; "" removes all.',
     ),
 ]
+KarpenterOption = Annotated[
+    bool | None,
+    Option(
+        "--karpenter-repairs/--no-karpenter-repairs",
+        help="Whether Karpenter's gate NodeRepair is on, if Faultbridge cannot read it.",
+    ),
+]
 EksOption = Annotated[str | None, Option(metavar="NAME", help="Name of the EKS cluster.")]
 HyperPodOption = Annotated[str | None, Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
 RoleOption = Annotated[str | None, Option(metavar="ARN", help="Role to assume for a provider in another AWS account.")]
@@ -218,12 +226,13 @@ def cluster_settings(
     slurm_head_node: HeadNodeOption = None,
     slurm_rest: SlurmRestOption = None,
     slurm_requeue: RequeueOption = None,
+    karpenter_repairs: KarpenterOption = None,
     job_callback: CallbackOption = None,
     provider_role: RoleOption = None,
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the settings given as options. Provider `hyperpod` adds its verifier and restarter."""
+    """Return the settings given as options, and the adapters that belong to the provider."""
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
@@ -237,6 +246,7 @@ def cluster_settings(
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
         **_slurm(slurm_head_node, slurm_rest, requeue=slurm_requeue),
+        "karpenter_repairs": karpenter_repairs,
         "job_callbacks": None if job_callback is None else tuple(dict.fromkeys(filter(None, job_callback))),
         "provider_role": _role(provider_role, external_id),
         "domains": declared_domains(domain),
