@@ -201,6 +201,12 @@ def draw_spares(seed: int) -> int | None:
     return provider.choice((0, 0, 1, 2)) if launches else None
 
 
+def draw_release_delay(seed: int) -> timedelta:
+    """Draw from the seed how long the provider drains an instance before it terminates it, as Karpenter does."""
+    delayed = draw_spares(seed) is None and Random(f"release {seed}").random() < 0.15
+    return timedelta(minutes=12) if delayed else timedelta(0)
+
+
 def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> SimulatedSystem:
     """Build the simulated system of a seed: its fault profile, clusters, policies and volumes.
 
@@ -209,6 +215,7 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
     make_injector = partial(FaultInjector, without=without)
     system = SimulatedSystem(seed, draw_fault_profile(seed), make_injector=make_injector)
+    system.ports.provider.release_delay = draw_release_delay(seed)
     situations = draw_situations(seed)
     if Situation.CLAIMS in situations:
         system.workers.settings = PROVING
