@@ -24,7 +24,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.isolation import end_backoff, page_overdue
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.steps.return_to_service import request_cordon
-from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, ending_wait, page_overdue_wait
+from faultbridge.repair.successor.waits import PAGE_DRAIN_AFTER, page_overdue_wait
 
 NAME = "drain"
 LATE = ProviderFailure.TIMEOUT
@@ -203,6 +203,6 @@ def _finish_drained(context: StepContext, outcome: str, reason: str) -> StepResu
         return Transition(state, (step, draft))
 
     if diagnosis:
-        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, ending_wait(finished))
+        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, finished)
     next_step = StepOutcome.REPAIR if context.case.repair_action in IN_PLACE else StepOutcome.DONE
-    return context.finish(next_step, Phase.DRAINING, ending_wait(finished))
+    return context.finish(next_step, Phase.DRAINING, finished)
