@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.ec2.instances import domains_by_instance
+from faultbridge.adapters.ec2.instances import domains_by_instance, impaired_instances
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.errors import Rejected, Transient
@@ -200,3 +200,11 @@ def test_capacity_blocks_end_at_the_end_of_their_reservation_and_other_reservati
         assert Ec2Inventory(clients).block_ends(ClusterConfig("train-a")) == dict.fromkeys(
             ("cr-1", "cb-1", "cr-2"), ends
         )
+
+
+def test_impaired_instances_fail_their_system_or_their_instance_status_check() -> None:
+    with stubbed("ec2") as (clients, stub):
+        for check, instance in (("system-status", "i-1"), ("instance-status", "i-2")):
+            asked = {"Filters": [{"Name": f"{check}.status", "Values": ["impaired"]}]}
+            stub.add_response("describe_instance_status", {"InstanceStatuses": [{"InstanceId": instance}]}, asked)
+        assert impaired_instances(clients) == {"i-1", "i-2"}

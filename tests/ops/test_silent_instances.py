@@ -15,6 +15,7 @@ from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.values import replace
+from faultbridge.record.policies import PolicyStore
 from faultbridge.record.ports import CheckResult, InstanceChecks, Orchestrator
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.ops.missing_heartbeats import MAX_PROBED
@@ -239,3 +240,58 @@ def test_no_node_is_probed_while_no_records_arrive() -> None:
     pass_time(world, 30)
     assert probes(world) == 0
     assert "host.silent@node" not in world.node(NodeKey(KEY.cluster, "a")).conditions
+
+
+def slow_world() -> World:
+    """Return a world whose agents send a heartbeat every ten minutes, so that the policy's timeout is 25 minutes."""
+    world = World(nodes=("a", "b", "c"))
+    document = {"version": "p-slow", "limits": {"heartbeat_timeout": 1500}}
+    PolicyStore(world.ports.table, world.ports.clock).put(document)
+    beat(world, "a", "b", "c")
+    return world
+
+
+def is_silent(world: World, node: str) -> bool:
+    return "host.silent@node" in world.node(NodeKey(KEY.cluster, node)).conditions
+
+
+def instance_of(world: World, node: str) -> str:
+    found = world.node(NodeKey(KEY.cluster, node)).incarnation
+    assert found is not None
+    return str(found.instance_id)
+
+
+def test_a_node_whose_status_check_fails_is_silent_within_seven_minutes_although_heartbeats_are_rare() -> None:
+    world = slow_world()
+    world.ports.providers["ec2-auto-scaling"].impaired_instances = {instance_of(world, "a")}
+    pass_time(world, 4, "c")
+    assert not is_silent(world, "a")
+    pass_time(world, 3, "c")
+    assert (is_silent(world, "a"), is_silent(world, "b")) == (True, False)
+    beat(world, "a")
+    pass_time(world, 1, "c")
+    assert not is_silent(world, "a")
+
+
+def test_without_a_failed_status_check_the_timeout_of_the_policy_applies() -> None:
+    world = slow_world()
+    pass_time(world, 29, "c")
+    assert not is_silent(world, "a")
+    pass_time(world, 2, "c")
+    assert is_silent(world, "a")
+
+
+def test_status_checks_are_read_only_where_heartbeats_are_rare_and_their_refusal_changes_nothing() -> None:
+    usual = World()
+    beat(usual)
+    pass_time(usual, 3)
+    assert usual.ports.seam.named("provider.impaired") == []
+
+    def refuse(call: Call) -> None:
+        if call.name == "provider.impaired":
+            raise Misconfigured("no permission")
+
+    world = slow_world()
+    world.ports.seam.before = refuse
+    pass_time(world, 31, "c")
+    assert is_silent(world, "a")

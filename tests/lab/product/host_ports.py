@@ -107,6 +107,10 @@ class HostPorts:
         """Return checks with unknown results: the lab does not simulate EC2 status checks."""
         return InstanceChecks()
 
+    def impaired(self) -> frozenset[str]:
+        """Return none: the lab does not simulate EC2 status checks."""
+        return frozenset()
+
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """List the running successors that were launched at or after a time, oldest first.
 

@@ -194,6 +194,7 @@ class FakeProvider(FailingFake):
         self.reserved = False
         self.capacity_answers: list[tuple[datetime, str, Capacity]] = []
         self.known_checks = InstanceChecks()
+        self.impaired_instances: set[str] = set()
         self.replaced: list[tuple[str, str]] = []
         self.release_delay = timedelta(0)
         self.releasing: dict[str, datetime] = {}
@@ -233,6 +234,11 @@ class FakeProvider(FailingFake):
         """Return the results of the EC2 status checks: `known_checks` for a live instance, else only UNKNOWN."""
         with self.seam.around("provider", "checks", instance_id):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
+
+    def impaired(self) -> frozenset[str]:
+        """Return the live instances whose status checks fail, as a test has set them in `impaired_instances`."""
+        with self.seam.around("provider", "impaired"):
+            return frozenset(one for one in self.impaired_instances if self.fleet.is_alive(one))
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
         """Return the result for a source of capacity, such as a reservation, as a test has set it.

@@ -270,6 +270,17 @@ def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, Che
     return CheckResult.UNKNOWN, CheckResult.UNKNOWN
 
 
+def impaired_instances(clients: Clients) -> frozenset[str]:
+    """Return the running instances of the account whose system or instance status check fails; two calls or more."""
+    found: set[str] = set()
+    with translated("reading the impaired instances"):
+        for check in ("system-status", "instance-status"):
+            filters: Any = [{"Name": f"{check}.status", "Values": ["impaired"]}]
+            pages = clients.ec2.get_paginator("describe_instance_status").paginate(Filters=filters)
+            found.update(one["InstanceId"] for page in pages for one in page["InstanceStatuses"])
+    return frozenset(found)
+
+
 def _agent_ping(clients: Clients, instance_id: str) -> CheckResult:
     with translated(f"reading the SSM agent of {instance_id}"):
         answer = clients.ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])

@@ -14,6 +14,7 @@ from faultbridge.adapters.ec2.instances import (
     FAILURES,
     checks_of,
     failure_of,
+    impaired_instances,
     launch_order,
     launched_instance_of,
     listed_instance,
@@ -209,6 +210,10 @@ class Ec2Instances:
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the EC2 status checks of the instance, and whether its SSM agent is connected."""
         return checks_of(self._clients, instance_id)
+
+    def impaired(self) -> frozenset[str]:
+        """Return the running instances of the account whose system or instance status check fails."""
+        return impaired_instances(self._clients)
 
 
 class LaunchTemplateProvider(Ec2Instances):

@@ -72,6 +72,10 @@ class HyperPodProvider:
         """Return UNKNOWN: the instances run in an account of AWS, so EC2 shows no checks of them."""
         return InstanceChecks()
 
+    def impaired(self) -> frozenset[str]:
+        """Return none: EC2 shows no checks of the instances."""
+        return frozenset()
+
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
         """Return what the group's training plan has; `NONE` on demand, `ABSENT` for any other source."""
         if source is CapacitySource.ON_DEMAND:

@@ -120,6 +120,9 @@ class Provider(Protocol):
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the status checks of an instance. A check that cannot be read is UNKNOWN."""
 
+    def impaired(self) -> frozenset[str]:
+        """Return the running instances of the account whose status checks fail; empty if the provider has none."""
+
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
         """Return the capacity of a source for the instance's successor; ABSENT if there is no such source."""
 

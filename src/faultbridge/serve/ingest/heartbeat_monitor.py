@@ -164,7 +164,14 @@ class HeartbeatMonitor(Struct, frozen=True):
         )
         return True
 
-    def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
+    def check(
+        self,
+        node: NodeKey,
+        last: datetime,
+        arrived: datetime | None,
+        probe: Probe = unprobed,
+        timeout: timedelta | None = None,
+    ) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
         Returns True if the fault is recorded, or if no fault is needed because the node is not in service. Returns
@@ -177,9 +184,9 @@ class HeartbeatMonitor(Struct, frozen=True):
 
         `arrived` is the later of two times: when the latest recorded canary (a test record) was sent, and when the
         latest heartbeat of any node was received. Before the first canary it is None, and the second case does not
-        apply.
+        apply. `timeout` replaces that of the policy.
         """
-        timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
+        timeout = timeout or rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
             return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
@@ -25,6 +25,9 @@ from faultbridge.serve.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, 
 
 MAX_PROBED = 5
 """Maximum silent nodes of a cluster that one sweep probes."""
+
+Impaired = Callable[[ClusterConfig], frozenset[str]]
+"""Returns the instances of a cluster's account whose status checks fail."""
 
 PAUSE = timedelta(minutes=10)
 """How long an orchestrator that did not answer is not called again."""
@@ -58,6 +61,15 @@ class ProbeInstance(Struct, frozen=True):
             return ProbedInstance()
         probed = self._probe_instance(state, config, instance_id)
         return replace(probed, orchestrator=self._readiness(state, config))
+
+    def impaired(self, config: ClusterConfig) -> frozenset[str]:
+        """Return the instances whose status checks fail at the provider of a cluster; empty without an answer."""
+        try:
+            provider = self.tools.compute(config).providers.get(config.provider)
+            return provider.impaired() if provider is not None else frozenset()
+        except FaultbridgeError as error:
+            log_cause("status_checks_not_read", reason=str(error), cluster=config.cluster)
+            return frozenset()
 
     def _probe_instance(self, state: NodeState, config: ClusterConfig, instance_id: str) -> ProbedInstance:
         probed = ProbedInstance()
@@ -99,21 +111,34 @@ def _log_unanswered(state: NodeState, error: FaultbridgeError) -> None:
     log_cause("silent_instance_not_probed", reason=str(error), cluster=state.key.cluster, node=state.key.node)
 
 
+IMPAIRED_TIMEOUT = timedelta(minutes=5)
+"""Heartbeat timeout of a node whose status check fails at the provider, if that of the policy is longer.
+
+In a large fleet, agents send heartbeats less often, and the policy's timeout is longer. A node whose host or operating
+system stopped is still reported within seven minutes: the status checks of all instances are read with two calls.
+"""
+
 MAX_CHECKED_AGAIN = 20
 """Per cluster, one sweep checks this many nodes with a recorded missing heartbeat again. Each check is one read."""
 
 
 def report_missing_heartbeats(
-    monitor: HeartbeatMonitor, reads: ClusterReads, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
+    monitor: HeartbeatMonitor,
+    reads: ClusterReads,
+    clusters: Iterable[str],
+    failures: Failures,
+    probe: Probe = unprobed,
+    impaired: Impaired = lambda _config: frozenset(),
 ) -> Intake | None:
     """Record a fault of nodes in service with overdue heartbeats; end it when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
     network path. `probe` is called for at most `MAX_PROBED` nodes of a cluster. It is not called if so many nodes of
-    the cluster are silent that they form an incident. `reads` caches the data of each cluster. Returns the state of the
-    intake, which is the path of records, or None if this state is unknown.
+    the cluster are silent that they form an incident. `impaired` returns the instances whose status checks fail. It is
+    called for a cluster whose timeout is longer than `IMPAIRED_TIMEOUT`. `reads` caches the data of each cluster.
+    Returns the state of the intake, which is the path of records, or None if this state is unknown.
     """
-    overdue, probed = dict[NodeKey, datetime](), set[str]()
+    overdue, early, probed = dict[NodeKey, datetime](), dict[NodeKey, datetime](), set[str]()
     read, on_time = list[ClusterHeartbeats](), 0
     for cluster in clusters:
         with failures.collect(f"reading the heartbeats of {cluster}"), reads.once(cluster):
@@ -122,6 +147,8 @@ def report_missing_heartbeats(
             missing = heartbeats.overdue(rules.policy.limits.heartbeat_timeout)
             on_time += len(heartbeats.last) - len(heartbeats.silent) - len(missing)
             overdue |= missing
+            if rules.policy.limits.heartbeat_timeout > IMPAIRED_TIMEOUT:
+                early |= _impaired_nodes(monitor, heartbeats, impaired(rules.config))
             read.append(heartbeats)
             if not _is_incident(len(missing), len(heartbeats.last), rules.policy.incidents):
                 probed.add(cluster)
@@ -136,13 +163,26 @@ def report_missing_heartbeats(
     settled: set[NodeKey] = set()
     again = {node: last for heartbeats in read for node, last in heartbeats.to_check_again(MAX_CHECKED_AGAIN).items()}
     probe_some = _limited(probe, probed)
-    for node, last in {} if intake.failed else (overdue | again).items():
+    for node, last in {} if intake.failed else (overdue | again | early).items():
         with failures.collect(f"checking the heartbeat of {node.stream}"):
-            if monitor.check(node, last, intake.last_arrival, probe_some):
+            timeout = IMPAIRED_TIMEOUT if node in early else None
+            if monitor.check(node, last, intake.last_arrival, probe_some, timeout):
                 settled.add(node)
     for heartbeats in read:
         _settle(monitor, heartbeats, settled, failures)
     return intake
+
+
+def _impaired_nodes(
+    monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, instances: Iterable[str]
+) -> dict[NodeKey, datetime]:
+    """Return the last heartbeats of the nodes that these instances back, if they are `IMPAIRED_TIMEOUT` old."""
+    wanted = [keys.alias("instance", one) for one in sorted(instances)]
+    rows = map(items.read_alias, monitor.log.table.get_many(wanted).values()) if wanted else ()
+    nodes = [row.key for row in rows if row.valid_to is None and row.key.cluster == heartbeats.config.cluster]
+    latest = heartbeats.read_at - IMPAIRED_TIMEOUT
+    watched = {one: heartbeats.last[one.node] for one in nodes if one.node in heartbeats.last}
+    return {one: at for one, at in watched.items() if at <= latest and one.node not in heartbeats.silent}
 
 
 def _check_intake(

@@ -423,7 +423,10 @@ class Sweep(Struct, frozen=True):
 
     def _clusters(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         monitor = self.heartbeat_monitor
-        result.intake = report_missing_heartbeats(monitor, self.table, plan.clusters, failures, self.probe.probe)
+        probe = self.probe
+        result.intake = report_missing_heartbeats(
+            monitor, self.table, plan.clusters, failures, probe.probe, probe.impaired
+        )
         for cluster in plan.clusters:
             if limit.is_over():
                 return
