@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.decide.entry_builder import gpu_time_lost
+from faultbridge.model.cases import OUT_OF_SERVICE
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.values import replace
 from faultbridge.serve.ops.metrics import NODE_GAUGES, count_entries, node_gauges
@@ -47,16 +48,15 @@ def test_an_entry_from_a_clock_that_is_ahead_has_no_lag() -> None:
     assert count_entries([entry(CLOSED)], START - timedelta(seconds=3))["train-a"].durations["PublishLag"] == [0]
 
 
-def test_the_gpu_time_lost_is_the_repair_time_of_all_gpus_of_the_node() -> None:
+def test_the_gpu_time_lost_counts_all_gpus_of_the_node_while_it_waits_out_of_service() -> None:
     world = LedgerFixture()
     world.rulebook = replace(world.rulebook, gpus=lambda: {"p5.48xlarge": 8})
     case = world.observe_faults(world.register_node("n-1", instance_type="ml.p5.48xlarge")).case
     assert case is not None
-    assert case.gpus == 8
     later = case.opened_at + timedelta(minutes=10)
-    assert gpu_time_lost(case, later) == 0, "nothing was repaired"
-    started = replace(case, marks={**case.marks, "in_progress": later})
-    assert gpu_time_lost(started, later) == 8 * 600_000
+    assert (case.gpus, gpu_time_lost(case, later)) == (8, 0), "the node is in service"
+    out = replace(case, marks={**case.marks, OUT_OF_SERVICE: case.opened_at})
+    assert gpu_time_lost(out, later) == 8 * 600_000
 
 
 def test_the_gpu_time_lost_of_an_unknown_instance_type_is_unknown() -> None:

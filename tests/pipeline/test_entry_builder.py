@@ -16,7 +16,7 @@ from faultbridge.decide.entry_builder import (
     step,
 )
 from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
-from faultbridge.model.cases import Approval, Case
+from faultbridge.model.cases import OUT_OF_SERVICE, Approval, Case
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import MAX_REASON, Draft
 from faultbridge.model.enums import (
@@ -41,7 +41,12 @@ CLOSED = replace(
     status=CaseStatus.RESOLVED,
     resolution=Resolution.REPLACED,
     gpus=8,
-    marks={"detected": NOON, CaseStatus.IN_PROGRESS: after(seconds=1), CaseStatus.RESOLVED: after(seconds=3)},
+    marks={
+        "detected": NOON,
+        CaseStatus.IN_PROGRESS: after(seconds=1),
+        OUT_OF_SERVICE: after(seconds=2),
+        CaseStatus.RESOLVED: after(seconds=3),
+    },
 )
 CONDITION = replace(condition(), attributes={"pid": "7"})
 STATE = node(
@@ -184,7 +189,7 @@ def test_the_entry_of_a_closed_case_has_the_times_of_its_phases_and_the_lost_gpu
         "answer_by": None,
         "phases": {"detected": 1000, "in_progress": 2000},
         "gpus": 8,
-        "gpu_time_lost": 24_000,
+        "gpu_time_lost": 8_000,
         "previous_case": None,
         "rule": "rule",
         "policy": "p",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.decide.entry_builder import durations, gpu_time_lost
-from faultbridge.model.cases import Phase
+from faultbridge.decide.entry_builder import durations, gpu_time_lost, total_gpu_time
+from faultbridge.model.cases import OUT_OF_SERVICE, Phase
 from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.values import replace
 from tests.builders import after, case
@@ -34,9 +34,15 @@ def test_phases_that_were_reached_at_the_same_time_keep_their_normal_order() -> 
     assert sum(found.values()) == found["unknown"] == 60_000
 
 
-@pytest.mark.parametrize(("gpus", "attempted", "lost"), [(8, True, 480_000), (8, False, 0), (None, True, None)])
-def test_gpu_time_is_lost_from_the_opening_of_a_case_whose_repair_started(
-    gpus: int | None, attempted: bool, lost: int | None
+@pytest.mark.parametrize(("gpus", "out", "lost"), [(8, True, 240_000), (8, False, 0), (None, True, None)])
+def test_gpu_time_is_lost_from_the_first_moment_a_node_is_out_of_service(
+    gpus: int | None, out: bool, lost: int | None
 ) -> None:
-    marks = {CaseStatus.OPEN: after()} | ({CaseStatus.IN_PROGRESS: after(seconds=30)} if attempted else {})
-    assert gpu_time_lost(case(RepairAction.REPLACE_NODE, gpus=gpus, marks=marks), after(minutes=1)) == lost
+    marks = {CaseStatus.OPEN: after()} | ({OUT_OF_SERVICE: after(seconds=30)} if out else {})
+    waiting = case(RepairAction.REPLACE_NODE, gpus=gpus, marks=marks)
+    assert gpu_time_lost(waiting, after(minutes=1)) == lost
+    assert gpu_time_lost(waiting, after(minutes=1), after(minutes=2)) == (None if gpus is None else 0)
+
+
+def test_a_sum_of_gpu_times_is_unknown_only_if_no_case_is_known() -> None:
+    assert [total_gpu_time(one) for one in ((), (5, None), (None,), (3, 4))] == [0, 5, None, 7]

@@ -5,7 +5,7 @@ Operators read the texts on timelines, in pages and tickets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from msgspec import UNSET
 from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
 from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
 from faultbridge.model import event_data
-from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase, Reason
+from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, OUT_OF_SERVICE, RELEASED, Case, Phase, Reason
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.entries import Draft, limited
 from faultbridge.model.enums import MAX_LISTED, CaseStatus, EntryType, NodeStatus, NoteKind, ProviderFailure
@@ -22,8 +22,15 @@ from faultbridge.model.event_data import or_unset
 from faultbridge.model.faults import Component, Fault
 from faultbridge.model.nodes import Incarnation, NodeState, Placement
 from faultbridge.model.policy import Policy
+from faultbridge.model.times import EPOCH
 
-_NO_PHASE = {ESCALATED_AT, FAILED_STEP, RELEASED, *(status.value for status in CaseStatus if not status.live)}
+_NO_PHASE = {
+    ESCALATED_AT,
+    FAILED_STEP,
+    OUT_OF_SERVICE,
+    RELEASED,
+    *(status.value for status in CaseStatus if not status.live),
+}
 _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
@@ -36,12 +43,24 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
     return {name: (until - at) // millisecond for (name, at), until in zip(marks, ends, strict=True)}
 
 
-def gpu_time_lost(case: Case, end: datetime) -> int | None:
-    """Return the case's milliseconds times the GPUs, 0 without an attempt, None for unknown GPUs."""
-    if case.gpus is None:
+def gpu_time_lost(case: Case, end: datetime, start: datetime = EPOCH) -> int | None:
+    """Return the GPU time of a case (`gpu_time`) from the first moment its node is out of service, after `start`."""
+    out = case.marks.get(OUT_OF_SERVICE)
+    return gpu_time(case.gpus, max(out, start) if out else None, end)
+
+
+def gpu_time(gpus: int | None, since: datetime | None, until: datetime) -> int | None:
+    """Return the GPUs of a node times its milliseconds out of service; 0 if `since` is None, None for unknown GPUs."""
+    if gpus is None:
         return None
-    attempted = CaseStatus.IN_PROGRESS in case.marks
-    return case.gpus * ((end - case.opened_at) // timedelta(milliseconds=1)) if attempted else 0
+    return 0 if since is None else gpus * max((until - since) // timedelta(milliseconds=1), 0)
+
+
+def total_gpu_time(lost: Iterable[int | None]) -> int | None:
+    """Return the sum of the GPU times of cases whose GPUs are known; None if there are cases and none is known."""
+    times = tuple(lost)
+    known = [one for one in times if one is not None]
+    return sum(known) if known or not times else None
 
 
 def _order(name: str) -> int:

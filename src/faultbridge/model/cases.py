@@ -38,6 +38,9 @@ ACCEPTED = "accepted"
 ESCALATED_AT = "escalated_at"
 """The key in `Case.marks` for the last time at which the case was escalated to an operator."""
 
+OUT_OF_SERVICE = "out_of_service"
+"""The key in `Case.marks` for the first time at which the node was out of service while the case was live."""
+
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from faultbridge.model.cases import OUT_OF_SERVICE
 from faultbridge.model.causation import name_causes
 from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge, allowed
 from faultbridge.model.entries import Draft, Entry, Stream, Transition, seal
@@ -137,7 +138,7 @@ class Append(Struct, frozen=True):
         """
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
-        decided = numbered(before, without_spent_permit(transition.state))
+        decided = marked_out_of_service(numbered(before, without_spent_permit(transition.state)), now)
         after, drafts = name_causes(before, decided, transition.drafts, stream, actor)
         drafts = tuple(replace(draft, job_ids=after.jobs) for draft in drafts)
         entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)
@@ -225,6 +226,14 @@ def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) 
 
 def _unchanged(before: NodeState) -> Condition:
     return Equals("version", before.head.version) if before.head.version else Absent()
+
+
+def marked_out_of_service(state: NodeState, now: datetime) -> NodeState:
+    """Return a node whose live case has the time at which the node was first out of service."""
+    case, status = state.live_case, state.status
+    if case is None or status is None or status.in_service or OUT_OF_SERVICE in case.marks:
+        return state
+    return replace(state, case=replace(case, marks={**case.marks, OUT_OF_SERVICE: now}))
 
 
 def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:

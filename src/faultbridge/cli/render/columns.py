@@ -116,6 +116,7 @@ CASE: Columns = {
     "Closed": lambda one: short_time(one.closed_at),
     "Duration": lambda one: duration_text(one.age_ms),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one.phases.items()),
+    "GPU-hours lost": lambda one: _hours(one.gpu_time_lost_ms),
     "Capacity": lambda one: "\n".join(map(answer_text, one.capacity)),
     "Rule": lambda one: f"{one.rule} of policy {one.policy}",
     **fields("Previous case", "Relapse of"),
@@ -157,6 +158,10 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
     return {title: {**columns, **fields("CLUSTER")}[title] for title in titles}
+
+
+def _hours(gpu_time: int | None) -> str:
+    return "-" if gpu_time is None else f"{gpu_time / 3_600_000:.2f}"
 
 
 def _has_no_repair(case: Case) -> bool:

@@ -423,7 +423,7 @@ class Counterfactual:
         if case is None:
             self._end(track, at)
             return
-        self._begin(track, case)
+        self._begin(track, case, at)
         if case.status is CaseStatus.OPEN:
             rules = self.in_step.cluster.rules
             track.state = expire_approval(decide(track.state, (), rules, at), at).state
@@ -438,13 +438,22 @@ class Counterfactual:
         if track.state.live_case is None:
             self._end(track, at)
 
-    def _begin(self, track: Track, case: Case) -> None:
+    def _begin(self, track: Track, case: Case, at: datetime) -> None:
         if track.course is None:
             gpus = case.gpus or (track.trail.gpus if track.trail else None)
             track.course = Course(track.state.key.node, case.code, case.opened_at, gpus, track.trail)
             self.result.courses.append(track.course)
         if case.isolate and track.state.status is not None and track.state.status.in_service:
             track.state = replace(track.state, status=NodeStatus.QUARANTINED, isolation=Isolation.CONFIRMED)
+        self._leaves_service(track, at)
+
+    def _leaves_service(self, track: Track, at: datetime) -> None:
+        """Record when the node of a simulated case is first out of service."""
+        course, status = track.course, track.state.status
+        if course is None or course.out_since is not None or status is None or status.in_service:
+            return
+        recorded = track.trail.out_since if track.trail else None
+        course.out_since = min(recorded, at) if recorded else at
 
     def _admit(self, track: Track, case: Case, at: datetime) -> None:
         state = expire_approval(Transition(track.state), at).state
@@ -481,6 +490,7 @@ class Counterfactual:
         if track.course is not None:
             track.course.actions.append(action)
         track.state = replace(track.state, case=case, status=NodeStatus.REPAIRING)
+        self._leaves_service(track, at)
         track.attempt_ends, track.retry_pause = at + duration, FIRST_PAUSE
 
     def _finish(self, track: Track, case: Case, at: datetime) -> None:

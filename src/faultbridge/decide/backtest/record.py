@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from faultbridge.decide.entry_builder import gpu_time
 from faultbridge.decide.fold.changes import Change, ChangeKind
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import Approval, Case
@@ -70,7 +71,10 @@ class RecordedAttempt:
 
 @dataclass(slots=True)
 class Trail:
-    """The recorded course of one case; `verdicts` of its diagnostics, `lost` GPU time in milliseconds."""
+    """The recorded course of one case; `verdicts` of its diagnostics, `lost` GPU time in milliseconds.
+
+    `out_since` is the first time at which its node was out of service while the case was live.
+    """
 
     id: str
     node: str
@@ -85,6 +89,7 @@ class Trail:
     relapse_of: str | None = None
     gpus: int | None = None
     lost: int | None = None
+    out_since: datetime | None = None
 
     def attempt_with(self, action: RepairAction) -> RecordedAttempt | None:
         """Return the first finished attempt with this repair action; None if there is none."""
@@ -116,12 +121,19 @@ def _writer(event: Event) -> tuple[str, str, str]:
 def trails(events: Iterable[Event]) -> dict[str, Trail]:
     """Return the recorded course (`Trail`) of each case, by case id."""
     found: dict[str, Trail] = {}
+    out: dict[str, bool] = {}
     for event in sorted(events, key=_order):
         metadata = event["metadata"]
-        kind, case = metadata["event_type"], metadata["case_id"]
+        kind, case, node = metadata["event_type"], metadata["case_id"], metadata["node"]
+        if kind == EntryType.NODE_STATUS.value:
+            out[node] = not NodeStatus(event["data"]["to"]).in_service
         if kind == EntryType.CASE_STATUS.value:
             _follow(found, metadata, event["data"])
-        elif kind == EntryType.REPLACEMENT_STEP.value and case in found:
+        if case in found and out.get(node) and found[case].out_since is None:
+            found[case].out_since = from_text(metadata["recorded_at"])
+        if kind == EntryType.CASE_STATUS.value:
+            continue
+        if kind == EntryType.REPLACEMENT_STEP.value and case in found:
             verified = event["data"]["step"] == "verify" and event["data"]["outcome"] in {"passed", "failed"}
             found[case].verdicts += [event["data"]["outcome"] == "passed"] if verified else []
     return found
@@ -285,14 +297,11 @@ class Course:
     actions: list[RepairAction] = field(default_factory=list)
     ended_at: datetime | None = None
     end: str = ""
+    out_since: datetime | None = None
 
-    @property
-    def lost(self) -> int | None:
-        """The lost GPU time in ms: GPUs times the duration of the case, 0 without a repair, None if unknown."""
-        if self.ended_at is None or self.gpus is None:
-            return None
-        span = (self.ended_at - self.opened_at) // timedelta(milliseconds=1)
-        return self.gpus * span if self.actions else 0
+    def lost(self, until: datetime) -> int | None:
+        """Return the lost GPU time in ms; a case that is live at the end of the record counts until then."""
+        return gpu_time(self.gpus, self.out_since, self.ended_at or until)
 
 
 @dataclass(slots=True)

@@ -11,10 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from faultbridge.decide.backtest.record import Course, Decision, Event, Replayed, Trail, trails
+from faultbridge.decide.entry_builder import gpu_time, total_gpu_time
 from faultbridge.model.entries import FAULT_TYPES
 from faultbridge.model.enums import EntryType, RepairAction
 from faultbridge.model.fault_enums import Severity
-from faultbridge.model.times import from_text, to_text
+from faultbridge.model.times import EPOCH, from_text, to_text
 from faultbridge.model.values import replace
 
 RELAPSE_WITHIN = timedelta(days=7)
@@ -134,8 +135,9 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
     found = trails(events)
     judgments = judge(found.values(), events)
     left = {course.trail.id for course in replayed.courses if course.trail is not None}
-    recorded = {name: _of_trail(trail, judgments[name]) for name, trail in found.items()}
-    others = [_of_course(course, judgments) for course in replayed.courses]
+    end = max((from_text(one["metadata"]["recorded_at"]) for one in events), default=EPOCH)
+    recorded = {name: _of_trail(trail, judgments[name], end) for name, trail in found.items()}
+    others = [_of_course(course, judgments, end) for course in replayed.courses]
     after = [*(one for name, one in recorded.items() if name not in left), *others]
     same = sum(one.same for one in replayed.decisions)
     in_force = PoliciesInForce.of(events)
@@ -209,10 +211,10 @@ def _difference(decision: Decision, explanation: str) -> dict[str, Any]:
     }
 
 
-def _of_trail(trail: Trail, judgment: Judgment) -> _Outcome:
+def _of_trail(trail: Trail, judgment: Judgment, until: datetime) -> _Outcome:
     actions = tuple(one.repair_action for one in trail.attempts)
     repaired = trail.closed_at is not None and trail.resolution in {"repaired", "replaced"}
-    lost = None if trail.gpus is None else trail.lost
+    lost = trail.lost if trail.closed_at else gpu_time(trail.gpus, trail.out_since, until)
     return _Outcome(
         trail.node,
         actions,
@@ -223,12 +225,12 @@ def _of_trail(trail: Trail, judgment: Judgment) -> _Outcome:
     )
 
 
-def _of_course(course: Course, judgments: Mapping[str, Judgment]) -> _Outcome:
+def _of_course(course: Course, judgments: Mapping[str, Judgment], until: datetime) -> _Outcome:
     judgment = judgments[course.trail.id] if course.trail else Judgment.UNDETERMINED
     repaired = course.end in {"repaired", "replaced"}
     escalated = course.end == "by_operator"
     span = _span(course.opened_at, course.ended_at, counts=repaired)
-    return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost, judgment)
+    return _Outcome(course.node, tuple(course.actions), escalated, span, course.lost(until), judgment)
 
 
 def _span(since: datetime, until: datetime | None, *, counts: bool) -> timedelta | None:
@@ -239,7 +241,7 @@ def _totals(outcomes: Sequence[_Outcome]) -> dict[str, Any]:
     actions = Counter(action.value for one in outcomes for action in one.actions)
     acted = [one for one in outcomes if one.actions]
     spans = sorted(one.repaired_after for one in outcomes if one.repaired_after is not None)
-    known = [one.lost for one in outcomes if one.lost is not None]
+    lost = total_gpu_time(one.lost for one in outcomes)
     return {
         "cases": len(outcomes),
         "actions": {action.value: actions[action.value] for action in RepairAction},
@@ -248,6 +250,6 @@ def _totals(outcomes: Sequence[_Outcome]) -> dict[str, Any]:
         **{judgment.value: sum(one.judgment is judgment for one in acted) for judgment in Judgment},
         "missed": sum(one.judgment is Judgment.RIGHT for one in outcomes if not one.actions),
         "median_repair_seconds": int(spans[len(spans) // 2].total_seconds()) if spans else None,
-        "gpu_hours_lost": round(sum(known) / _HOUR, 2),
-        "cases_with_unknown_loss": len(outcomes) - len(known),
+        "gpu_hours_lost": None if lost is None else round(lost / _HOUR, 2),
+        "cases_with_unknown_loss": sum(one.lost is None for one in outcomes),
     }

@@ -331,7 +331,7 @@ class Case(CaseFacts, Document, frozen=True, kw_only=True):
     closed_at: datetime | None
     age_ms: Count
     phases: dict[str, int]
-    gpu_time_lost_ms: Annotated[Count | None, doc("GPUs times milliseconds; null if their number is unknown.")]
+    gpu_time_lost_ms: Annotated[Count | None, doc("GPUs times milliseconds out of service; null if unknown.")]
     rule: str
     policy: str
     previous_case: str | None

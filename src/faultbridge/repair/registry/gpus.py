@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.decide.entry_builder import gpu_time_lost
+from faultbridge.decide.entry_builder import gpu_time_lost, total_gpu_time
 from faultbridge.decide.fold.fold import take_custody
 from faultbridge.model.cases import Case
 from faultbridge.model.enums import NodeStatus
@@ -15,7 +15,6 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.devices import LAST_SIGHTING
 from faultbridge.model.times import to_text
-from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import query_all
@@ -23,12 +22,12 @@ from faultbridge.record.queries import query_all
 
 @dataclass(frozen=True, slots=True)
 class GpuFigure:
-    """A cluster's GPUs, those in service, nodes with unknown GPUs, and the GPU milliseconds lost."""
+    """A cluster's GPUs, those in service, nodes with unknown GPUs, and the GPU milliseconds lost, None if unknown."""
 
     gpus: int
     in_service: int
     unknown_nodes: int
-    lost_ms: int
+    lost_ms: int | None
 
     @property
     def percent(self) -> float | None:
@@ -41,15 +40,12 @@ def gpu_figure(
 ) -> GpuFigure:
     """Return the GPUs of nodes that are not retired, and the GPU time that cases cost after `since`."""
     counted = [(state, _gpus(state, types)) for state in nodes if state.status is not NodeStatus.RETIRED]
-    lost = 0
-    for case in cases:
-        end, start = case.closed_at or now, max(case.opened_at, since)
-        lost += (gpu_time_lost(replace(case, opened_at=start), end) or 0) if end > start else 0
+    ends = ((case, case.closed_at or now) for case in cases)
     return GpuFigure(
         gpus=sum(number for _, number in counted),
         in_service=sum(number for state, number in counted if state.status is not None and state.status.in_service),
         unknown_nodes=sum(number == 0 for _, number in counted),
-        lost_ms=lost,
+        lost_ms=total_gpu_time(gpu_time_lost(case, end, since) for case, end in ends if end > since),
     )
 
 

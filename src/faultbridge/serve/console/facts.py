@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from faultbridge.decide.entry_builder import gpu_time_lost
+from faultbridge.decide.entry_builder import gpu_time_lost, total_gpu_time
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
@@ -117,6 +117,7 @@ QUARTER_HOUR = timedelta(minutes=15)
 """Maximum age of cached node placements, GPU time lost in a week, and newest entries of an unchanged stream."""
 
 CLOSED = tuple(status for status in CaseStatus if not status.live)
+LIVE = tuple(status for status in CaseStatus if status.live)
 Window = tuple[datetime | None, datetime | None]
 
 
@@ -145,11 +146,14 @@ class Facts:
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
 
-    def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the GPU-milliseconds lost by cases opened in the last week, at most the 500 opened last."""
+    def _lost_in_a_week(self, config: ClusterConfig) -> int | None:
+        """Return the GPU-milliseconds lost in the last week by its closed cases and all live cases, 500 of each."""
         now = self.clock.now()
-        recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
-        return sum(gpu_time_lost(one.case, one.case.closed_at or now) or 0 for one in recent)
+        closed = self.views.recent_cases(config, CLOSED, MAX_COUNTED_CASES, now - WEEK)
+        live = self.views.recent_cases(config, LIVE, MAX_COUNTED_CASES)
+        return total_gpu_time(
+            gpu_time_lost(one.case, one.case.closed_at or now, now - WEEK) for one in (*closed, *live)
+        )
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster for its page: 20 live and 20 closed cases, incidents, 25 jobs and 40 entries."""

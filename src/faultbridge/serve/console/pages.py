@@ -169,7 +169,7 @@ class Pages(Struct, frozen=True):
         allowed = request.caller.clusters
         found = self.facts.fleet(None if allowed is None or ALL_CLUSTERS in allowed else allowed)
         page = fleet_page(found, gpus(), self.facts.clock.now() - WEEK)
-        documents = {"clusters": [one.cluster for one in found], "gpu_hours_lost": round(page.gpu_hours_lost, 1)}
+        documents = {"clusters": [one.cluster for one in found], "gpu_hours_lost": page.gpu_hours_lost}
         return PageData("fleet.html", {"page": page}, documents, (), "fleet", page.live)
 
     def cluster(self, request: Request) -> PageData:

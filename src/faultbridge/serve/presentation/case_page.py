@@ -258,8 +258,8 @@ def _facts(case: Case) -> tuple[tuple[str, str], ...]:
     ]
     if case.code == "operator.quarantine":
         rows = []  # the order decides, not the action and the rule of its code
-    hours = () if lost is None else (("GPU time lost", f"{lost / 3_600_000:.2f} GPU-hours"),)
-    return (*rows, *hours, ("Case", case.case_id))
+    hours = "-" if lost is None else f"{lost / 3_600_000:.2f} GPU-hours"
+    return (*rows, ("GPU time lost", hours), ("Case", case.case_id))
 
 
 def _related(case: Case) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decide.answers import why_text, words
+from faultbridge.decide.entry_builder import total_gpu_time
 from faultbridge.model.policy import Policy
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -217,7 +218,7 @@ class FleetFacts(Struct, frozen=True):
     cluster: Cluster
     nodes: Sequence[GridNode]
     live_cases: int
-    lost_ms: int
+    lost_ms: int | None
 
 
 class FleetCluster(Struct, frozen=True):
@@ -230,7 +231,7 @@ class FleetCluster(Struct, frozen=True):
     nodes: int
     counts: tuple[tuple[Mark, int, float], ...]
     gpus: GpuShare
-    gpu_hours_lost: float
+    gpu_hours_lost: float | None
     live_cases: int
     incidents: int
     groups: tuple[NodeGroup, ...]
@@ -241,7 +242,7 @@ class FleetPage(Struct, frozen=True):
 
     clusters: tuple[FleetCluster, ...]
     gpus: GpuShare
-    gpu_hours_lost: float
+    gpu_hours_lost: float | None
     nodes: int
     not_healthy: int
     live_cases: int
@@ -256,19 +257,24 @@ class FleetPage(Struct, frozen=True):
 
 def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
     """Return the fleet page, with totals; cases since `since` count for the lost GPU time."""
-    shown = tuple(_cluster(one, gpus_by_type) for one in clusters)
+    found = tuple(clusters)
+    shown = tuple(_cluster(one, gpus_by_type) for one in found)
     healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
     nodes = sum(one.nodes for one in shown)
     return FleetPage(
         clusters=shown,
         gpus=GpuShare(sum(one.gpus.gpus for one in shown), sum(one.gpus.in_service for one in shown)),
-        gpu_hours_lost=sum(one.gpu_hours_lost for one in shown),
+        gpu_hours_lost=_hours(total_gpu_time(one.lost_ms for one in found)),
         nodes=nodes,
         not_healthy=nodes - healthy,
         live_cases=sum(one.live_cases for one in shown),
         incidents=sum(one.incidents for one in shown),
         since=since,
     )
+
+
+def _hours(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 3_600_000
 
 
 def _cluster(facts: FleetFacts, gpus_by_type: dict[str, int]) -> FleetCluster:
@@ -283,7 +289,7 @@ def _cluster(facts: FleetFacts, gpus_by_type: dict[str, int]) -> FleetCluster:
         nodes=sum(count for _, count in counts),
         counts=tuple((mark(name, NODE), count, count / total) for name, count in counts if count),
         gpus=gpu_share(facts.nodes, gpus_by_type),
-        gpu_hours_lost=facts.lost_ms / 3_600_000,
+        gpu_hours_lost=_hours(facts.lost_ms),
         live_cases=facts.live_cases,
         incidents=len(cluster.incidents),
         groups=node_groups(facts.nodes),

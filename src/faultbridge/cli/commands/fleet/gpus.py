@@ -29,7 +29,7 @@ def show_gpus(
     cluster: AnyClusterOption = None,
     since: Annotated[str, Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
-    """Show the share of GPUs in service, and the GPU-hours that repairs cost, by cluster."""
+    """Show the share of GPUs in service, and the GPU-hours lost out of service, by cluster."""
     names = session.cluster_names(cluster)
     session.show((_figure(session, name, since) for name in names), FIGURES)
 
@@ -48,6 +48,6 @@ def _figure(session: Session, cluster: str, since: str) -> Document:
         "gpus": figure.gpus,
         "gpus_in_service": figure.in_service,
         "percent_in_service": figure.percent,
-        "gpu_hours_lost": round(figure.lost_ms / _HOUR_MS, 2),
+        "gpu_hours_lost": None if figure.lost_ms is None else round(figure.lost_ms / _HOUR_MS, 2),
         "nodes_not_counted": figure.unknown_nodes,
     }
