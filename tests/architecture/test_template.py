@@ -521,17 +521,24 @@ def test_the_pager_receives_the_stub_of_every_event_that_may_require_a_page(even
     assert [one for one in asked if one in ({}, {"metadata": {"truncated": ["*"]}})]
 
 
-def test_what_calls_slurmrestd_can_run_in_a_vpc_with_the_permission_for_it_and_runs_outside_by_default() -> None:
+def test_what_calls_slurmrestd_or_kubernetes_can_run_in_a_vpc_and_runs_outside_by_default() -> None:
     callers = {
         name.removesuffix("Function")
         for name in NAMES
         if "FAULTBRIDGE_SLURM_TOKENS" in properties(name).get("Environment", {}).get("Variables", {})
     }
     assert callers == {"React", "Replacement", "Sweep"}
-    attached = {"SubnetIds": {"Ref": "SlurmSubnets"}, "SecurityGroupIds": {"Ref": "SlurmSecurityGroups"}}
+    with_kubernetes = {
+        name.removesuffix("Function")
+        for name in NAMES
+        if {"Ref": "KubernetesLayer"} in properties(name).get("Layers", ())
+    }
+    callers |= with_kubernetes
+    assert callers == {"Inventory", "React", "Replacement", "Sweep"}
+    attached = {"SubnetIds": {"Ref": "VpcSubnets"}, "SecurityGroupIds": {"Ref": "VpcSecurityGroups"}}
     config = {"Fn::If": ["RunsInVpc", attached, {"Ref": "AWS::NoValue"}]}
     assert {name for name in NAMES if "VpcConfig" in properties(name)} == {f"{one}Function" for one in callers}
     for caller in callers:
         assert properties(f"{caller}Function")["VpcConfig"] == config
         assert "AWSLambdaVPCAccessExecutionRole" in str(properties(f"{caller}Role")["ManagedPolicyArns"])
-    assert [template()["Parameters"][one]["Default"] for one in ("SlurmSubnets", "SlurmSecurityGroups")] == ["", ""]
+    assert [template()["Parameters"][one]["Default"] for one in ("VpcSubnets", "VpcSecurityGroups")] == ["", ""]
