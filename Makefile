@@ -107,7 +107,7 @@ servers: setup machines ## run the tests with a real Slurm, Alertmanager and Chr
 	@$(BIN)/pytest -n 2 --dist loadfile -m "servers and not nightly"
 
 # In this order two at a time, because the first two take most of the time and one core each.
-STATIC = types scan template-lint lint format-check layer-wheels
+STATIC = types scan template-lint lint format-check layer-wheels chart
 
 .PHONY: check
 check: setup ## run every check that a merge requires; the tests run last
@@ -123,7 +123,7 @@ archives: setup machines ## package the template, the functions and their layers
 	@$(BIN)/python -m infra.archives
 
 .PHONY: dist
-dist: archives ## build wheel and sdist into dist, install the wheel in a clean environment, and run its offline commands
+dist: setup machines ## build the archives, then wheel and sdist into dist, install the wheel in a clean environment, and run its offline commands
 	@rm -rf dist
 	@$(BIN)/python -m infra.dist dist
 
@@ -203,6 +203,25 @@ $(DOCS_STAMP): $(STAMP)
 	@rm -f $(DOCS)/.setup-*
 	@touch $@
 
+# What a release is made with has a virtual environment of its own too.
+RELEASE := $(VENV)/release
+RELEASE_STAMP = $(RELEASE)/.setup-$(shell cksum < requirements/release.txt | tr ' ' -)
+
+$(RELEASE_STAMP): $(STAMP)
+	@test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	@$(BIN)/uv pip install --quiet --python $(RELEASE)/bin/python --require-hashes -r requirements/release.txt \
+	  || $(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
+	@rm -f $(RELEASE)/.setup-*
+	@touch $@
+
+.PHONY: chart
+chart: setup $(RELEASE_STAMP) ## render and lint the Helm chart, and validate the result with the schemas of Kubernetes
+	@$(RELEASE)/bin/python -m infra.chart check
+
+.PHONY: chart-manifest
+chart-manifest: setup $(RELEASE_STAMP) ## write infra/kubernetes/faultbridge.yaml, which the chart renders with example values
+	@$(RELEASE)/bin/python -m infra.chart write
+
 .PHONY: schemas
 schemas: setup ## write the models of events for consumers and the schemas, from model/event_data.py
 	@$(BIN)/python -m infra.event_models
@@ -261,6 +280,8 @@ lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@$(LOCK) --group console --constraint requirements/dev.txt -o requirements/console.txt
 	@$(LOCK) --group docs -o requirements/docs.txt
 	@$(LOCK) --group scan -o requirements/scan.txt
+	@$(LOCK) --group release -o requirements/release.txt
+	@$(LOCK) pyproject.toml --extra eks --constraint requirements/dev.txt -o requirements/image.txt
 
 .PHONY: clean
 clean: ## remove build outputs and caches, but not .venv

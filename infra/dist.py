@@ -16,6 +16,9 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from faultbridge.install.packaging import PACKAGED
+from infra import archives
+
 ROOT = Path(__file__).resolve().parents[1]
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus."
 COMMANDS: Sequence[tuple[str, str]] = (
@@ -103,6 +106,7 @@ def failures(programs: Path, folder: Path) -> Iterator[str]:
 def main(folder: Path) -> int:
     """Build and check a distribution; print what was built and what fails; return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
+    archives.main(PACKAGED)  # of this tree: the wheel contains them
     wheel, sdist = build(folder.resolve())
     with tempfile.TemporaryDirectory() as scratch:
         work, rebuilt = Path(scratch, "work"), Path(scratch, "sdist")

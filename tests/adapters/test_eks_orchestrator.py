@@ -266,7 +266,7 @@ def test_a_missing_eks_cluster_is_not_retriable(eks: OnEks, named: str | None) -
 
 
 def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> None:
-    manifest = Path(__file__).parents[2] / "infra" / "kubernetes" / "faultbridge-rbac.yaml"
+    manifest = Path(__file__).parents[2] / "infra" / "helm" / "faultbridge" / "templates" / "rbac.yaml"
     role = next(part for part in yaml.safe_load_all(manifest.read_text()) if part["metadata"]["name"] == "faultbridge")
     granted = {(verb, kind) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
     eks.cluster.start(Pod("ml", "job", OnEks.NODE))

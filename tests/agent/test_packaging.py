@@ -16,6 +16,7 @@ from faultbridge.node.agent.settings import AgentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 INFRA = ROOT / "infra" / "agent"
+MANIFEST = ROOT / "infra" / "kubernetes" / "faultbridge.yaml"
 ALONE = """
 import sys
 sys.path.insert(0, {source!r})
@@ -62,8 +63,8 @@ def test_the_systemd_unit_has_lowest_priority_limits_and_restarts_always():
 
 
 def test_the_daemonset_runs_on_every_node_with_the_role_of_the_node():
-    documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
-    kinds = {document["kind"]: document for document in documents}
+    documents = list(yaml.safe_load_all(MANIFEST.read_text()))
+    kinds = {document["kind"]: document for document in documents if document["metadata"]["name"] == "agent"}
     pod = kinds["DaemonSet"]["spec"]["template"]["spec"]
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["hostNetwork"] is True
@@ -72,7 +73,7 @@ def test_the_daemonset_runs_on_every_node_with_the_role_of_the_node():
 
 
 def test_the_config_map_contains_valid_settings(tmp_path):
-    documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
+    documents = list(yaml.safe_load_all(MANIFEST.read_text()))
     written = next(one for one in documents if one["kind"] == "ConfigMap")["data"]["agent.toml"]
     (tmp_path / "agent.toml").write_text(written)
     settings = AgentSettings.load(tmp_path / "agent.toml", {})

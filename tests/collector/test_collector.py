@@ -26,8 +26,12 @@ from faultbridge.record.ports import ObjectKind
 from tests.collector.cluster import EKS, INSTANCE, NODE, XID_79, Collected, agent_event, collected
 from tests.waiting import eventually
 
-MANIFEST = Path(__file__).resolve().parents[2] / "infra" / "kubernetes" / "faultbridge-collector.yaml"
-DOCUMENTS = {one["kind"]: one for one in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))}
+MANIFEST = Path(__file__).resolve().parents[2] / "infra" / "kubernetes" / "faultbridge.yaml"
+DOCUMENTS = {
+    one["kind"]: one
+    for one in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
+    if "collector" in one["metadata"]["name"]
+}
 OTHER = RunningInstance("i-00000000000000008", "ip-10-0-0-8.ec2.internal")
 
 
