@@ -18,7 +18,7 @@ from faultbridge.model.enums import RepairAction
 from faultbridge.model.findings import Mark
 from faultbridge.record.history import DeviceEvent
 from faultbridge.repair.jobs.reports import JobReport
-from faultbridge.repair.registry.documents import Case, Cluster, Entry, Incident, Node, Reject
+from faultbridge.repair.registry.documents import Case, Cluster, Entry, Incident, Node, Reject, Silence
 from faultbridge.repair.registry.hardware_documents import Finding, Offender
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.repair.registry.views import CasePageSent
@@ -44,6 +44,7 @@ LISTS: Mapping[type[Struct], tuple[str, str]] = {
         "A page of entries. `next` is the token of the next page; only the last page has null.\n\n"
         "A page with fewer entries than the limit is not necessarily the last page.",
     ),
+    Silence: ("Silences", "The silences of a cluster that have not ended, the earliest start first."),
     Reject: ("Rejects", "A list of rejected records, earliest sent first."),
     DeviceEvent: ("DeviceEvents", "The history of a device in one cluster, oldest first."),
     Offender: (

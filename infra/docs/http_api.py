@@ -21,7 +21,7 @@ FOLDER = "http-api/"
 REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 NOTE = "[HTTP API](index.md) lists all operations, and explains `$API` and `$AUTH` in the examples."
 INTRODUCTION = """\
-The API reads clusters, nodes, cases and entries, answers requests for approval, and records reports of jobs. Its URL is
+The API reads clusters, nodes, cases and entries, accepts the orders of people, and records reports of jobs. Its URL is
 the stack's output `ApiUrl`. IAM signs requests, or a JWT issuer does when the parameter `JwtIssuer` is set. The
 machine-readable description is [openapi.json](../openapi.json) (OpenAPI 3.1).
 
@@ -39,6 +39,10 @@ On AWS, sign with `--aws-sigv4`, or send a token:
 The claim `faultbridge_clusters` of a token names the clusters that its owner may read, and the claim
 `faultbridge_operator_clusters` those that its owner may read and operate. A request with another method than GET or
 HEAD requires the second claim; without it, the status is 403.
+
+An order has the same limits as its command, and its entry names the person: the ARN, or the subject of the token. A
+refusal is a problem document whose `type` and `detail` name the reason. A caller that may repeat a request sends the
+header `Idempotency-Key`: the order is executed once, however often it arrives.
 """
 
 EXAMPLES = {
@@ -47,6 +51,8 @@ EXAMPLES = {
     "case": "c-abcdefghijklmnopqrstuvwxyz",
     "incident": "inc-abcdefghijklmnop",
     "finding": "f-abcdefghijklmnop",
+    "silence": "sil-abcdefghijkl",
+    "domain": "rack-7",
     "job": "88213",
     "device": "1653922001234",
     "status": "queued",
@@ -74,6 +80,7 @@ BODIES = {
 
 RESOURCES = {
     "clusters": ("Clusters and nodes", {"", "nodes"}),
+    "orders": ("Pauses, silences and failure domains", {"domains", "pause", "resume", "silences"}),
     "cases": ("Cases and incidents", {"cases", "incidents"}),
     "entries": ("Entries, streams and rejects", {"entries", "streams", "rejects"}),
     "findings": ("Findings and devices", {"findings", "devices", "offenders"}),

@@ -9,10 +9,18 @@ from msgspec import Struct
 from pydantic.json_schema import models_json_schema
 
 from faultbridge.model.names import CLUSTER_NAME, NODE_NAME
-from faultbridge.serve.api.handlers import CASE_ID, FINDING_ID, INCIDENT_ID
+from faultbridge.serve.api.handlers import FINDING_ID
 from faultbridge.serve.api.problems import Problem
-from faultbridge.serve.api.requests import ALL_CLUSTERS, MAX_LENGTH, MAX_LIMIT, OPERATOR_CLAIM, READER_CLAIM
+from faultbridge.serve.api.requests import (
+    ALL_CLUSTERS,
+    IDEMPOTENCY_KEY,
+    MAX_LENGTH,
+    MAX_LIMIT,
+    OPERATOR_CLAIM,
+    READER_CLAIM,
+)
 from faultbridge.serve.api.routes import ROUTES, Parameter, Route
+from faultbridge.serve.orders import CASE_ID, INCIDENT_ID, ORDERS, SILENCE_ID
 from infra.docs.api_models import model, models
 
 REFERENCE = "#/components/schemas/{model}"
@@ -22,6 +30,8 @@ _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
     "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
     "finding": {"pattern": f"^{FINDING_ID.pattern}$"},
+    "silence": {"pattern": f"^{SILENCE_ID.pattern}$"},
+    "domain": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Name of a failure domain, such as a rack."},
     "job": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "The id of the job, if it has no `/` and no `%`."},
     "device": {"minLength": 1, "maxLength": MAX_LENGTH, "description": "Serial number or UUID."},
 }
@@ -41,10 +51,21 @@ _PROBLEM_DESCRIPTIONS = {
     "401": "The request has no valid credentials.",
     "403": "The caller may not read this cluster or, in a request that changes something, may not operate it.",
     "404": "Not found.",
-    "409": "The approval request was already answered, has expired, or does not exist; the incident is closed; "
-    "or the job runs already or has ended.",
-    "422": "The stream is too long for one request.",
+    "409": "What the order is about has changed or does not permit it: the approval request was answered, another "
+    "instance backs the node, the repair passed its intent, others paused the cluster, the job runs already. `type` "
+    "and `detail` name the reason; nothing was changed.",
+    "422": "The stream is too long for one request, or the key was used for another order.",
     "503": "Try again later.",
+}
+
+
+_ORDERS = frozenset(kind.operation for kind in ORDERS.values())
+_KEY: dict[str, Any] = {
+    "name": IDEMPOTENCY_KEY,
+    "in": "header",
+    "description": "A key of the caller for this order. A repetition with the same key and the same body changes "
+    "nothing, for at least seven days; with another body, it is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
 }
 
 
@@ -84,7 +105,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": summary,
-        "parameters": [*_path(route), *map(_query, route.parameters)],
+        "parameters": [*_path(route), *map(_query, route.parameters), *([_KEY] if route.name in _ORDERS else [])],
         "responses": {
             "200": {
                 "description": summary,

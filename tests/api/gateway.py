@@ -39,11 +39,17 @@ class Gateway:
         return self.send("GET", path, urlencode(query, doseq=True), clusters=clusters)
 
     def post(
-        self, path: str, body: Any, operated: Iterable[str] = ADMIN, clusters: Iterable[str] | None = ()
+        self,
+        path: str,
+        body: Any,
+        operated: Iterable[str] = ADMIN,
+        clusters: Iterable[str] | None = (),
+        key: str | None = None,
+        person: str = "an-operator",
     ) -> Response:
         """POST to a path with an operator's token for some clusters, or as an IAM caller if `clusters` is None."""
         text = body if isinstance(body, str) else json.dumps(body)
-        return self.send("POST", path, body=text.encode(), clusters=clusters, operated=operated)
+        return self.send("POST", path, body=text.encode(), clusters=clusters, operated=operated, key=key, person=person)
 
     def send(
         self,
@@ -53,11 +59,15 @@ class Gateway:
         body: bytes = b"",
         clusters: Iterable[str] | None = ADMIN,
         operated: Iterable[str] | None = None,
+        key: str | None = None,
+        person: str = "an-operator",
     ) -> Response:
         """Send a request; a GET has no operator's claim unless given, any other request has one for all clusters."""
         if operated is None:
             operated = () if method == "GET" else ADMIN
-        answer = timeline(event(method, path, query, body, clusters, operated), None, self.world.app)
+        request = event(method, path, query, body, clusters, operated, person)
+        request["headers"] |= {"idempotency-key": key} if key is not None else {}
+        answer = timeline(request, None, self.world.app)
         headers = {**answer.get("headers", {}), **answer.get("multiValueHeaders", {})}
         return Response(answer["statusCode"], str(headers["Content-Type"]), answer["body"])
 
@@ -72,14 +82,20 @@ class Gateway:
 
 
 def event(
-    method: str, path: str, query: str, body: bytes, clusters: Iterable[str] | None, operated: Iterable[str] = ()
+    method: str,
+    path: str,
+    query: str,
+    body: bytes,
+    clusters: Iterable[str] | None,
+    operated: Iterable[str] = (),
+    person: str = "an-operator",
 ) -> dict[str, Any]:
     """Return an event of an HTTP API, with both claims as a list, or without any if `clusters` is None (IAM).
 
     The gateway renders a list claim as the text `[a b]`.
     """
     lists = {"faultbridge_clusters": clusters or (), "faultbridge_operator_clusters": operated}
-    claims = {"sub": "an-operator"} | {claim: f"[{' '.join(names)}]" for claim, names in lists.items()}
+    claims = {"sub": person} | {claim: f"[{' '.join(names)}]" for claim, names in lists.items()}
     authorizer = {"jwt": {"claims": claims}} if clusters is not None else {"iam": {"userArn": "arn:aws:iam::1:user/a"}}
     return {
         "version": "2.0",

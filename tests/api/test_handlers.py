@@ -297,8 +297,8 @@ def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb
     question = gateway.get(f"{C}/cases/{case}").json["approval"]
     assert {name: question[name] for name in (*ANSWER, "answer")} == {**ANSWER, "answer": None}
     answered = gateway.post(f"{C}/cases/{case}/{verb}", {**ANSWER, "reason": "known bad batch"})
-    assert answered.json == {"case_id": case, **ANSWER, "answer": answer}
-    models()["ApprovalResult"].model_validate_json(answered.text)
+    assert (answered.json["case_id"], answered.json["approval"]["answer"]) == (case, answer)
+    models()["Cases"].model_validate_json(f'{{"items": [{answered.text}]}}')
     entries = gateway.get(f"{C}/entries", case=case).json["items"]
     (note,) = [entry["data"] for entry in entries if entry["data"].get("operator")]
     assert (note["operator"], note["text"]) == ("an-operator", f"{answer}: known bad batch")

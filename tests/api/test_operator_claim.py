@@ -14,6 +14,7 @@ from faultbridge.model.storage.writes import Put
 from faultbridge.serve.api.problems import MEDIA_TYPE
 from faultbridge.serve.api.requests import OPERATOR_CLAIM
 from faultbridge.serve.api.routes import ROUTES, Route
+from faultbridge.serve.orders import ORDERS
 from faultbridge.serve.wiring.services import wire_registration
 from tests.api.builders import ANSWER, N2, RACK, START, case_of, finding, incident_of, lose_links, waiting
 from tests.api.gateway import Gateway
@@ -22,9 +23,11 @@ from tests.world import World
 C = "/clusters/train-a"
 WRITES = [route for route in ROUTES if route.method not in {"GET", "HEAD"}]
 BODIES: dict[str, dict[str, Any]] = {
+    **{kind.operation: {} for kind in ORDERS.values()},
     "approveCase": ANSWER,
     "denyCase": ANSWER,
-    "closeIncident": {},
+    "resumeRepairs": {"force": True},
+    "addSilence": {"reason": "cable work", "until": "2026-02-05T00:00:00Z"},
     "markFinding": {"mark": "right"},
     "reportJob": START,
 }
@@ -49,14 +52,29 @@ def cluster_with_something_to_change() -> Gateway:
     waiting(made)
     lose_links(made)
     world.ports.table.write(Put(stored.finding_item(finding(world), world.now)))
+    for path, body in (
+        ("/nodes/n-1/quarantine", {}),
+        (f"/nodes/{RACK[0]}/quarantine", {}),
+        ("/pause", {}),
+        ("/silences", BODIES["addSilence"]),
+    ):
+        assert made.post(f"{C}{path}", body, person="ada").status == 200
     return made
 
 
 def path_of(route: Route, gateway: Gateway) -> str:
     """Return the path of a route, with the case, incident or finding that the route can change."""
     (listed,) = gateway.get(f"{C}/findings").json["items"]
+    (silence,) = gateway.get(f"{C}/silences").json["items"]
     ids = {"case": case_of(gateway, N2), "incident": incident_of(gateway), "finding": listed["finding_id"]}
-    return route.path.format(cluster="train-a", **ids)
+    node = "n-1" if route.name == "returnNode" else "n-2"
+    return route.path.format(cluster="train-a", node=node, domain="r-7", silence=silence["id"], **ids)
+
+
+def body_of(route: Route, gateway: Gateway) -> dict[str, Any]:
+    if route.name == "replaceNode":
+        return {"instance": gateway.get(f"{C}/nodes/n-2").json["instance_id"]}
+    return BODIES[route.name]
 
 
 @pytest.mark.parametrize("readable", [("train-a",), ("*",)], ids=["one cluster", "all clusters"])
@@ -67,7 +85,7 @@ def test_a_token_that_may_only_read_a_cluster_changes_nothing(
 ) -> None:
     path, table = path_of(route, unchanged), unchanged.world.ports.table
     before = len(table.stream)
-    answer = unchanged.post(path, BODIES[route.name], operated=operated, clusters=readable)
+    answer = unchanged.post(path, body_of(route, unchanged), operated=operated, clusters=readable)
     assert (answer.status, answer.media_type, answer.json["type"]) == (403, MEDIA_TYPE, "urn:faultbridge:forbidden")
     assert OPERATOR_CLAIM in answer.json["detail"]
     assert len(table.stream) == before
@@ -81,14 +99,14 @@ def test_an_operator_of_a_cluster_changes_and_reads_it_without_the_claim_of_a_re
 ) -> None:
     table, path = gateway.world.ports.table, path_of(route, gateway)
     before = len(table.stream)
-    assert gateway.post(path, BODIES[route.name], operated=operated, clusters=()).status == 200
+    assert gateway.post(path, body_of(route, gateway), operated=operated, clusters=()).status == 200
     assert len(table.stream) > before
     assert gateway.send("GET", C, clusters=(), operated=operated).status == 200
 
 
 @pytest.mark.parametrize("route", WRITES, ids=lambda route: route.name)
 def test_an_iam_caller_needs_no_claim(gateway: Gateway, route: Route) -> None:
-    assert gateway.post(path_of(route, gateway), BODIES[route.name], clusters=None).status == 200
+    assert gateway.post(path_of(route, gateway), body_of(route, gateway), clusters=None).status == 200
 
 
 def test_a_token_for_another_cluster_gets_the_same_answer_whether_or_not_a_cluster_exists(unchanged: Gateway) -> None:

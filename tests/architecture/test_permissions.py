@@ -76,7 +76,7 @@ def sids(role: str) -> set[str]:
 PARTITIONS = {
     "Intake/Taken": ["WEBHOOK#*"],
     "Sweep/Jobs": ["JOB#*"],
-    "Timeline/Answers": ["NODE#*", "CASE#*", "JOB#*", "CLUSTER#*#*"],
+    "Timeline/Answers": ["NODE#*", "CASE#*", "JOB#*", "ORDER#*", "CLUSTER#*#*"],
     "Timeline/Incidents": ["CLUSTER#*"],
     "Pager/Marks": ["CASE#*", "PAGES#*"],
 }

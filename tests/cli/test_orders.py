@@ -16,7 +16,7 @@ from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_cluster_status, wire_dispatch
+from faultbridge.serve.wiring.repairing import wire_case_orders, wire_cluster_status, wire_controls, wire_dispatch
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 from tests.cli.orders import case_for_approval
@@ -319,3 +319,20 @@ def test_stuck_names_at_most_ten_nodes_without_a_repair(desk: Desk) -> None:
     assert ran.err.count("without a repair: No fault") == 10
     assert "more nodes without a repair: 2" in ran.err
     assert len(desk.json("stuck")) == 12
+
+
+def test_a_pause_shows_who_paused_why_and_until_when(desk: Desk) -> None:
+    desk("pause", "--cluster", KEY.cluster, "--reason", "switch work", "--until", "2h")
+    shown = desk("cluster", "show", KEY.cluster).out
+    assert "by arn:aws:iam::123456789012:user/ada, until" in shown
+    assert "switch work" in shown
+
+
+def test_a_resume_ends_the_pause_of_another_person_only_with_force(desk: Desk) -> None:
+    wire_controls(desk.world.app).pause(KEY.cluster, OperatorOrder("bob", "hot aisle"))
+    refused = desk("resume", "--cluster", KEY.cluster)
+    assert refused.code != 0
+    assert "paused by others: bob (hot aisle); use --force" in refused.err
+    assert "still paused by others: train-a" in desk("resume", "--all", "--yes").err
+    desk("resume", "--cluster", KEY.cluster, "--force")
+    assert desk.json("cluster", "show", KEY.cluster)["paused"] is False

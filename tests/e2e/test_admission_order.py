@@ -79,7 +79,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     disable_pages(installation)
     put_policy(installation, POLICY)
     cluster = register_large_cluster(installation, "train-thousand", NODES, grouped=False)
-    wire_controls(installation.application).pause(cluster, paused=True)
+    wire_controls(installation.application).pause(cluster)
     order = [*range(NODES)]
     Random(11).shuffle(order)
     installation.send(
@@ -90,7 +90,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     )
     wait_until(lambda: isolated_nodes(installation, cluster) == NODES == len(queue(installation, cluster)))
     found = Burst(queue(installation, cluster))
-    wire_controls(installation.application).pause(cluster, paused=False)
+    wire_controls(installation.application).resume(cluster, force=True)
     wait_until(lambda: not queue(installation, cluster))
     return with_times(installation, cluster, found)
 

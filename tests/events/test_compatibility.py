@@ -48,8 +48,8 @@ def loosen_pattern(schema: Schema) -> None:
 
 
 def require_new_field(schema: Schema) -> None:
-    data(schema)["properties"]["owner"] = {"type": "string"}
-    data(schema)["required"].append("owner")
+    data(schema)["properties"]["future_field"] = {"type": "string"}
+    data(schema)["required"].append("future_field")
 
 
 def require_optional_field(schema: Schema) -> None:
@@ -154,7 +154,7 @@ FORBIDDEN: list[tuple[Edit, ChangeKind]] = [
 
 
 def add_optional_field(schema: Schema) -> None:
-    data(schema)["properties"]["owner"] = {"type": "string"}
+    data(schema)["properties"]["future_field"] = {"type": "string"}
 
 
 def add_value(schema: Schema) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faultbridge.decide.admit import MAX_PICKS, admit, check_cron, is_open
 from faultbridge.model.cluster.config import FailureDomain, UpdateHold
 from faultbridge.model.cluster.incidents import Hold
-from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control
+from faultbridge.model.cluster.state import CLUSTER_BREAKER, Breaker, BreakerState, Control, Pause
 from faultbridge.model.enums import DomainKind, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Family
 from faultbridge.model.policy import Limits, Policy, Rule, Window
@@ -43,7 +43,7 @@ def test_a_repair_start_counts_for_one_hour():
 
 def test_a_pause_refuses_every_repair_action():
     waiting = [queued(1), queued(2, repair_action=RepairAction.VERIFY)]
-    admission = admit(control(paused=True), Policy("p", limits=Limits()), waiting, NOON)
+    admission = admit(control(pauses={"ada": Pause(NOON)}), Policy("p", limits=Limits()), waiting, NOON)
     assert {refused.waiting_for for refused in admission.refusals} == {WaitingFor.PAUSE}
     assert not admission.picks
 

@@ -16,7 +16,7 @@ from faultbridge.cli.app import application
 from faultbridge.decide.answers import Answer, answer, answer_table, case_answer, case_row, node_answer
 from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.cluster.config import Mode, RepairOwner, UpdateHold
-from faultbridge.model.cluster.state import Breaker, BreakerState, Control
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control, Pause
 from faultbridge.model.enums import (
     CaseStatus,
     IncidentStatus,
@@ -60,7 +60,7 @@ CONFIGS = tuple(
 )
 CONTROLS = (
     Control(KEY.cluster),
-    Control(KEY.cluster, paused=True),
+    Control(KEY.cluster, pauses={"ada": Pause(NOON)}),
     *(
         Control(KEY.cluster, breakers={"cluster": one})
         for one in (OPEN, replace(OPEN, stays_open=True), replace(OPEN, state=BreakerState.HALF_OPEN))

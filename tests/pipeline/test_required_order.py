@@ -9,7 +9,7 @@ import pytest
 from faultbridge.decide.answers import node_answer
 from faultbridge.model.cases import Approval, Case, Reason
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.model.cluster.state import Breaker, BreakerState, Control
+from faultbridge.model.cluster.state import Breaker, BreakerState, Control, Pause
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import Ignored, NodeState, Placement
@@ -136,7 +136,11 @@ def test_a_dry_run_ends_the_case_of_a_node_in_service_by_itself(status: NodeStat
 @pytest.mark.parametrize(
     ("control", "action", "command"),
     [
-        (Control(KEY.cluster, paused=True), RepairAction.VERIFY, f"faultbridge resume --cluster {KEY.cluster}"),
+        (
+            Control(KEY.cluster, pauses={"ada": Pause(NOON)}),
+            RepairAction.VERIFY,
+            f"faultbridge resume --cluster {KEY.cluster}",
+        ),
         (
             Control(KEY.cluster, breakers={"cluster": STAYS_OPEN}),
             RepairAction.REBOOT_NODE,

@@ -119,7 +119,7 @@ def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
     controls = {one.name: one for one in page.controls}
     assert (controls["New repairs"].mark.text, controls["New repairs"].note) == (
         "paused",
-        "Until an operator resumes them.",
+        "By unknown, until an operator resumes them.",
     )
     assert controls["Running repairs"].mark.text.startswith("0 of ")
     assert [(one.text, count) for one, count in page.phases] == [("queued: pause", 1)]

@@ -70,7 +70,7 @@ def holding(world: LedgerFixture, *cases: str) -> None:
 
 def test_an_order_keeps_the_concurrent_change_of_another_writer(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: holding(world, "c-1"))
-    controls(world).pause("train-a", paused=True)
+    controls(world).pause("train-a")
     control = controls(world).read("train-a")
     assert (control.paused, set(control.holders)) == (True, {"c-1"})
     assert control.version == items.read_control("train-a", world.table.get(CONTROL)).version
@@ -78,15 +78,15 @@ def test_an_order_keeps_the_concurrent_change_of_another_writer(world: LedgerFix
 
 
 def test_two_concurrent_pauses_are_recorded_once(world: LedgerFixture) -> None:
-    meanwhile(world.table, lambda: controls(world).pause("train-a", paused=True))
-    controls(world).pause("train-a", paused=True)
+    meanwhile(world.table, lambda: controls(world).pause("train-a"))
+    controls(world).pause("train-a")
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
 def test_an_order_that_loses_every_race_raises_a_conflict(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MAX_TRIES)
     with pytest.raises(Conflict):
-        controls(world).pause("train-a", paused=True)
+        controls(world).pause("train-a")
     assert not controls(world).read("train-a").paused
 
 
@@ -95,7 +95,7 @@ def test_an_existing_entry_of_a_cluster_is_never_overwritten(world: LedgerFixtur
     place = keys.entry(keys.cluster_partition("train-a"), held.epoch, held.sequence + 1)
     world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
     with pytest.raises(Conflict):
-        controls(world).pause("train-a", paused=True)
+        controls(world).pause("train-a")
     assert world.table.get(place)["body"] == "of another state"
 
 

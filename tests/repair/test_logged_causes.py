@@ -19,6 +19,7 @@ from faultbridge.model.storage.writes import Update
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.repair.attempt.recovery import release_leaked_slots
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.registry.registration import NewNode, Registration
@@ -85,7 +86,7 @@ def test_each_state_change_of_a_breaker_is_logged(causes: Causes) -> None:
 
 
 def test_an_order_that_pauses_repairs_is_logged_with_its_operator(causes: Causes) -> None:
-    World().controls.pause(CLUSTER, paused=True, operator="ada")
+    World().controls.pause(CLUSTER, OperatorOrder("ada"))
     (line,) = causes("pause_changed")
     assert (line.after, line.operator, line.reason) == ("paused", "ada", "ordered by an operator")
 

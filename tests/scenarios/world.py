@@ -281,7 +281,10 @@ class World:
 
     def pause_repairs(self, *, paused: bool) -> None:
         """Pause or resume repairs in the cluster, as an operator."""
-        self.controls.pause(CLUSTER, paused=paused)
+        if paused:
+            self.controls.pause(CLUSTER)
+        else:
+            self.controls.resume(CLUSTER, force=True)
 
     def launch_from_template(self, *instance_types: str) -> None:
         """Configure the cluster to launch instances from a launch template."""

@@ -97,7 +97,7 @@ def _resume(system: SimulatedSystem) -> None:
         system.schedule.after(3600.0, "operator", lambda: _resume(system))  # no order is possible before
         return
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
-        wire_controls(app).pause(REPAIRED, paused=False)
+        wire_controls(app).resume(REPAIRED, force=True)
     for state in SystemView(system).nodes:
         if state.ignored is not None:
             wire_node_orders(app).end_ignore(state.key, ORDER)

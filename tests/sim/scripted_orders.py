@@ -47,7 +47,7 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
     Order.RETURN: lambda app: wire_node_orders(app).return_node(NODE, BY),
     Order.IGNORE: lambda app: wire_node_orders(app).ignore(NODE, BY, app.ports.clock.now() + SPAN),
     Order.RETIRE: lambda app: wire_retirement(app).retire(NODE, BY),
-    Order.PAUSE: lambda app: wire_controls(app).pause(REPAIRED, paused=True),
+    Order.PAUSE: lambda app: wire_controls(app).pause(REPAIRED),
 }
 
 
@@ -73,4 +73,4 @@ def give(order: Order, system: SimulatedSystem) -> None:
 
 
 def _resume(app: Installation) -> None:
-    wire_controls(app).pause(REPAIRED, paused=False)
+    wire_controls(app).resume(REPAIRED, force=True)

@@ -325,6 +325,7 @@ class NoteKind(StrEnum):
     operator. `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the
     last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
     were seen for the first time in an instance. `waiting`: a node waits too long for capacity or a successor.
+    `silence`: a person silenced pages of the cluster, or the silence ended.
     """
 
     INFORMATION = "information"
@@ -340,6 +341,7 @@ class NoteKind(StrEnum):
     CANARY = "canary"
     DEVICES = "devices"
     WAITING = "waiting"
+    SILENCE = "silence"
 
 
 class SafetyKind(StrEnum):

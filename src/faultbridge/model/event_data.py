@@ -236,6 +236,9 @@ class CaseFacts(EventData, frozen=True, kw_only=True):
 
     not_before: Annotated[datetime | None, doc("Earliest time at which a waiting case continues.")] = None
     gpus: Annotated[Count | None, doc("Number of GPUs of the node, if known.")] = None
+    owner: Annotated[Text | None, doc("Who acknowledged the case last: an ARN or the subject of a token.")] = None
+    owner_note: Annotated[str, doc("What the owner noted.")] = ""
+    acknowledged_until: Annotated[datetime | None, doc("Until when no urgent page about it is repeated.")] = None
 
     def facts(self) -> dict[str, Any]:
         """Return these fields by name, for another class that has them."""

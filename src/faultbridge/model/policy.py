@@ -154,6 +154,7 @@ class Limits(Struct, frozen=True):
     - At most `isolation_percent` percent of the nodes of a cluster, and of each failure domain, may take no new work
       because of suspected faults; at least one node may.
     - A node that waits for capacity or for a successor longer than `page_waiting_after` sends an urgent page.
+    - After a person acknowledged a case, urgent pages about it are not repeated for `acknowledged_for`.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
@@ -179,6 +180,7 @@ class Limits(Struct, frozen=True):
     update_deadline: timedelta = timedelta(hours=6)
     update_grace: timedelta = timedelta(minutes=15)
     page_waiting_after: timedelta = timedelta(hours=1)
+    acknowledged_for: timedelta = timedelta(hours=8)
 
 
 DEFAULT_RULE = Rule("default")

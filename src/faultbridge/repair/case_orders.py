@@ -1,4 +1,4 @@
-"""Operator orders about a case: approve or deny its next repair attempt, or cancel the case."""
+"""Operator orders about a case: approve or deny its next repair attempt, acknowledge it, or cancel it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, R
 from faultbridge.model.errors import Rejected, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
+from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
+from faultbridge.repair.requests import RequestKey, once
+
+ACKNOWLEDGED = "acknowledged"
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
@@ -30,10 +34,19 @@ def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Tran
 
 
 class OperatorOrder(Struct, frozen=True):
-    """The operator who gave an order, and the reason that the operator stated."""
+    """The operator who gave an order, and the reason that the operator stated.
+
+    With `request`, the order is executed at most once under this key of its client.
+    """
 
     operator: str | None = None
     reason: str = ""
+    request: RequestKey | None = None
+
+    @property
+    def person(self) -> str:
+        """Return the operator's name, or `unknown`."""
+        return self.operator or "unknown"
 
     @property
     def text(self) -> str:
@@ -92,7 +105,7 @@ class CaseOrders(Struct, frozen=True):
             draft = _note(case, APPROVED, order, now, answered=approval)
             return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
-        return self._order(case_id, revise)
+        return self._order(case_id, order, revise)
 
     def deny(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
@@ -110,7 +123,21 @@ class CaseOrders(Struct, frozen=True):
             denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, because=reason)
             return move_case(Transition(state, (draft,)), denied, now, reason)
 
-        return self._order(case_id, revise)
+        return self._order(case_id, order, revise)
+
+    def acknowledge(self, case_id: str, order: OperatorOrder) -> NodeState:
+        """Make the operator the owner of a case, and repeat no urgent page about it for the policy's time.
+
+        The order changes no repair. Returns the state of the node.
+        """
+
+        def revise(state: NodeState, case: Case, now: datetime) -> Transition:
+            until = now + rules_of(self.rulebook, state.key.cluster).policy.limits.acknowledged_for
+            owned = replace(case, owner=order.person, owner_note=order.reason, acknowledged_until=until)
+            note = order.note(ACKNOWLEDGED, now, case_id=case.id, facts={"until": to_text(until)})
+            return Transition(replace(state, case=owned), (note,))
+
+        return self._order(case_id, order, revise)
 
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
         """Cancel a case, so that no instance is released for it; returns the state of its node.
@@ -143,9 +170,11 @@ class CaseOrders(Struct, frozen=True):
                 return replace(moved, state=replace(moved.state, due_at=now))
             return _queue_verification(noted, case, now)
 
-        return self._order(case_id, revise)
+        return self._order(case_id, order, revise)
 
-    def _order(self, case_id: str, revise: Callable[[NodeState, Case, datetime], Transition]) -> NodeState:
+    def _order(
+        self, case_id: str, order: OperatorOrder, revise: Callable[[NodeState, Case, datetime], Transition]
+    ) -> NodeState:
         found = self.table.get(keys.case(case_id))
         if found is None:
             raise UnknownName("case", case_id)
@@ -157,7 +186,7 @@ class CaseOrders(Struct, frozen=True):
                 raise Rejected("case_over", f"case has ended: {case_id}")
             return revise(state, case, now)
 
-        return self.append(key, revise_live, actor=Actor.CLI).state
+        return self.append(key, once(self.table, order.request, revise_live), actor=Actor.CLI).state
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:

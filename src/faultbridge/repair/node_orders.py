@@ -35,6 +35,7 @@ from faultbridge.record.append import Append, Revise
 from faultbridge.record.queries import registered
 from faultbridge.record.rulebook import Rulebook, rules_for_order
 from faultbridge.repair.case_orders import OperatorOrder, withdraw_orders
+from faultbridge.repair.requests import once
 
 SOURCE = "operator"
 WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, NodeStatus.RETIRED})
@@ -65,7 +66,7 @@ class NodeOrders(Struct, frozen=True):
             observed = self._observe_order(_resumed(state), ORDERED_REPLACEMENT, order, rules, now)
             return _requeue_escalated(observed, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 
-        return self._order(key, revise)
+        return self._order(key, order, revise)
 
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Keep a node out of service until an operator returns or replaces it; returns the state of the node.
@@ -89,7 +90,7 @@ class NodeOrders(Struct, frozen=True):
                 raise _without_case(state, rules, now)
             return _keep_out(observed, f"taken out of service by an operator: {order.text}", now)
 
-        return self._order(key, revise)
+        return self._order(key, order, revise)
 
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Return a node to service after an operator fixed it. If it is out of service, it is verified first.
@@ -113,7 +114,7 @@ class NodeOrders(Struct, frozen=True):
                 return replace(moved, state=replace(moved.state, due_at=now))
             return _requeue_escalated(noted, RepairAction.VERIFY, now, "returned by an operator")
 
-        return self._order(key, revise, also_where_provider_repairs=True)
+        return self._order(key, order, revise, also_where_provider_repairs=True)
 
     def ignore(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
         """Exclude a node from repairs until a time, or without an end; accepted in every mode."""
@@ -122,7 +123,7 @@ class NodeOrders(Struct, frozen=True):
             ignored = Ignored(order.operator or "", now, until, order.reason)
             return Transition(start_ignoring(state, ignored), (order.note("ignore", now),))
 
-        return self._append_order(key, revise)
+        return self._append_order(key, order, revise)
 
     def end_ignore(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """End the exclusion of a node; a remaining label or tag excludes it again."""
@@ -134,11 +135,12 @@ class NodeOrders(Struct, frozen=True):
             unlisted = Update(keys.roster(key.cluster, state.shard, key.node), set={("opted_out",): False})
             return Transition(stop_ignoring(state, now), (order.note("heed", now),), (unlisted,))
 
-        return self._append_order(key, revise)
+        return self._append_order(key, order, revise)
 
-    def _append_order(self, key: NodeKey, revise: Revise) -> NodeState:
+    def _append_order(self, key: NodeKey, order: OperatorOrder, revise: Revise) -> NodeState:
         rules_for_order(self.rulebook, key.cluster)  # rejects an unregistered cluster
-        return self.append(key, lambda state, now: revise(registered(state), now), actor=Actor.CLI).state
+        given = once(self.append.table, order.request, lambda state, now: revise(registered(state), now))
+        return self.append(key, given, actor=Actor.CLI).state
 
     def _observe_order(
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
@@ -153,6 +155,7 @@ class NodeOrders(Struct, frozen=True):
     def _order(
         self,
         key: NodeKey,
+        order: OperatorOrder,
         revise: Callable[[NodeState, Rules, datetime], Transition],
         *,
         also_where_provider_repairs: bool = False,
@@ -161,7 +164,7 @@ class NodeOrders(Struct, frozen=True):
         if not (rules.config.acts or (also_where_provider_repairs and rules.config.follows_provider)):
             text = f"Faultbridge does not repair in this cluster: {key.cluster}; run 'faultbridge cluster set --mode'"
             raise Rejected("not_acting", text)
-        return self.append(key, lambda state, now: revise(registered(state), rules, now), actor=Actor.CLI).state
+        return self._append_order(key, order, lambda state, now: revise(state, rules, now))
 
 
 def _resumed(state: NodeState) -> NodeState:

@@ -89,8 +89,8 @@ def test_an_intent_survives_changes_of_the_controls_that_hold_nothing(others: in
     def change(call: Call) -> None:
         if is_intent(call) and left[0]:
             left[0] -= 1
-            world.controls.pause(CLUSTER, paused=True)
-            world.controls.pause(CLUSTER, paused=False)
+            world.controls.pause(CLUSTER)
+            world.controls.resume(CLUSTER, force=True)
 
     world.seam.before = change
     world.fault_and_react()

@@ -125,10 +125,10 @@ def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
     world = HeartbeatWorld(10)
     record_canary(world)
     world.beat(*world.names)
-    wire_controls(world.app).pause(KEY.cluster, paused=True)
+    wire_controls(world.app).pause(KEY.cluster)
     world.outcomes(world.message(node="n-03"))
     world.pass_minutes(15)
-    wire_controls(world.app).pause(KEY.cluster, paused=False)
+    wire_controls(world.app).resume(KEY.cluster, force=True)
     world.pass_minutes(30)
     case = world.node(NodeKey(KEY.cluster, "n-03")).live_case
     assert case is not None

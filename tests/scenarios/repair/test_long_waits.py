@@ -197,6 +197,6 @@ def test_the_page_about_a_wait_for_a_successor_is_replaced_by_the_page_of_the_es
 
 def test_no_capacity_is_checked_while_repairs_are_paused() -> None:
     world = world_without_capacity()
-    world.controls.pause("train-a", paused=True)
+    world.controls.pause("train-a")
     world.advance_minutes(2 * HOUR)
     assert world.case().capacity_checks == 0

@@ -94,11 +94,11 @@ class OperatorActions(Actions):
 
     def _pause_repairs(self, _action: ExternalAction) -> None:
         self._log("an operator pauses repairs")
-        self.run_command(lambda app: wire_controls(app).pause(REPAIRED, paused=True))
+        self.run_command(lambda app: wire_controls(app).pause(REPAIRED))
 
     def _resume_repairs(self, _action: ExternalAction) -> None:
         self._log("an operator resumes repairs")
-        self.run_command(lambda app: wire_controls(app).pause(REPAIRED, paused=False))
+        self.run_command(lambda app: wire_controls(app).resume(REPAIRED, force=True))
 
     def _close_breakers(self, _action: ExternalAction) -> None:
         self._log("an operator closes the breakers")

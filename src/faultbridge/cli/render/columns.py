@@ -25,6 +25,7 @@ from faultbridge.repair.registry.documents import (
     Condition,
     Entry,
     Ignored,
+    Pause,
     Probation,
     case_document,
     cluster_document,
@@ -40,8 +41,15 @@ CLUSTERS: Columns = {
     **fields("CLUSTER", "STATUS", "NODES=expected"),
     "NOT HEALTHY": lambda one: _not_healthy(one.counts),
     **fields("MODE", "REPAIR OWNER"),
-    "REPAIRS": lambda one: len(one.holders),
+    "REPAIRS": lambda one: f"{len(one.holders)}, paused" if one.paused else len(one.holders),
 }
+
+
+def _pause(one: Pause) -> str:
+    until = f", until {short_time(one.until)}" if one.until else ""
+    return f"yes, since {short_time(one.since)} by {one.by}{until}{f': {one.reason}' if one.reason else ''}"
+
+
 CLUSTER: Columns = {
     **fields("Cluster", "Status"),
     "Incidents": lambda one: ", ".join(one.incidents),
@@ -58,7 +66,8 @@ CLUSTER: Columns = {
     "Policy": lambda one: one.policy or "the current version",
     "Shards": lambda one: one.shards,
     "Maintenance until": lambda one: short_time(one.maintenance_until),
-    "Paused": lambda one: "yes" if one.paused else "no",
+    "Paused": lambda one: "\n".join(map(_pause, one.pauses)) or "no",
+    "Silences": lambda one: "\n".join(f"{silence.id} until {short_time(silence.until)}" for silence in one.silences),
     "Claims ignored": lambda one: "\n".join(
         f"{source} until {short_time(at)}" for source, at in one.damped_sources.items()
     ),

@@ -39,7 +39,7 @@ from faultbridge.decide.governing_rules import (
     with_governing_rules,
 )
 from faultbridge.model.cases import INSTANCE_ADDED, Case
-from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, breaker_name
+from faultbridge.model.cluster.state import Breaker, BreakerLimit, BreakerState, Control, Pause, breaker_name
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import (
     Actor,
@@ -79,7 +79,8 @@ class ClusterReplay:
         for event in commit.of_type(EntryType.CLUSTER_SAFETY):
             data = event["data"]
             if data["kind"] == "pause":
-                self.control = replace(self.control, paused=data["to"] == "paused")
+                pauses = {"recorded": Pause(since=commit.at)} if data["to"] == "paused" else {}
+                self.control = replace(self.control, pauses=pauses)
             elif data["kind"] == "breaker" and self.follows_breakers:
                 self._set_breakers({_name(data): self._recorded(data, commit)})
             elif data["kind"] == "breaker" and commit.actor is Actor.CLI:

@@ -195,6 +195,7 @@ class LimitsPart(_Part):
     update_deadline: Duration = 6 * 3_600
     update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900
     page_waiting_after: Duration = 3_600
+    acknowledged_for: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY), _AS_TEXT] = 8 * 3_600
 
     @model_validator(mode="after")
     def _fit_into_the_state_machine(self) -> Self:
@@ -243,6 +244,7 @@ DURATION_FIELDS = frozenset(
         "update_deadline",
         "update_grace",
         "page_waiting_after",
+        "acknowledged_for",
         "approval_deadline",
         "duration",
         "quiet",

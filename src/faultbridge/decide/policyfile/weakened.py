@@ -104,6 +104,7 @@ _WEAKER_WHEN_HIGHER = frozenset(
         "limits.attempts",
         "limits.act_within",
         "limits.claim_ttl",
+        "limits.acknowledged_for",
         "breakers.nodes",
         "breakers.percent",
         "breakers.trial",

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from faultbridge.model.cluster.config import FailureDomain, GroupUpdate
 from faultbridge.model.cluster.incidents import Hold
+from faultbridge.model.cluster.silences import Silence
 from faultbridge.model.cluster.vacancies import Vacancy
 from faultbridge.model.enums import BreakerScope, ClusterStatus, ConditionKind, DomainKind
 from faultbridge.model.fault_enums import Family
@@ -191,16 +192,29 @@ class Eviction(NamedTuple):
     at: datetime
 
 
+class Pause(Stored, frozen=True):
+    """A person's order to start no new repairs in a cluster: since when, why, and until when.
+
+    If `until` is None, only an order ends the pause.
+    """
+
+    since: datetime
+    reason: str = ""
+    until: datetime | None = None
+
+
 class Control(Stored, frozen=True):
     """The repair slots of a cluster, and everything that blocks new repairs.
 
     - `version` rises with each change. An admission is written only if `version` has not changed since it was read.
     - `holders` maps each case that has a repair slot to the time at which it took the slot.
     - `starts` are the times of repair starts, up to an hour before the last start.
+    - `pauses` maps each person who paused repairs to the pause. Repairs are paused while there is one.
+    - `silences` maps the id of each silence that has not ended to the silence. It holds pages, not repairs.
     - `breakers` contains, by name, every breaker that has ever opened.
     - `no_capacity_until` maps each group without EC2 capacity to the time until which its replacements wait.
     - `events` maps each control to the id of its last entry, which the next entry about this control can name as its
-      cause. The keys are the names of breakers and holds, and `budget` and `pause`.
+      cause. The keys are the names of breakers and holds, the ids of silences, and `budget` and `pause`.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
     - `unverified` counts the nodes with the mark "never verified", except retired nodes.
     - `permits` maps the name of each node that the isolation budget keeps out of service to the time of its permit.
@@ -213,7 +227,8 @@ class Control(Stored, frozen=True):
     version: int = 0
     holders: Mapping[str, datetime] = field(default_factory=dict)
     starts: tuple[datetime, ...] = ()
-    paused: bool = False
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
+    silences: Mapping[str, Silence] = field(default_factory=dict)
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     no_capacity_until: Mapping[str, datetime] = field(default_factory=dict)
     budget_used_up: bool = False
@@ -224,6 +239,11 @@ class Control(Stored, frozen=True):
     evictions: Mapping[str, Eviction] = field(default_factory=dict)
     eviction_limits: tuple[str, ...] = ()
     vacancies: tuple[Vacancy, ...] = ()
+
+    @property
+    def paused(self) -> bool:
+        """Return whether a person paused new repairs."""
+        return bool(self.pauses)
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest breaker that limits repairs in a failure domain, or None if none does.

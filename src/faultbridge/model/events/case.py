@@ -36,6 +36,13 @@ class CaseStatusData(Model):
 
     not_before: Instant | None = Field(default=None, description="Earliest time at which a waiting case continues.")
     gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
+    owner: Text | None = Field(
+        default=None, description="Who acknowledged the case last: an ARN or the subject of a token."
+    )
+    owner_note: str = Field(default="", description="What the owner noted.")
+    acknowledged_until: Instant | None = Field(
+        default=None, description="Until when no urgent page about it is repeated."
+    )
     from_: Open[CaseStatus] | None = Field(alias="from", description="Null when the case opens.")
     to: Open[CaseStatus]
     reason: str = Field(description="One line of text for readers.")

@@ -174,6 +174,11 @@ def request(token: str) -> Key:
     return Key(f"REQUEST#{token}", "REQUEST")
 
 
+def order(token: str) -> Key:
+    """Return the key under which an executed order is recorded, so that a repeated request executes none."""
+    return Key(f"ORDER#{token}", "ORDER")
+
+
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
     """Return the key of a rejected record; `at` is the sending time that the record states."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")

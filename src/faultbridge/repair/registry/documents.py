@@ -16,6 +16,7 @@ from msgspec import Struct
 from faultbridge.decide.answers import Answer, case_answer, node_answer
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
 from faultbridge.model import conditions
+from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
 from faultbridge.model.nodes import Incarnation, NodeState
@@ -77,6 +78,32 @@ class Breaker(Document, frozen=True, kw_only=True):
     stays_open: Annotated[bool, doc("It opened too often: it closes only by an operator while any node fails.")]
 
 
+class Pause(Document, frozen=True, kw_only=True):
+    """A pause of new repairs: who ordered it, why, and until when; without `until`, an order ends it."""
+
+    by: str
+    reason: str
+    since: datetime
+    until: datetime | None
+
+
+class Silence(Document, frozen=True, kw_only=True):
+    """A silence: the pages that match are not sent from `since` until `until`.
+
+    A matcher that is null matches everything; the others are shell patterns.
+    """
+
+    id: str
+    by: str
+    reason: str
+    since: datetime
+    until: datetime
+    group: str | None
+    rack: Annotated[str | None, doc("Name of a failure domain of the node, of any kind.")]
+    node: str | None
+    mode: Annotated[str | None, doc("Failure mode.")]
+
+
 class Cluster(Document, frozen=True, kw_only=True):
     """A cluster: its registration, its status, and the cases whose attempts count against its budget."""
 
@@ -112,6 +139,8 @@ class Cluster(Document, frozen=True, kw_only=True):
     policy: str | None
     version: int
     paused: bool
+    pauses: Annotated[tuple[Pause, ...], doc("Who paused new repairs; they are paused while one is left.")]
+    silences: Annotated[tuple[Silence, ...], doc("Silences that have not ended, also those that begin later.")]
     maintenance_until: datetime | None
     damped_sources: Annotated[dict[str, datetime], doc("When the claims of a source count again, by source.")]
     breakers: Annotated[tuple[Breaker, ...], doc("Every breaker that has opened before.")]
@@ -139,12 +168,19 @@ def cluster_document(view: ClusterView, repairs_permitted: int | None = None) ->
         pool=dict(Counter(str(spare.status) for spare in view.pool)),
         provider_role=config.provider_role.arn if config.provider_role else None,
         paused=control.paused,
+        pauses=tuple(shared(Pause, one, by=by) for by, one in sorted(control.pauses.items())),
+        silences=silence_documents(control),
         damped_sources={one.source: one.until for one in config.damped_sources if one.cluster and not one.over},
         breakers=tuple(shared(Breaker, one, name=name) for name, one in sorted(control.breakers.items())),
         holders=dict(control.holders),
         repairs_permitted=repairs_permitted,
         no_capacity_until=dict(control.no_capacity_until),
     )
+
+
+def silence_documents(control: Control) -> tuple[Silence, ...]:
+    """Return the silences of a cluster, the earliest start first."""
+    return tuple(shared(Silence, one) for one in sorted(control.silences.values(), key=lambda one: one.since))
 
 
 class Condition(Document, frozen=True, kw_only=True):

@@ -8,15 +8,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from typing import Literal
+from functools import wraps
 
 from msgspec import Struct
 
-from faultbridge.model import enums, names
-from faultbridge.model.cases import APPROVED, DENIED
+from faultbridge.model import names
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.jobs import Job as RecordedJob
-from faultbridge.model.enums import CaseStatus, EntryType, RepairAction
+from faultbridge.model.enums import CaseStatus, EntryType
 from faultbridge.model.errors import FaultbridgeError, Rejected, UnknownName
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.findings import Finding
@@ -29,9 +28,7 @@ from faultbridge.record.history import DeviceHistory
 from faultbridge.record.ports import Clock
 from faultbridge.record.timeline import Timeline, TimelineQuery
 from faultbridge.record.verify import Verify
-from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.repair.findings.judgments import Judgments
-from faultbridge.repair.incidents.changes import IncidentOrders
 from faultbridge.repair.jobs.jobs import Jobs as RecordedJobs
 from faultbridge.repair.jobs.reports import MAX_REPORT, record_report
 from faultbridge.repair.registry.documents import (
@@ -45,7 +42,6 @@ from faultbridge.repair.registry.documents import (
     incident_document,
     node_document,
     reject_document,
-    shared,
     shown_case_document,
     shown_node_document,
     verification_document,
@@ -60,12 +56,11 @@ from faultbridge.serve.api.requests import (
     DEFAULT_LIMIT,
     MAX_LENGTH,
     MAX_LIMIT,
+    FindingMark,
     Paging,
     Request,
-    read_answer,
-    read_mark,
-    read_reason,
 )
+from faultbridge.serve.orders import CASE_ID, INCIDENT_ID, Order, OrderKind, Orders, execute, read_body
 
 FINDING_ID = re.compile(r"f-[a-z2-7]{16}")
 
@@ -115,7 +110,7 @@ class HardwareHandlers(Struct, frozen=True):
     def mark_finding(self, request: Request) -> Document:
         """Record whether a finding was right. The mark changes no case and replaces an earlier mark."""
         request.check_parameters()
-        finding, given = self._finding(request), read_mark(request)
+        finding, given = self._finding(request), read_body(request.json_body(), FindingMark)
         return finding_document(self.judgments.mark(finding.id, given.mark, request.caller.name, given.reason))
 
     def _finding(self, request: Request) -> Finding:
@@ -168,20 +163,9 @@ class JobHandlers(Struct, frozen=True):
         return job_document(job, self.clock.now())
 
 
-class ApprovalResult(Document, frozen=True, kw_only=True):
-    """The recorded answer to an approval request."""
-
-    case_id: str
-    attempt: int
-    repair_action: RepairAction
-    answer: Literal["approved", "denied"]
-
-
 MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
-CASE_ID = re.compile(enums.CASE_ID)
-INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
 
 LIVE = tuple(status for status in CaseStatus if status.live)
 STATUSES = tuple(status.value for status in CaseStatus)
@@ -195,8 +179,7 @@ class Handlers(Struct, frozen=True):
     directory: Views
     timeline: Timeline
     verify: Verify
-    orders: CaseOrders
-    incident_orders: IncidentOrders
+    orders: Orders
     clock: Clock
     paging: Paging
     hardware: HardwareHandlers
@@ -271,13 +254,6 @@ class Handlers(Struct, frozen=True):
         request.check_parameters()
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
 
-    def close_incident(self, request: Request) -> Document:
-        """Close an incident. The cases that wait for the incident are then released, oldest first."""
-        request.check_parameters()
-        found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
-        self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
-        return self.incident(request)
-
     def entries(self, request: Request) -> Document:
         """List timeline entries in the order of recording, one page at a time."""
         filters = ("node", "case", "device", "job", "code", "type", "severity", "since", "until")
@@ -341,20 +317,10 @@ class Handlers(Struct, frozen=True):
         page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
         return Items(items=tuple(reject_document(rejects.read(found)) for found in page.items))
 
-    def approve(self, request: Request) -> Document:
-        """Approve the repair attempt for which a case requires approval."""
-        return self._answer(request, approved=True)
-
-    def deny(self, request: Request) -> Document:
-        """Deny the repair attempt for which a case requires approval."""
-        return self._answer(request, approved=False)
-
-    def _answer(self, request: Request, *, approved: bool) -> Document:
+    def silences(self, request: Request) -> Document:
+        """List the silences of a cluster that have not ended, the earliest start first."""
         request.check_parameters()
-        case_id, given = self._case(request).case.id, read_answer(request)
-        answer = self.orders.approve if approved else self.orders.deny
-        answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
-        return shared(ApprovalResult, given, case_id=case_id, answer=APPROVED if approved else DENIED)
+        return Items(items=cluster_document(self.directory.cluster(request.cluster)).silences)
 
     def _node(self, request: Request) -> NodeKey:
         return NodeKey(request.cluster, names.node_name(request.path["node"]))
@@ -375,6 +341,20 @@ class Handlers(Struct, frozen=True):
 
 
 Handler = Callable[[Handlers, Request], Document]
+
+
+def order_handler(kind: OrderKind) -> Handler:
+    """Return the handler of a kind of order, with the description of its function."""
+
+    @wraps(kind.give)
+    def handle(handlers: Handlers, request: Request) -> Document:
+        request.check_parameters()
+        target = next((value for name, value in request.path.items() if name != "cluster"), "")
+        body = read_body(request.json_body(), kind.body)
+        order = Order(kind=kind.name, cluster=request.cluster, target=target, body=body)
+        return execute(handlers.orders, order, request.caller.name, request.key)
+
+    return handle
 
 
 def _incident_id(request: Request) -> str:

@@ -6,18 +6,17 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
-from faultbridge.model.enums import RepairAction
 from faultbridge.model.errors import Rejected
-from faultbridge.model.event_data import doc
 from faultbridge.model.findings import Mark
 from faultbridge.model.log import log_cause
 from faultbridge.model.times import from_text
 from faultbridge.record.timeline import Tokens
+from faultbridge.serve.orders import OrderReason
 
 MAX_LENGTH = 256
 MAX_FIELDS = 40
@@ -25,6 +24,9 @@ MAX_BODY = 4096
 MAX_DIGITS = 12
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 ALL_CLUSTERS = "*"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+"""The header under whose value a caller may repeat an order, which is executed once."""
+
 READER_CLAIM = "faultbridge_clusters"
 """The JWT claim that lists the clusters that a caller may read; `*` means all."""
 
@@ -54,7 +56,7 @@ class Caller(Struct, frozen=True):
     def check_operator(self, cluster: str | None) -> None:
         """Raise `Rejected` (`forbidden`) if the caller may not operate a cluster.
 
-        To operate means to approve, deny, close, mark or report. If `cluster` is None, the caller must be permitted to
+        To operate means to give an order, mark or report. If `cluster` is None, the caller must be permitted to
         operate all clusters.
         """
         if self.clusters is None or _permits(self.operated_clusters, cluster):
@@ -64,17 +66,25 @@ class Caller(Struct, frozen=True):
         raise Rejected("forbidden", f"the token may only read this cluster; {missing}")
 
 
+def checked_key(key: str | None) -> str | None:
+    """Return the value of the header `Idempotency-Key`; an invalid one raises `Rejected` (`bad_key`)."""
+    if key is not None and not (0 < len(key) <= MAX_LENGTH and key.isascii() and key.isprintable()):
+        raise Rejected("bad_key", f"invalid {IDEMPOTENCY_KEY}; allowed: 1 to {MAX_LENGTH} printable characters")
+    return key
+
+
 def _permits(clusters: frozenset[str], cluster: str | None) -> bool:
     return bool({ALL_CLUSTERS if cluster is None else cluster, ALL_CLUSTERS} & clusters)
 
 
 class Request(Struct, frozen=True):
-    """A request: the names in its path, its query parameters, its body and its caller."""
+    """A request: the names in its path, its query parameters, its body, its caller, and its idempotency key."""
 
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
     body: str = ""
     caller: Caller = Caller("-")
+    key: str | None = None
 
     @property
     def cluster(self) -> str:
@@ -193,65 +203,10 @@ def read_query(text: str) -> dict[str, list[str]]:
         raise Rejected("bad_parameter", f"too many query fields; allowed: {MAX_FIELDS}") from None
 
 
-MAX_ATTEMPT = 9999
-
-
-class ApprovalAnswer(Struct, frozen=True, kw_only=True):
-    """The body of an approval or a denial: which approval request it answers, and the reason.
-
-    `attempt` and `repair_action` identify the approval request.
-    """
-
-    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT), doc("The attempt of the approval request.")]
-    repair_action: Annotated[RepairAction, doc("The repair action of the approval request.")]
-    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
-
-
-def read_answer(request: Request) -> ApprovalAnswer:
-    """Read the answer to an approval request; an invalid body raises `Rejected` (`bad_body`)."""
-    reason, body = read_reason(request, "attempt", "repair_action"), request.json_body()
-    attempt, action = body.get("attempt"), body.get("repair_action")
-    if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
-        raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
-    if action not in list(RepairAction):
-        raise Rejected("bad_body", f"invalid `repair_action`; allowed: {', '.join(RepairAction)}")
-    return ApprovalAnswer(attempt=attempt, repair_action=RepairAction(action), reason=reason)
-
-
-class FindingMark(Struct, frozen=True, kw_only=True):
+class FindingMark(OrderReason, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operator's mark on a finding: `right` if the node had a defect, otherwise `wrong`."""
 
     mark: Mark
-    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
-
-
-def read_mark(request: Request) -> FindingMark:
-    """Read the mark on a finding; an invalid body raises `Rejected` (`bad_body`)."""
-    reason, mark = read_reason(request, "mark"), request.json_body().get("mark")
-    if mark not in list(Mark):
-        raise Rejected("bad_body", f"invalid `mark`; allowed: {', '.join(Mark)}")
-    return FindingMark(mark=Mark(mark), reason=reason)
-
-
-class OrderReason(Struct, frozen=True, kw_only=True):
-    """The reason for which an operator gives an order."""
-
-    reason: Annotated[str, Meta(max_length=MAX_LENGTH)] = ""
-
-
-def read_reason(request: Request, *required: str) -> str:
-    """Return the `reason` of a request body, or "" if the body has none.
-
-    `required` names the other allowed fields. This function does not check that the body has them. An invalid reason,
-    or a field with any other name, raises `Rejected` (`bad_body`).
-    """
-    body = request.json_body()
-    reason = body.get("reason", "")
-    is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()
-    if not is_text or set(body) - {*required, "reason"}:
-        fields = "".join(f"`{name}` and " for name in required)
-        raise Rejected("bad_body", f"invalid body; allowed: {fields}an optional `reason` of {MAX_LENGTH} characters")
-    return str(reason)
 
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 500

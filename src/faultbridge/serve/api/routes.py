@@ -22,6 +22,7 @@ from faultbridge.repair.registry.documents import (
     Reject,
     ShownCase,
     ShownNode,
+    Silence,
     Stream,
     StreamVerification,
 )
@@ -32,13 +33,14 @@ from faultbridge.serve.api.handlers import (
     SEVERITIES,
     STATUSES,
     TYPES,
-    ApprovalResult,
     Handler,
     Handlers,
     HardwareHandlers,
     JobHandlers,
+    order_handler,
 )
-from faultbridge.serve.api.requests import ApprovalAnswer, FindingMark, OrderReason, Request
+from faultbridge.serve.api.requests import FindingMark, Request
+from faultbridge.serve.orders import ORDERS
 
 _READ_METHODS = frozenset({"GET", "HEAD"})
 
@@ -130,8 +132,6 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", f"{_C}/cases/{{case}}", "showCase", ShownCase, Handlers.case),
     Route("GET", f"{_C}/cases/{{case}}/pages", "listCasePages", Items[CasePageSent], Handlers.case_pages),
-    Route("POST", f"{_C}/cases/{{case}}/approve", "approveCase", ApprovalResult, Handlers.approve, body=ApprovalAnswer),
-    Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", ApprovalResult, Handlers.deny, body=ApprovalAnswer),
     Route(
         "GET",
         f"{_C}/incidents",
@@ -141,14 +141,6 @@ ROUTES: tuple[Route, ...] = (
         (Parameter("closed", "`true` lists closed incidents too.", allowed=("true", "false")),),
     ),
     Route("GET", f"{_C}/incidents/{{incident}}", "showIncident", Incident, Handlers.incident),
-    Route(
-        "POST",
-        f"{_C}/incidents/{{incident}}/close",
-        "closeIncident",
-        Incident,
-        Handlers.close_incident,
-        body=OrderReason,
-    ),
     Route(
         "GET",
         f"{_C}/entries",
@@ -230,4 +222,9 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_C}/jobs", "reportJob", Job, _of(_jobs, JobHandlers.report), body=JobReport),
     Route("GET", f"{_C}/jobs/{{job}}", "showJob", Job, _of(_jobs, JobHandlers.show)),
     Route("GET", f"{_C}/rejects", "listRejects", Items[Reject], Handlers.rejected, (_LIMIT,)),
+    Route("GET", f"{_C}/silences", "listSilences", Items[Silence], Handlers.silences),
+    *(
+        Route("POST", f"{_C}{kind.path}", kind.operation, kind.response, order_handler(kind), body=kind.body)
+        for kind in ORDERS.values()
+    ),
 )

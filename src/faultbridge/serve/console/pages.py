@@ -17,11 +17,11 @@ from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, 
 from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
-from faultbridge.serve.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.serve.api.problems import problem_of
 from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
 from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
 from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
+from faultbridge.serve.orders import CASE_ID, INCIDENT_ID
 from faultbridge.serve.presentation.case_page import case_page
 from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, documents_of, entry_rows

@@ -7,9 +7,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from faultbridge.model.errors import UnknownName
-from faultbridge.serve.api.handlers import CASE_ID
 from faultbridge.serve.console.facts import CaseDocuments, Facts, Window
 from faultbridge.serve.console.html import Links, render
+from faultbridge.serve.orders import CASE_ID
 from faultbridge.serve.presentation.case_page import CasePage, case_page
 from faultbridge.serve.presentation.cluster_page import cluster_page
 from faultbridge.serve.presentation.history import Span

@@ -22,12 +22,12 @@ from faultbridge.repair.registry.job_views import JobViews
 from faultbridge.repair.registry.views import Views
 from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandlers
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
-from faultbridge.serve.api.requests import Paging, Request, read_query
+from faultbridge.serve.api.requests import IDEMPOTENCY_KEY, Paging, Request, checked_key, read_query
 from faultbridge.serve.api.routes import ROUTES, Route
 from faultbridge.serve.entrypoints.http_event import body_of, caller_of
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.job_tracking import wire_api_jobs
-from faultbridge.serve.wiring.repairing import wire_case_orders, wire_incident_orders
+from faultbridge.serve.wiring.repairing import wire_orders
 
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
@@ -82,7 +82,12 @@ def _call_route(
     if route.is_write:
         caller.check_operator(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
-    return route.handler(wire_api(installation), Request(path, query, body_of(event), caller))
+    return route.handler(wire_api(installation), Request(path, query, body_of(event), caller, _key_of(event)))
+
+
+def _key_of(event: Mapping[str, Any]) -> str | None:
+    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    return checked_key(headers.get(IDEMPOTENCY_KEY.lower()))
 
 
 def _error_response(error: FaultbridgeError) -> Response[str]:
@@ -102,8 +107,7 @@ def wire_api(app: Installation) -> Handlers:
         directory=Views(table),
         timeline=Timeline(table),
         verify=Verify(table, app.stack),
-        orders=wire_case_orders(app),
-        incident_orders=wire_incident_orders(app),
+        orders=wire_orders(app),
         clock=clock,
         paging=paging,
         hardware=HardwareHandlers(Views(table), DeviceHistory(table), Judgments(app.append), offender_odds()),

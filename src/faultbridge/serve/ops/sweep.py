@@ -261,6 +261,8 @@ class ClusterSteps(Struct, frozen=True):
         `failures`.
         """
         correlated = False
+        with failures.collect(f"ending pauses and silences of {cluster}"):
+            self.breakers.controls.end_expired(cluster)
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate.update_incidents(cluster, intake=result.intake)
             correlated = True

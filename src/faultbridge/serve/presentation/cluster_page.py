@@ -16,7 +16,7 @@ from faultbridge.model.policy import Policy
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import condition_text, duration_text, in_phase_order, nodes_text
-from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident
+from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident, Pause
 from faultbridge.repair.registry.job_views import Job
 from faultbridge.serve.presentation.areas import Area, cluster_area
 from faultbridge.serve.presentation.case_answers import DONE
@@ -158,14 +158,18 @@ def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
     return (
         *(ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD)) for one in cluster.provider_conditions),
         ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
-        ControlRow("New repairs", Mark("paused", Tone.BAD), "Until an operator resumes them.")
-        if cluster.paused
-        else ControlRow("New repairs", Mark("not paused", Tone.GOOD)),
+        *(ControlRow("New repairs", Mark("paused", Tone.BAD), _pause(one)) for one in cluster.pauses),
+        *(() if cluster.paused else (ControlRow("New repairs", Mark("not paused", Tone.GOOD)),)),
         *((ControlRow("Maintenance", Mark(f"until {to_text(until)}", Tone.WAIT)),) if until else ()),
         _budget(cluster, facts.policy),
         *(_breaker(one, facts) for one in cluster.breakers),
         *(ControlRow(f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
     )
+
+
+def _pause(one: Pause) -> str:
+    until = f"until {to_text(one.until)}" if one.until else "until an operator resumes them"
+    return f"By {one.by}, {until}.{f' {one.reason}' if one.reason else ''}"
 
 
 def _budget(cluster: Cluster, policy: Policy | None) -> ControlRow:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from faultbridge.repair.incidents.correlate import Correlate
     from faultbridge.repair.isolate import Isolate
     from faultbridge.repair.node_orders import NodeOrders
+    from faultbridge.serve.orders import Orders
     from faultbridge.serve.wiring.installation import Installation
 
 
@@ -145,3 +146,19 @@ def wire_incident_orders(app: Installation) -> IncidentOrders:
     from faultbridge.repair.incidents.changes import IncidentOrders
 
     return IncidentOrders(wire_incident_changes(app), app.rulebook)
+
+
+@once
+def wire_orders(app: Installation) -> Orders:
+    """Return the services behind every order that a person gives outside of the command line."""
+    from faultbridge.repair.registry.views import Views
+    from faultbridge.serve.orders import Orders
+
+    return Orders(
+        directory=Views(app.ports.table),
+        cases=wire_case_orders(app),
+        nodes=wire_node_orders(app),
+        controls=wire_controls(app),
+        incidents=wire_incident_orders(app),
+        clock=app.ports.clock,
+    )

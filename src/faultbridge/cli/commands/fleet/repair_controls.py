@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, ClusterOption, YesOption, confirm, default_cluster
+from faultbridge.cli.commands.options import (
+    CLUSTER_VARIABLE,
+    ClusterOption,
+    ReasonOption,
+    YesOption,
+    confirm,
+    default_cluster,
+)
 from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import Columns, notice
-from faultbridge.cli.render.times import short_time
+from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time, short_time
 from faultbridge.cli.stack.command import ChangingSession, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cluster.state import domain_of
-from faultbridge.repair.registry.documents import shared
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.repairing import wire_controls
 
 if TYPE_CHECKING:
@@ -37,7 +45,9 @@ CONTROL: Columns = {
     "Paused": CLUSTER["Paused"],
     "Repairs running": CLUSTER["Repairs running"],
 }
-CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()}
+CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | {
+    "PAUSED": lambda one: "yes" if one.paused else "no"
+}
 
 OneClusterOption = Annotated[
     str | None, Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
@@ -45,26 +55,55 @@ OneClusterOption = Annotated[
 AllOption = Annotated[bool, Option("--all", help="All clusters of the stack; asks first.")]
 
 
-@app.command("pause", "faultbridge pause --cluster train-a", "faultbridge pause --all")
+@app.command(
+    "pause", "faultbridge pause --cluster train-a --reason 'switch work' --until 2h", "faultbridge pause --all"
+)
 def pause(
-    session: ChangingSession, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+    session: ChangingSession,
+    cluster: OneClusterOption = None,
+    everything: AllOption = False,
+    reason: ReasonOption = "",
+    until: Annotated[str | None, Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    yes: YesOption = False,
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
     Repairs that are running continue. `faultbridge case cancel` can stop a repair before the repair records its intent,
     the point of no return.
     """
+    end = parse_future_time(until, session.now())
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
-    _set_paused(session, names, paused=True, listed=everything)
+    controls, order = wire_controls(session.application), OperatorOrder(session.operator, reason)
+    for name in names:
+        controls.pause(name, order, end)
+    documents = _show(session, names, listed=everything)
+    running = sum(len(one.holders) for one in documents)
+    if running and session.prints_table:
+        notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
 
 
 @app.command("resume", "faultbridge resume --cluster train-a", "faultbridge resume --all")
 def resume(
-    session: ChangingSession, cluster: OneClusterOption = None, everything: AllOption = False, yes: YesOption = False
+    session: ChangingSession,
+    cluster: OneClusterOption = None,
+    everything: AllOption = False,
+    reason: ReasonOption = "",
+    force: Annotated[bool, Option("--force", help="Also end the pauses of other people.")] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Resume repairs in a cluster, or in all clusters, after a pause."""
+    """End your own pause of a cluster, or of all clusters.
+
+    Repairs stay paused while another person's pause is left.
+    """
     names = _clusters(session, cluster, "resumes repairs", everything=everything, yes=yes)
-    _set_paused(session, names, paused=False, listed=everything)
+    controls, order = wire_controls(session.application), OperatorOrder(session.operator, reason)
+    for name in names:
+        if everything and not force and order.person not in controls.read(name).pauses:
+            continue
+        controls.resume(name, order, force=force)
+    left = [one.cluster for one in _show(session, names, listed=everything) if one.paused]
+    if left and session.prints_table:
+        notice(f"still paused by others: {', '.join(left)}; `faultbridge resume --force` ends their pauses too")
 
 
 @app.command("breaker", "faultbridge breaker --cluster train-a", "faultbridge breaker --cluster train-a --close")
@@ -119,17 +158,13 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
     return names
 
 
-def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
-    for name in names:
-        wire_controls(session.application).pause(name, paused=paused, operator=session.operator)
+def _show(session: Session, names: list[str], *, listed: bool) -> list[Cluster]:
     documents = [cluster_document(session.directory.cluster(name)) for name in names]
     if listed:
         session.show(documents, CONTROLS)
     else:
         session.show_one(documents[0], CONTROL)
-    running = sum(len(one.holders) for one in documents)
-    if paused and running and session.prints_table:
-        notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
+    return documents
 
 
 class Breaker(Struct, frozen=True):
