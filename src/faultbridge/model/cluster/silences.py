@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
@@ -26,7 +25,7 @@ class Subject(Struct, frozen=True):
 
     node: str | None = None
     group: str | None = None
-    domains: Collection[str] = ()
+    domains: tuple[str, ...] = ()
     mode: str | None = None
 
 

@@ -139,6 +139,16 @@ def page_count(cluster: str, urgency: str, now: datetime) -> Key:
     return Key(pages(cluster, urgency), f"HOUR#{to_text(now)[:13]}")
 
 
+def held_pages_partition(cluster: str) -> str:
+    """Return the partition that counts, for each silence of a cluster, the pages that it held."""
+    return f"PAGES#{cluster}#silences"
+
+
+def held_pages(cluster: str, silence: str) -> Key:
+    """Return the key of the number of pages that a silence held."""
+    return Key(held_pages_partition(cluster), silence)
+
+
 def alias(kind: str, value: str) -> Key:
     """Return the key of one alias (another name) of a node."""
     return Key(f"ALIAS#{kind}#{value}", "ALIAS")

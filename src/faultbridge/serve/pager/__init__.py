@@ -10,6 +10,7 @@ Read in this order:
   too large for the bus from its entry in the table. Sends the pages of one event, at least once
 - `page_deduplication`: stores the last state sent for each page key, so that a repeated event sends no page again
 - `open_pages`: stores the pages that are triggered and not resolved, and counts pages against the hourly limit
+- `silenced`: which pages a silence of the cluster holds, and the one line when the silence is over
 - `remind`: each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed pages
 - `service_formats`: renders a page as subject, SMS, email text, attributes and JSON. Renders a page for PagerDuty and
   Amazon Q Developer. Renders a page for the webhooks of Slack and Microsoft Teams

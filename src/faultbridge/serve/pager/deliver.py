@@ -18,6 +18,7 @@ from faultbridge.decide.answers import answer, case_fields, case_row, cluster_fi
 from faultbridge.decide.entry_builder import component_data
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import ALL_DATA, DomainKind, EntryType, NoteKind, ProviderHealth, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
@@ -26,6 +27,7 @@ from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
@@ -35,6 +37,7 @@ from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, P
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
 from faultbridge.serve.pager.rules import PagedEvent, PageRule, paged_event, rules_for
 from faultbridge.serve.pager.service_formats import message_of, shorten
+from faultbridge.serve.pager.silenced import Silenced, subject_of
 
 
 class StoredDetails(Struct, frozen=True):
@@ -220,6 +223,7 @@ _TOO_LARGE = "The event is too large for the bus: its data was read from the tab
 _NOT_SENT = {
     PageOutcome.WITHHELD: "hourly limit reached; the next summary lists the page",
     PageOutcome.POSTPONED: "the cluster is under maintenance; the page is sent after its end",
+    PageOutcome.SILENCED: "a silence holds the page; a line counts it when the silence ends",
     PageOutcome.QUIET: "the page that it resolves was not sent by itself",
     PageOutcome.KNOWN: "the page already has this state, or was never triggered",
     PageOutcome.REPEATED: "the event was processed before",
@@ -279,6 +283,10 @@ class Paging(Struct, frozen=True):
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
+    @property
+    def _silenced(self) -> Silenced:
+        return Silenced(self.table, self.clock)
+
     def _complete(self, published: Mapping[str, Any]) -> tuple[PagedEvent, bool]:
         """Return an event with its data, and whether it is a stub, whose data was read from the table.
 
@@ -300,23 +308,47 @@ class Paging(Struct, frozen=True):
         page = write_page(event, rule, stored, self.settings.links)
         if is_stub:
             page = replace(page, note=_TOO_LARGE)
-        outcome = self._decide(event, page, rule, stored.config)
+        mode = (event.data.get("cause") or {}).get("failure_mode") or (stored.case.mode if stored.case else None)
+        subject = subject_of(stored.node, stored.config, mode)
+        silence = self._silence_of(page, subject)
+        outcome = self._decide(event, page, rule, stored.config, silence)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
-        recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
+        opened = self._open_page(page, outcome, start, subject)
+        counted: tuple[Write, ...] = ()
+        if outcome is PageOutcome.SILENCED and silence is not None:
+            opened = replace(opened, silenced=silence.id)
+            counted = (self._silenced.count(page.location.cluster, silence),)
+        recorded = self._record(event, rule, opened, message_id, counted)
         if outcome is not PageOutcome.SENT:
             return _not_sent(event, rule, outcome)
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
-    def _decide(self, event: PagedEvent, page: Page, rule: PageRule, config: ClusterConfig | None) -> PageOutcome:
+    def _silence_of(self, page: Page, subject: Subject) -> Silence | None:
+        if page.state is not PageState.TRIGGERED:
+            return None
+        silences = self._silenced.active(page.location.cluster)
+        return self._silenced.holding(silences, page, subject) if silences else None
+
+    def _decide(
+        self,
+        event: PagedEvent,
+        page: Page,
+        rule: PageRule,
+        config: ClusterConfig | None,
+        silence: Silence | None,
+    ) -> PageOutcome:
         """Return SENT if a page must be sent now, or the reason not to send it.
 
         - POSTPONED: the page triggers, and waits for the end of a maintenance of the cluster.
+        - SILENCED: the page triggers, and a silence holds it.
         - WITHHELD: the page triggers, and the hourly limit is reached.
-        - QUIET: the page resolves a page that was never sent, because that page was postponed or withheld.
+        - QUIET: the page resolves a page that was never sent, because it was postponed, silenced or withheld.
         """
         if page.state is PageState.TRIGGERED:
             if self._is_postponed(event, rule, config):
                 return PageOutcome.POSTPONED
+            if silence is not None:
+                return PageOutcome.SILENCED
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
         opened = self._open_pages.read(page)
         was_sent = opened is None or opened.individual or opened.possibly_sent
@@ -328,13 +360,17 @@ class Paging(Struct, frozen=True):
         replaced = rule.replaced_key(event)
         return replaced is None or not self._notifications.was_sent(replaced)
 
-    def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart) -> OpenPage:
+    def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart, subject: Subject) -> OpenPage:
         sent = outcome is PageOutcome.SENT
         sent_at = self.clock.now() if sent else None
         postponed = outcome is PageOutcome.POSTPONED
-        return OpenPage(page, sent, start.possibly_sent, postponed, last_sent_at=sent_at, sent_count=int(sent))
+        return OpenPage(
+            page, sent, start.possibly_sent, postponed, last_sent_at=sent_at, sent_count=int(sent), subject=subject
+        )
 
-    def _record(self, event: PagedEvent, rule: PageRule, opened: OpenPage, message_id: str) -> bool:
+    def _record(
+        self, event: PagedEvent, rule: PageRule, opened: OpenPage, message_id: str, counted: tuple[Write, ...]
+    ) -> bool:
         """Record the outcome of a page. Returns False if the page was sent but could not be recorded.
 
         Raises Transient or Misconfigured if the page was not sent and cannot be recorded, so that the event is
@@ -345,7 +381,7 @@ class Paging(Struct, frozen=True):
         deleted = pages.delete(opened.page, if_unsent=not opened.individual)
         write = pages.put(opened) if rule.state is PageState.TRIGGERED else deleted
         try:
-            self._notifications.finish(event, rule, message_id, [write])
+            self._notifications.finish(event, rule, message_id, [write, *counted])
             if rule.repeated and rule.state is PageState.TRIGGERED:
                 pages.refresh(opened.page)
         except (Transient, Misconfigured) as error:

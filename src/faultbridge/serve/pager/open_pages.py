@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from faultbridge.model.cluster.silences import Subject
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
@@ -34,6 +35,7 @@ class OpenPage(Stored, frozen=True):
     - `possibly_sent` is True if an earlier try to send the page was interrupted, so that a recipient may have it. The
       page that resolves this page is then sent in any case, even if only summaries list this page.
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
+    - `silenced` is the id of the silence that holds the page, or None. `subject` is what the matchers of silences see.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent, in a message of
       its own or in a summary.
     - `failed_at` is the time at which a wrong setting prevented the last reminder; None if no setting prevented it.
@@ -46,6 +48,8 @@ class OpenPage(Stored, frozen=True):
     last_sent_at: datetime | None = None
     sent_count: int = 0
     failed_at: datetime | None = None
+    silenced: str | None = None
+    subject: Subject = Subject()
 
 
 class OpenPages(Struct, frozen=True):

@@ -33,7 +33,8 @@ class PageOutcome(StrEnum):
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.
     - `postponed`: the cluster is under maintenance; the page is sent after its end.
-    - `quiet`: the page resolves a page that was never sent, because that page was withheld or postponed.
+    - `silenced`: a silence holds the page; it is sent after the end of the silence if it is still open.
+    - `quiet`: the page resolves a page that was never sent, because that page was withheld, postponed or silenced.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
     - `repeated`: this event was processed before.
     - `overtaken`: an event that was recorded after this event has already been processed.
@@ -43,6 +44,7 @@ class PageOutcome(StrEnum):
     SENT = "sent"
     WITHHELD = "withheld"
     POSTPONED = "postponed"
+    SILENCED = "silenced"
     QUIET = "quiet"
     KNOWN = "known"
     REPEATED = "repeated"

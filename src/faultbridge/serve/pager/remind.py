@@ -1,15 +1,17 @@
-"""Each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed pages.
+"""Each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed and silenced pages.
 
-A page is withheld if it was above the hourly page limit. A page is postponed while its cluster is under maintenance.
+A page is withheld if it was above the hourly page limit. A page is postponed while its cluster is under maintenance,
+and silenced while a silence holds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from faultbridge.model.cluster.silences import Silence
 from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import Failures, log_cause
 from faultbridge.model.storage import items, keys
@@ -21,6 +23,7 @@ from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, P
 from faultbridge.serve.pager.page_deduplication import NotificationLog
 from faultbridge.serve.pager.rules import NO_ACTION
 from faultbridge.serve.pager.service_formats import message_of
+from faultbridge.serve.pager.silenced import Silenced, line_page
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
 RETRY_INTERVAL = timedelta(hours=1)
@@ -63,9 +66,9 @@ class Remind(Struct, frozen=True):
         """
         counts, failures = Reminded(), Failures()
         for row in query_all(self.table, keys.CLUSTERS):
-            for urgency in PageUrgency:
-                with failures.collect(f"{urgency.value} pages of {row['sk']}"):
-                    self._process(str(row["sk"]), urgency, counts, failures)
+            cluster = str(row["sk"])
+            with failures.collect(f"pages of {cluster}"):
+                self._process_cluster(cluster, counts, failures)
         if failures.first_error is not None:
             raise failures.first_error
         return counts
@@ -74,28 +77,78 @@ class Remind(Struct, frozen=True):
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded, failures: Failures) -> None:
-        pages, summary = self._open_pages.read_all(cluster, urgency)
-        counts.live += len(pages)
+    @property
+    def _silenced(self) -> Silenced:
+        return Silenced(self.table, self.clock)
+
+    def _process_cluster(self, cluster: str, counts: Reminded, failures: Failures) -> None:
+        silences, held = self._silenced.active(cluster), []
+        for urgency in PageUrgency:
+            with failures.collect(f"{urgency.value} pages of {cluster}"):
+                pages, summary = self._open_pages.read_all(cluster, urgency)
+                counts.live += len(pages)
+                held += [one for one in pages if one.silenced]
+                self._process(cluster, urgency, pages, summary, silences, counts, failures)
+        for over in self._silenced.over(cluster, silences):
+            with failures.collect(f"the end of silence {over.id}"):
+                still_open = sum(one.silenced == over.id for one in held)
+                self.pager.send(message_of(line_page(cluster, over, still_open, self.clock.now(), self.settings.links)))
+                self._silenced.forget(cluster, over)
+        for one in held:
+            with failures.collect(f"silenced page {one.page.key}"):
+                counts.sent += self._send_silenced(one, silences)
+
+    def _process(
+        self,
+        cluster: str,
+        urgency: PageUrgency,
+        pages: Sequence[OpenPage],
+        summary: OpenPage | None,
+        silences: Mapping[str, Silence],
+        counts: Reminded,
+        failures: Failures,
+    ) -> None:
         postponed = [one for one in pages if one.postponed]
         if postponed and not self._is_maintained(cluster):
             for one in postponed:
                 with failures.collect(f"postponed page {one.page.key}"):
                     counts.sent += self._send_postponed(one)
-        withheld = [one for one in pages if not one.individual and not one.postponed]
-        with failures.collect(f"{urgency.value} summary of {cluster}"):
-            counts.summaries += self._summarize(cluster, urgency, withheld, summary)
+        withheld = [one for one in pages if not one.individual and not one.postponed and not one.silenced]
+        if all(one.matchers for one in silences.values()):
+            with failures.collect(f"{urgency.value} summary of {cluster}"):
+                counts.summaries += self._summarize(cluster, urgency, withheld, summary)
         for one in pages if urgency is PageUrgency.URGENT else ():
             if one.individual:
                 with failures.collect(f"reminder {one.page.key}"):
-                    counts.reminders += self._remind(one)
+                    counts.reminders += self._remind(one, silences)
 
     def _is_maintained(self, cluster: str) -> bool:
         stored = self.table.get(keys.cluster_config(cluster))
         return stored is not None and items.read_config(stored).is_maintained(self.clock.now())
 
+    def _send_silenced(self, opened: OpenPage, silences: Mapping[str, Silence]) -> bool:
+        """Send a silenced page that no silence holds any more. Returns whether the page was sent.
+
+        Above the hourly limit, the page is withheld instead, and the next summary lists it.
+        """
+        holding = self._silenced.holding(silences, opened.page, opened.subject)
+        if holding is not None:
+            if holding.id != opened.silenced:
+                self._open_pages.update(replace(opened, silenced=holding.id))
+            return False
+        if not self._open_pages.admit(opened.page):
+            self._open_pages.update(replace(opened, silenced=None))
+            return False
+        outgrown = opened.silenced in silences
+        why = "the incident is larger than what is silenced" if outgrown else "sent after the end of a silence"
+        return self._send_late(opened, why)
+
     def _send_postponed(self, opened: OpenPage) -> bool:
-        """Send a postponed page after the maintenance of its cluster. Returns whether the page was sent.
+        """Send a postponed page after the maintenance of its cluster. Returns whether the page was sent."""
+        return self._send_late(opened, "sent after the end of the cluster's maintenance")
+
+    def _send_late(self, opened: OpenPage, why: str) -> bool:
+        """Send a page that was held until now, with the reason. Returns whether the page was sent.
 
         Two kinds of pages are not sent:
 
@@ -108,16 +161,17 @@ class Remind(Struct, frozen=True):
         if not self._open_pages.update(replace(opened, possibly_sent=True)):
             return False
         page = opened.page
-        note = f"As of {page.occurred_at:%Y-%m-%dT%H:%MZ}; sent after the end of the cluster's maintenance."
+        note = f"As of {page.occurred_at:%Y-%m-%dT%H:%MZ}; {why}."
         self.pager.send(message_of(replace(page, note=note)))
-        sent = replace(opened, individual=True, postponed=False, last_sent_at=self.clock.now(), sent_count=1)
-        self._open_pages.update(sent)
+        sent = replace(opened, individual=True, postponed=False, silenced=None, last_sent_at=self.clock.now())
+        self._open_pages.update(replace(sent, sent_count=1))
         return True
 
-    def _remind(self, opened: OpenPage) -> bool:
+    def _remind(self, opened: OpenPage, silences: Mapping[str, Silence]) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        Returns whether the page was sent. If a resolve of the page was already sent, the open page is deleted instead.
+        A page about an acknowledged case, or one that a silence holds now, is not sent. Returns whether the page was
+        sent. If a resolve of the page was already sent, the open page is deleted instead.
 
         - After a Transient error, the next run sends the reminder again.
         - After Misconfigured, the reminder is sent again when `RETRY_INTERVAL` has passed. Until then, each run raises
@@ -127,6 +181,8 @@ class Remind(Struct, frozen=True):
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False
         if self._delete_resolved(opened):
+            return False
+        if self._is_acknowledged(page.case_id) or self._silenced.holding(silences, page, opened.subject):
             return False
         if opened.failed_at is not None and now - opened.failed_at < RETRY_INTERVAL:
             raise Misconfigured(
@@ -144,6 +200,11 @@ class Remind(Struct, frozen=True):
         sent = replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1, failed_at=None)
         self._open_pages.update(sent)
         return True
+
+    def _is_acknowledged(self, case_id: str | None) -> bool:
+        stored = self.table.get(keys.case(case_id)) if case_id else None
+        until = items.read_case(stored).acknowledged_until if stored else None
+        return until is not None and self.clock.now() < until
 
     def _delete_resolved(self, opened: OpenPage) -> bool:
         if not NotificationLog(self.table, self.clock).is_resolved(opened.page.key):
