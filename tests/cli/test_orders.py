@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,8 +15,10 @@ from faultbridge.model.enums import Actor
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import items, keys
+from faultbridge.model.storage.writes import Put
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.pager import wire_pages
 from faultbridge.serve.wiring.repairing import wire_case_orders, wire_cluster_status, wire_controls, wire_dispatch
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
@@ -336,3 +339,52 @@ def test_a_resume_ends_the_pause_of_another_person_only_with_force(desk: Desk) -
     assert "still paused by others: train-a" in desk("resume", "--all", "--yes").err
     desk("resume", "--cluster", KEY.cluster, "--force")
     assert desk.json("cluster", "show", KEY.cluster)["paused"] is False
+
+
+def test_an_acknowledged_case_names_its_owner_and_until_when_its_page_is_not_repeated(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    out = desk("ack", case, "--reason", "I call the vendor").out
+    assert "user/ada: I call the vendor" in out
+    assert "Not repeated until" in out
+    assert desk.json("case", "show", case)["owner"] == OPERATOR
+
+
+def test_a_silence_is_added_listed_and_ended(desk: Desk) -> None:
+    assert "needs --reason" in desk("silence", "add", "--cluster", KEY.cluster, "--until", "2h").err
+    (made,) = desk.json("silence", "add", "--cluster", KEY.cluster, "--until", "2h", "--reason", "RMA", "--rack", "r-*")
+    assert (made["by"], made["rack"], made["scope"]) == (OPERATOR, "r-*", "rack r-*")
+    assert desk.json("silence", "list") == [made]
+    assert made["id"] in desk("cluster", "show", KEY.cluster).out
+    assert desk.json("silence", "end", made["id"], "--cluster", KEY.cluster) == []
+    assert "unknown silence" in desk("silence", "end", made["id"], "--cluster", KEY.cluster).err
+
+
+def test_an_ignored_node_names_the_page_that_stays_open(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    row = {"page_state": "triggered", "sent_at": "2026-02-03T12:00:00Z"}
+    key = keys.page_notification(case, "approval")
+    desk.world.ports.table.write(Put(items.item(key, desk.world.now, row)))
+    assert f"`faultbridge ack {case}`" in desk("node", "ignore", KEY.node, "--cluster", KEY.cluster).err
+
+
+def test_a_test_page_of_each_urgency_is_sent_resolved_and_reported(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def page() -> None:
+        rows = [row for row in desk.world.ports.table.items() if "body" in row and row["node"] is None]
+        for row in rows:
+            wire_pages(desk.world.app).deliver(json.loads(str(row["body"])))
+
+    monkeypatch.setattr("faultbridge.cli.stack.command.pause", page)
+    sent = desk.json("test-page", "--cluster", KEY.cluster)
+    assert [(one["page"], one["delivered"]) for one in sent] == [
+        ("urgent triggered", True),
+        ("urgent resolved", True),
+        ("notice triggered", True),
+        ("notice resolved", True),
+    ]
+    assert [one.attributes["state"] for one in desk.world.ports.pager.sent] == ["triggered", "resolved"] * 2
+
+
+def test_a_test_page_that_is_not_sent_is_a_failure(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultbridge.cli.stack.command.pause", lambda: None)
+    ran = desk("test-page", "--cluster", KEY.cluster, "--wait", "1")
+    assert (ran.code, "not processed within 1 s" in ran.out) == (1, True)

@@ -325,7 +325,7 @@ class NoteKind(StrEnum):
     operator. `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the
     last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
     were seen for the first time in an instance. `waiting`: a node waits too long for capacity or a successor.
-    `silence`: a person silenced pages of the cluster, or the silence ended.
+    `silence`: a person silenced pages of the cluster, or the silence ended. `test_page`: a person tested the pages.
     """
 
     INFORMATION = "information"
@@ -342,6 +342,7 @@ class NoteKind(StrEnum):
     DEVICES = "devices"
     WAITING = "waiting"
     SILENCE = "silence"
+    TEST_PAGE = "test_page"
 
 
 class SafetyKind(StrEnum):

@@ -168,6 +168,16 @@ class Controls(Struct, frozen=True):
             raise Rejected("silence_over", "the silence that was added under this key has ended")
         return one
 
+    def test_page(self, cluster: str, urgency: str, order: OperatorOrder, *, over: bool) -> None:
+        """Record a note that sends, or with `over` resolves, a test page of an urgency."""
+        stage, text = "over" if over else "begun", f"test of {urgency} pages"
+
+        def revise(control: Control, now: datetime) -> ControlChange:
+            draft = note(kind=NoteKind.TEST_PAGE, text=text, at=now, operator=order.operator, stage=stage)
+            return ControlChange(control, (replace(draft, subject="test-page"),))
+
+        self.change(cluster, revise, Actor.CLI)
+
     def end_silence(self, cluster: str, silence_id: str, order: OperatorOrder) -> Control:
         """End a silence before its time; raises UnknownName if the cluster has no such silence."""
 

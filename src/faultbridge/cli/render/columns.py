@@ -121,6 +121,7 @@ CASE: Columns = {
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
     "Opened": lambda one: short_time(one.opened_at),
     "Approval": lambda one: _approval_text(one.approval),
+    "Owner": lambda one: one.owner and one.owner + (f": {one.owner_note}" if one.owner_note else ""),
     "Continues at": lambda one: short_time(one.not_before) if _continues_later(one) else None,
     "Closed": lambda one: short_time(one.closed_at),
     "Duration": lambda one: duration_text(one.age_ms),
@@ -130,6 +131,10 @@ CASE: Columns = {
     "Rule": lambda one: f"{one.rule} of policy {one.policy}",
     **fields("Previous case", "Relapse of"),
     **ANSWER,
+}
+CASE_OWNER: Columns = {
+    **{title: CASE[title] for title in ("Case", "Node", "Status", "Reason", "Owner")},
+    "Not repeated until": lambda one: short_time(one.acknowledged_until),
 }
 INCIDENTS: Columns = {
     **fields("INCIDENT=incident_id", "CLUSTER", "STATUS", "FAMILY"),

@@ -31,15 +31,15 @@ def _limited(at: datetime, text: str, option: str) -> datetime:
     return at
 
 
-def parse_future_time(text: str | None, now: datetime) -> datetime | None:
-    """Return the time of `--until`, an RFC 3339 text or a duration from now; it must be in the future."""
+def parse_future_time(text: str | None, now: datetime, option: str = "--until") -> datetime | None:
+    """Return the time of an option, an RFC 3339 text or a duration from now; it must be in the future."""
     if text is None:
         return None
     past = parse_age(text, now)
     at = now + (now - past) if past is not None else _absolute_time(text, FUTURE_HELP)
     if at <= now:
         raise BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
-    return _limited(at, text, "--until")
+    return _limited(at, text, option)
 
 
 def parse_received_at(text: str | None, now: datetime) -> datetime:

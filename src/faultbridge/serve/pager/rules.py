@@ -378,7 +378,24 @@ CASE_RULES: tuple[PageRule, ...] = (
     ),
 )
 
-RULES: tuple[PageRule, ...] = (*CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
+
+def test_page_kind(urgency: PageUrgency) -> str:
+    """Return the kind of a test page, which is part of its key."""
+    return f"test-{urgency.value}"
+
+
+def _test_rules(urgency: PageUrgency) -> tuple[PageRule, ...]:
+    kind = PageKind(test_page_kind(urgency), _NOTE, (CLUSTER_TIMELINE,), "many-pages", urgency)
+    about: Condition = {"kind": frozenset({"test_page"}), "text": frozenset({f"test of {urgency.value} pages"})}
+    return (
+        kind.triggered({**about, "stage": frozenset({"begun"})}, "{text}", "Resolves the page at once.", NO_ACTION),
+        kind.resolved({**about, "stage": frozenset({"over"})}, "{text} is over", "No further action."),
+    )
+
+
+TEST_RULES = tuple(rule for urgency in PageUrgency for rule in _test_rules(urgency))
+
+RULES: tuple[PageRule, ...] = (*TEST_RULES, *CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
 EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 
 

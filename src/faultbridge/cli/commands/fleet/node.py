@@ -371,4 +371,12 @@ def ignore_node(
     at = parse_future_time(until, session.now())
     if at is not None and end:
         raise BadParameter("conflicting options: --until and --end; give one of them")
-    session.show_one(node_document(orders.end_ignore(key, order) if end else orders.ignore(key, order, at)), NODE)
+    state = orders.end_ignore(key, order) if end else orders.ignore(key, order, at)
+    session.show_one(node_document(state), NODE)
+    case = state.live_case
+    if case is None or end or not session.prints_table:
+        return
+    for page in session.directory.pages(case.id):
+        if page.page_state == "triggered":
+            text = f"the page `{page.kind}` of case {case.id} stays open and, if it is urgent, is repeated"
+            notice(f"{text}; `faultbridge ack {case.id}` takes the case over and ends the repetition")
