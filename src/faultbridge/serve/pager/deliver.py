@@ -124,6 +124,8 @@ def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
             row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
         case EntryType.NOTE if kind == NoteKind.WAITING:
             row = f"case.{'queued' if fields.get('waiting_for') == WaitingFor.CAPACITY else 'in_progress'}.overdue"
+        case EntryType.NOTE if kind == NoteKind.TEST_PAGE:
+            row = "test.page"
         case EntryType.NOTE:
             row = "isolation.overdue"
         case _:

@@ -385,10 +385,10 @@ def test_page_kind(urgency: PageUrgency) -> str:
 
 
 def _test_rules(urgency: PageUrgency) -> tuple[PageRule, ...]:
-    kind = PageKind(test_page_kind(urgency), _NOTE, (CLUSTER_TIMELINE,), "many-pages", urgency)
+    kind = PageKind(test_page_kind(urgency), _NOTE, CLUSTER_SHOW, "many-pages", urgency)
     about: Condition = {"kind": frozenset({"test_page"}), "text": frozenset({f"test of {urgency.value} pages"})}
     return (
-        kind.triggered({**about, "stage": frozenset({"begun"})}, "{text}", "Resolves the page at once.", NO_ACTION),
+        kind.triggered({**about, "stage": frozenset({"begun"})}, "{text}"),
         kind.resolved({**about, "stage": frozenset({"over"})}, "{text} is over", "No further action."),
     )
 
