@@ -53,7 +53,11 @@ SERVICES: dict[str, tuple[Callable[[Installation], object], ...]] = {
     "TimelineFunction": (wire_api,),
 }
 """The functions that wire the services of each Lambda function."""
-SECRETS = {"IntakeFunction": "webhook_senders", "TimelineFunction": "token_secret"}
+SECRETS = {
+    "ConsoleFunction": "token_secret",
+    "IntakeFunction": "webhook_senders",
+    "TimelineFunction": "token_secret",
+}
 """The secrets whose names a function reads at a call, as methods of the ports."""
 
 FUNCTIONS = sorted(resources("AWS::Serverless::Function"))

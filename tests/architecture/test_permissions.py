@@ -76,6 +76,8 @@ def sids(role: str) -> set[str]:
 PARTITIONS = {
     "Intake/Taken": ["WEBHOOK#*"],
     "Sweep/Jobs": ["JOB#*"],
+    "Console/Orders": ["NODE#*", "CASE#*", "ORDER#*", "CLUSTER#*#*"],
+    "Console/Controls": ["CLUSTER#*"],
     "Timeline/Answers": ["NODE#*", "CASE#*", "JOB#*", "ORDER#*", "CLUSTER#*#*"],
     "Timeline/Incidents": ["CLUSTER#*"],
     "Pager/Marks": ["CASE#*", "PAGES#*"],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from faultbridge.serve.entrypoints.console import answer
 from faultbridge.serve.entrypoints.ingest import wire_ingest
@@ -50,6 +52,31 @@ class Site:
         if answered["headers"].get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         return Answer(answered["statusCode"], answered["headers"], body.decode())
+
+    def post(
+        self, path: str, fields: dict[str, str], operated: Iterable[str] = ADMIN, person: str = "ada", **headers: str
+    ) -> Answer:
+        """POST a form to a path below the base as an operator, by default as a page of the console does."""
+        path, _, query = path.partition("?")
+        request = event("POST", f"/console{path}", query, urlencode(fields).encode(), (), operated, person)
+        own = headers or {"sec_fetch_site": "same-origin"}
+        request["headers"] = {name.replace("_", "-"): value for name, value in own.items()}
+        answered: dict[str, Any] = answer(request, self.world.app)
+        return Answer(answered["statusCode"], answered["headers"], base64.b64decode(answered["body"]).decode())
+
+    def operated(self, path: str, operated: Iterable[str] = ADMIN, person: str = "ada") -> Answer:
+        """GET a path below the base as an operator."""
+        path, _, query = path.partition("?")
+        answered: dict[str, Any] = answer(
+            event("GET", f"/console{path}", query, b"", (), operated, person), self.world.app
+        )
+        return Answer(answered["statusCode"], answered["headers"], base64.b64decode(answered["body"]).decode())
+
+    def form(self, path: str, **others: Any) -> dict[str, str]:
+        """Return the hidden fields of the form at a path, as an operator sees it."""
+        shown = self.operated(path, **others)
+        assert shown.status == 200, shown.text
+        return dict(re.findall(r'<input type="hidden" name="([a-z_]+)" value="([^"]*)">', shown.text))
 
     def fault(self, node: str = "n-1", **others: Any) -> str:
         """Report a fatal fault of a node; returns the id of its case."""

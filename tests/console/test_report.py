@@ -88,8 +88,8 @@ def test_the_commands_write_a_file_and_print_its_name(desk: Desk, tmp_path: Path
     (case,) = desk.json("case", "list")
     for arguments in (("report", "--cluster", "train-a"), ("case", "report", case["case_id"])):
         file = tmp_path / f"{arguments[0]}.html"
-        printed = desk.json(*arguments, "-o", str(file))
+        printed = desk.json(*arguments, "--output-file", str(file))
         assert printed == {"file": str(file), "bytes": file.stat().st_size}
         assert file.read_text().startswith("<!doctype html>")
-    assert desk("case", "report", "c-none", "-o", str(tmp_path / "none.html")).code == 2
+    assert desk("case", "report", "c-none", "--output-file", str(tmp_path / "none.html")).code == 2
     assert not (tmp_path / "none.html").exists()

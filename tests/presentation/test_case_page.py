@@ -38,7 +38,9 @@ def page_of(world: World, node: int = 1) -> CasePage:
 
 
 def answers(page: CasePage) -> dict[str, str]:
-    return {one.question: " ".join((*one.sentences, *one.commands)) for one in (*page.answers, page.todo) if one}
+    found = {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+    answer = page.case.answer
+    return found | {"What should you do?": " ".join((answer.action if answer.you else answer.system, *answer.commands))}
 
 
 def test_a_replaced_node_has_all_answers_and_nothing_to_do() -> None:
@@ -49,10 +51,8 @@ def test_a_replaced_node_has_all_answers_and_nothing_to_do() -> None:
     assert "(xid.79, fatal)" in answers(page)["What happened?"]
     assert "replace the node" in answers(page)["Why this action?"]
     assert "was replaced by" in answers(page)["What was done?"]
-    assert page.todo is not None
-    (first,) = page.todo.sentences
-    assert first.startswith("Nothing. If the fault comes back during the probation, an operator is paged")
-    assert not page.todo.needed
+    todo = answers(page)["What should you do?"]
+    assert todo.startswith("Nothing. If the fault comes back during the probation, an operator is paged")
     assert (page.status.text, page.status.tone, page.live) == ("resolved: replaced", Tone.GOOD, False)
 
 
@@ -119,7 +119,12 @@ CASES: dict[str, tuple[Callable[[], World], str, str, str]] = {
         "Repairs of cluster train-a are paused.",
         "faultbridge resume",
     ),
-    "the budget is used up": (busy, "queued: budget", "limit of concurrent repairs is reached", "Nothing."),
+    "the budget is used up": (
+        busy,
+        "queued: budget",
+        "limit of concurrent repairs is reached",
+        "starts the repair when",
+    ),
     "the mode is dry_run": (dry_run, "resolved: dry run", "was recorded and not carried out", "Nothing:"),
     "many nodes share a cause": (absorbed, "absorbed: incident", "The node is part of incident", "incident close"),
 }
@@ -238,14 +243,13 @@ def test_an_incident_shows_its_nodes_its_growth_and_its_cases() -> None:
     world = absorbed()
     facts = facts_of(world)
     (view,) = facts.views.incidents(CLUSTER)
-    found, nodes = facts.incident(CLUSTER, view.incident.id)
-    page = incident_page(found.document, nodes, found.entries, world.clock.now(), older=False)
+    found, cluster, nodes = facts.incident(CLUSTER, view.incident.id)
+    page = incident_page(found.document, cluster, nodes, found.entries, world.clock.now(), older=False)
     (part,) = page.parts
     assert (page.incident.affected, part.mark.text, len(part.nodes), page.unlisted) == (8, "8 of 8 affected", 8, 0)
     assert all(one.affected and one.case_id for one in part.nodes)
-    assert page.area is not None
-    assert page.todo is not None
-    assert page.todo.commands == (f"faultbridge incident close {view.incident.id}",)
+    assert [bar.text for lane in page.growth.lanes for bar in lane.bars if bar.running or bar.end > bar.start]
+    assert page.answer.commands[1] == f"faultbridge incident close {view.incident.id}"
 
 
 @pytest.mark.parametrize(("racks", "shown"), [(4, 4), (1200, 1)])
@@ -255,13 +259,13 @@ def test_a_wide_failure_domain_is_shown_by_its_parts_with_the_affected_nodes_mar
     world = absorbed()
     facts = facts_of(world)
     (view,) = facts.views.incidents(CLUSTER)
-    found, _ = facts.incident(CLUSTER, view.incident.id)
+    found, cluster, _ = facts.incident(CLUSTER, view.incident.id)
     nodes = [GridNode(f"n-{number}", domain=f"rack-{number // 2 + 1}") for number in range(2 * racks)]
     spine = Domain(type=DomainKind.NETWORK_NODE_3, name="spine-1")
     document = replace(
         found.document, nodes=("n-0", "n-1"), held_cases={}, affected=2, domain_nodes=2 * racks, domain=spine
     )
-    page = incident_page(document, nodes, (), world.clock.now(), older=False)
+    page = incident_page(document, cluster, nodes, (), world.clock.now(), older=False)
     marks = [("rack-1", "2 of 2 affected"), ("rack-2", "0 of 2 affected")]
     assert [(one.name, one.mark.text) for one in page.parts[:2]] == marks[:shown]
     assert (len(page.parts), [one.affected for one in page.parts[0].nodes]) == (shown, [True, True])

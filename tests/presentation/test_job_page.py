@@ -21,7 +21,8 @@ def page_of(world: World) -> JobPage:
 
 
 def answers(page: JobPage) -> dict[str, str]:
-    return {one.question: " ".join((*one.sentences, *one.commands)) for one in (*page.answers, page.todo) if one}
+    found = {one.question: " ".join(one.sentences) for one in page.answers}
+    return found | {"What should you do?": " ".join((page.answer.action, *page.answer.commands))}
 
 
 def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
@@ -40,7 +41,7 @@ def test_a_failed_job_names_the_faults_of_its_nodes_and_their_case() -> None:
 def test_without_an_explanation_the_page_states_how_to_record_one() -> None:
     page = page_of(ran())
     assert page.explanation == ()
-    assert f"faultbridge explain LOGS --job {JOB}" in answers(page)["Why did it end?"]
+    assert f"faultbridge explain LOGS --job {JOB}" in answers(page)["What should you do?"]
 
 
 def test_the_command_to_record_an_explanation_quotes_the_id_of_the_job() -> None:
@@ -49,7 +50,7 @@ def test_the_command_to_record_an_explanation_quotes_the_id_of_the_job() -> None
     jobs(world).end(CLUSTER, "a b;c", outcome="failed")
     found = facts_of(world).job(CLUSTER, "a b;c")
     page = job_page(found.document, found.entries, world.clock.now(), older=found.older)
-    assert "explain LOGS --job 'a b;c' --cluster" in answers(page)["Why did it end?"]
+    assert "explain LOGS --job 'a b;c' --cluster" in answers(page)["What should you do?"]
 
 
 def test_the_explanation_has_its_evidence_for_and_against_its_ranks_and_its_nodes() -> None:

@@ -26,7 +26,9 @@ def page_of(world: World, node: int = 1) -> NodePage:
 
 
 def answers(page: NodePage) -> dict[str, str]:
-    return {one.question: " ".join((*one.sentences, *one.commands)) for one in (*page.answers, page.todo) if one}
+    found = {one.question: " ".join((*one.sentences, *one.commands)) for one in page.answers}
+    answer = page.node.answer
+    return found | {"What should you do?": " ".join((answer.action if answer.you else answer.system, *answer.commands))}
 
 
 def test_a_node_with_faults_and_no_case_states_why_in_the_words_of_node_show() -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.model.cluster.config import Mode
 from faultbridge.model.cluster.state import BreakerLimit
-from faultbridge.model.enums import NodeStatus
+from faultbridge.model.enums import NodeStatus, RepairAction
 from faultbridge.model.errors import Misconfigured
-from faultbridge.model.policy import Policy
-from faultbridge.serve.presentation.areas import cluster_area
-from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
-from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, gpu_share, node_groups
+from faultbridge.model.policy import Policy, Rule
+from faultbridge.model.values import replace
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.serve.presentation.cluster_page import ClusterPage, cluster_page
+from faultbridge.serve.presentation.fleet_page import FleetFacts, fleet_page
+from faultbridge.serve.presentation.grid import GridNode, gpu_share, node_groups
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.node_page import node_page
+from faultbridge.serve.presentation.node_timeline import MAX_ROWS, node_timeline
+from faultbridge.serve.presentation.tones import Tone
 from tests.builders import NOON
 from tests.presentation.histories import facts_of, replaced
 from tests.scenarios.world import CLUSTER, World
@@ -33,18 +39,23 @@ NODES = st.lists(
 )
 
 
+def page_of(world: World) -> ClusterPage:
+    now = world.clock.now()
+    return cluster_page(facts_of(world).cluster(CLUSTER, (None, None)), Span(now - timedelta(days=1), now))
+
+
 @given(NODES)
 def test_every_node_is_counted_in_exactly_one_group(nodes: list[GridNode]) -> None:
     groups = node_groups(nodes)
-    assert sum(group.total for group in groups) == len(nodes)
+    assert sum(len(group.nodes) + len(group.healthy) for group in groups) == len(nodes)
     for group in groups:
-        assert group.total == len(group.nodes) + group.hidden == sum(count for _, count in group.counts)
+        assert all(one.status != "healthy" for one in group.nodes)
 
 
-def test_a_large_cluster_lists_only_nodes_that_are_not_healthy() -> None:
-    nodes = [GridNode(f"n-{number}") for number in range(MAX_SINGLE_NODES)] + [GridNode("bad", "failed")]
+def test_healthy_nodes_are_folded_into_a_count() -> None:
+    nodes = [GridNode(f"n-{number}") for number in range(500)] + [GridNode("bad", "failed")]
     (group,) = node_groups(nodes)
-    assert ([one.node for one in group.nodes], group.hidden) == (["bad"], MAX_SINGLE_NODES)
+    assert ([one.node for one in group.nodes], len(group.healthy)) == (["bad"], 500)
 
 
 def test_the_share_counts_only_nodes_of_known_types() -> None:
@@ -98,15 +109,47 @@ def test_a_condition_that_still_exists_has_an_open_bar() -> None:
     assert [one.failure_mode for one in page.node.conditions] == ["xid.79"]
 
 
-def test_the_stacked_area_has_the_height_of_all_nodes_at_every_time() -> None:
+def test_the_timeline_shows_the_states_of_each_node_with_the_one_that_needs_an_operator_first() -> None:
+    world = World(nodes=4, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault_and_react(2)
+    world.orders.deny(world.case(2).id, OperatorOrder("ada", "not now"))
+    world.process_entries(minutes=2)
+    world.fault_and_react(1)
+    world.advance_minutes(5)
+    page = page_of(world)
+    rows = {lane.name: lane for lane in page.timeline.lanes}
+    assert [lane.name for lane in page.timeline.lanes] == ["all nodes", "node-2", "node-1"]
+    (running,) = (one for one in rows["node-2"].bars if one.running)
+    assert (running.text, running.tone, running.case_id) == ("needs an operator", Tone.BAD, world.case(2).id)
+    assert [one.text for one in rows["node-1"].bars if one.running] == ["waits"]
+    assert rows["all nodes"].bars[-1].text == "2 healthy, 2 quarantined"
+    assert all(one.end <= page.timeline.end for lane in rows.values() for one in lane.bars)
+
+
+def test_the_timeline_shows_at_most_thirty_nodes_and_counts_the_others() -> None:
     world = replaced()
     facts = facts_of(world).cluster(CLUSTER, (None, None))
-    area = cluster_area(facts.entries, NOON, world.clock.now())
-    assert area is not None
-    assert area.highest == 3
-    tops = [y for _, y in area.layers[-1].points[: len(area.layers[-1].points) // 2]]
-    assert all(abs(one - 1) < 1e-9 for one in tops)
-    assert sum(layer.now for layer in area.layers) == 3
+    (case,) = facts.closed_cases
+    many = [replace(case, node=f"n-{number}") for number in range(MAX_ROWS + 5)]
+    span = Span(NOON, world.clock.now())
+    chart, unlisted = node_timeline(many, (), (), (), span)
+    assert (len(chart.lanes), unlisted) == (MAX_ROWS, 5)
+    assert [bar.text for bar in chart.lanes[0].bars] == ["in repair"]
+
+
+def test_a_node_without_a_case_has_a_row_with_its_status() -> None:
+    world = World(nodes=2, mode=Mode.OBSERVE)
+    world.fault_and_react(1)
+    (lane,) = (one for one in page_of(world).timeline.lanes if one.node == "node-1")
+    assert [(bar.text, bar.detail, bar.running) for bar in lane.bars] == [("degraded", "xid.79", True)]
+
+
+def test_what_needs_an_operator_is_listed_with_its_first_command() -> None:
+    world = World(nodes=3, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault_and_react(2)
+    (need,) = page_of(world).needs
+    assert (need.node, need.answer.needs_you) == ("node-2", True)
+    assert need.answer.you[0].command == f"faultbridge case approve {world.case(2).id} --repair-action replace_node"
 
 
 def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
@@ -119,10 +162,9 @@ def test_a_cluster_page_lists_cases_controls_and_repair_times() -> None:
     controls = {one.name: one for one in page.controls}
     assert (controls["New repairs"].mark.text, controls["New repairs"].note) == (
         "paused",
-        "By unknown, until an operator resumes them.",
+        "By unknown. Until an operator resumes them.",
     )
     assert controls["Running repairs"].mark.text.startswith("0 of ")
-    assert [(one.text, count) for one, count in page.phases] == [("queued: pause", 1)]
     assert page.repair_times is not None
     assert page.repair_times.count == 1
     assert abs(sum(share for _, _, share in page.repair_times.phases) - 1) < 1e-9
@@ -167,6 +209,32 @@ def test_the_fleet_page_sums_up_its_clusters() -> None:
     world.pause_repairs(paused=True)
     world.fault_and_react(2)
     page = fleet_page(facts_of(world).fleet(None), {"p5.48xlarge": 8}, NOON)
-    assert (page.nodes, page.not_healthy, page.live_cases) == (3, 1, 1)
+    (cluster,) = page.clusters
+    assert (cluster.nodes, cluster.healthy, page.live_cases) == (3, 2, 1)
     assert (page.gpus.gpus, page.gpus.in_service) == (24, 16)
+    assert (page.needs, [one.name for one in cluster.needs]) == (1, ["Pause", "node-2"])
     assert page.live
+
+
+def test_clusters_are_sorted_by_severity_and_then_by_name() -> None:
+    world = replaced()
+    world.pause_repairs(paused=True)
+    world.fault_and_react(2)
+    (found,) = facts_of(world).fleet(None)
+    healthy = [GridNode("n-1")]
+
+    def facts(name: str, **others: Any) -> FleetFacts:
+        document = replace(found.cluster, cluster=name, status="healthy", paused=False, pauses=(), incidents=())
+        return FleetFacts(replace(document, **others), healthy, 0, 0)
+
+    clusters = [
+        facts("a-2"),
+        facts("a-10"),
+        replace(facts("b"), nodes=[GridNode("n-1", "degraded")]),
+        replace(facts("c"), shown=found.shown),
+        facts("d", status="critical"),
+    ]
+    page = fleet_page(clusters, {}, NOON)
+    assert [(one.cluster.cluster, one.rank) for one in page.clusters] == [
+        ("d", "critical"), ("c", "needs you"), ("b", "degraded"), ("a-2", "healthy"), ("a-10", "healthy"),
+    ]  # fmt: skip

@@ -79,7 +79,6 @@ COMMANDS: Mapping[str, Row] = {
     "console": Row("records.console", "Print the address of the read-only web console, or serve it."),
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
     "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
-    "sla": Row("records.sla", "Show the service level of a cluster and its outages."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),

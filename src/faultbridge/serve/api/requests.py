@@ -53,13 +53,17 @@ class Caller(Struct, frozen=True):
         if self.clusters is not None and not _permits(self.clusters, cluster):
             raise Rejected("forbidden", "the token does not allow this cluster")
 
+    def operates(self, cluster: str | None) -> bool:
+        """Return whether the caller may operate a cluster, or all clusters if `cluster` is None."""
+        return self.clusters is None or _permits(self.operated_clusters, cluster)
+
     def check_operator(self, cluster: str | None) -> None:
         """Raise `Rejected` (`forbidden`) if the caller may not operate a cluster.
 
         To operate means to give an order, mark or report. If `cluster` is None, the caller must be permitted to
         operate all clusters.
         """
-        if self.clusters is None or _permits(self.operated_clusters, cluster):
+        if self.operates(cluster):
             return
         missing = f"a change requires its name in the claim {OPERATOR_CLAIM}"
         log_cause("change refused", reason=missing, level=logging.WARNING, caller=self.name, cluster=cluster)

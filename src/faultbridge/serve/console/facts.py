@@ -11,21 +11,26 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from faultbridge.decide.entry_builder import gpu_time_lost, total_gpu_time
+from faultbridge.decide.entry_builder import component_data, gpu_time_lost, total_gpu_time
 from faultbridge.decode.data import gpus_by_instance_type, load_catalog
 from faultbridge.model.cluster.config import ClusterConfig, failure_domains
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.policy import Policy
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.counter_samples import read_samples
+from faultbridge.model.storage.incidents import incident_key, read_incident
+from faultbridge.model.storage.items import read_state
 from faultbridge.model.storage.node_rows import RosterNode, UnhealthyNode
 from faultbridge.model.times import EPOCH
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_reads import ClusterReads
-from faultbridge.record.ports import Clock
-from faultbridge.record.queries import unhealthy_nodes
+from faultbridge.record.ports import Clock, PageUrgency
+from faultbridge.record.queries import query_all, registered, unhealthy_nodes
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery
 from faultbridge.repair.registry.documents import (
+    Cluster,
     Incident,
     ShownNode,
     case_document,
@@ -37,11 +42,13 @@ from faultbridge.repair.registry.documents import (
     shown_node_document,
 )
 from faultbridge.repair.registry.job_views import Job, JobViews, job_document
-from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, Views
+from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
-from faultbridge.serve.presentation.cluster_page import ClusterFacts, FleetFacts
+from faultbridge.serve.presentation.cluster_page import ClusterFacts
 from faultbridge.serve.presentation.entry_rows import ReadEntry, read_entry
-from faultbridge.serve.presentation.grid import GridNode
+from faultbridge.serve.presentation.fleet_page import FleetFacts
+from faultbridge.serve.presentation.gpu_grid import Counters
+from faultbridge.serve.presentation.grid import GridNode, natural_order
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -111,6 +118,10 @@ MAX_CLUSTER_ENTRIES = 40
 MAX_CASES = 20
 MAX_JOBS = 25
 MAX_COUNTED_CASES = 500
+MAX_STATES, MAX_GRID = 60, 16
+GPU_SOURCES = ("dcgm-metrics", "dcgm-nvlink", "nvidia-smi-text")
+"""The sources of the counters of GPUs."""
+
 WEEK = timedelta(days=7)
 CLOSED_AGE = timedelta(minutes=5)
 QUARTER_HOUR = timedelta(minutes=15)
@@ -143,8 +154,45 @@ class Facts:
             rows = unhealthy_nodes(self.views.table, view.config)
             lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
             live = sum(1 for row in rows if row.case)
-            facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
+            grid, shown = self._grid(view.config, rows), self._documents(view, self._states(view, rows))
+            pages, incidents = self._open_pages(view), self._open_incidents(view)
+            facts.append(FleetFacts(cluster_document(view), grid, live, lost, shown, pages, incidents))
         return tuple(facts)
+
+    def _open_incidents(self, view: ClusterView) -> tuple[Incident, ...]:
+        """Return the open incidents of a cluster, without the cases that wait for them."""
+        wanted = [incident_key(view.config.cluster, one) for one in view.state.incidents]
+        found = self.views.table.get_many(wanted).values() if wanted else ()
+        return tuple(incident_document(IncidentView(read_incident(row), {})) for row in found)
+
+    def _states(self, view: ClusterView, rows: Iterable[UnhealthyNode]) -> tuple[NodeState, ...]:
+        """Return the states of the nodes that are not healthy, with cases first, at most `MAX_STATES`."""
+        ordered = sorted(rows, key=lambda row: (row.case is None, natural_order(row.node)))[:MAX_STATES]
+        wanted = {keys.node_state(key): key for key in (NodeKey(view.config.cluster, row.node) for row in ordered)}
+        found = self.views.table.get_many(wanted)
+        return tuple(registered(read_state(node, found.get(key))) for key, node in wanted.items() if key in found)
+
+    def _documents(self, view: ClusterView, states: Iterable[NodeState]) -> tuple[ShownNode, ...]:
+        now = self.clock.now()
+        return tuple(shown_node_document(one, view, now) for one in states)
+
+    def _open_pages(self, view: ClusterView) -> int:
+        """Return how many pages of a cluster are open."""
+        partitions = (keys.pages(view.config.cluster, urgency) for urgency in PageUrgency)
+        rows = (query_all(self.views.table, one, after=keys.LIVE_PAGE) for one in partitions)
+        return sum(1 for one in rows for _ in one)
+
+    def _counters(self, states: Iterable[NodeState]) -> dict[str, tuple[Counters, ...]]:
+        """Return the last counters of the GPUs of nodes, as far as they are those of the present instance."""
+        wanted = {keys.counter_samples(one.key, source): one for one in states for source in GPU_SOURCES}
+        counters: dict[str, tuple[Counters, ...]] = {one.key.node: () for one in wanted.values()}
+        for key, row in self.views.table.get_many(wanted).items():
+            state, samples = wanted[key], read_samples(row)
+            of = state.incarnation
+            if of and (of.instance, of.boot) == (samples.instance, samples.boot):
+                read = (Counters(component_data(one.component), one.values) for one in samples.ports.values())
+                counters[state.key.node] += tuple(read)
+        return counters
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int | None:
         """Return the GPU-milliseconds lost in the last week by its closed cases and all live cases, 500 of each."""
@@ -165,6 +213,7 @@ class Facts:
             live = views.cases_by_id([str(row.case) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
             jobs = JobViews(views.table).first(cluster, MAX_JOBS)
+            states = self._states(view, rows)
         known = frozenset(str(row.case) for row in opened)
         closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
         entries, older = self._entries(view, window)
@@ -181,6 +230,15 @@ class Facts:
             live=len(opened),
             followed=jobs.total,
             policy=self._limits(view.config),
+            shown=self._documents(view, states),
+            counters=self.kept.read(
+                "counters",
+                view.config,
+                CLOSED_AGE,
+                lambda _: self._counters(states[:MAX_GRID]),
+                [(one.key, one.incarnation) for one in states[:MAX_GRID]],
+            ),
+            gpus=gpus(),
         )
 
     def _limits(self, config: ClusterConfig) -> Policy | None:
@@ -254,7 +312,9 @@ class Facts:
         cases = tuple(self.case(cluster, one) for one in list(dict.fromkeys(ids))[:MAX_CASES])
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
-    def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments[Incident], tuple[GridNode, ...]]:
+    def incident(
+        self, cluster: str, incident_id: str
+    ) -> tuple[StreamDocuments[Incident], Cluster, tuple[GridNode, ...]]:
         """Read an incident, the nodes of its domain, and its entries among the newest 100 of the cluster."""
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
@@ -269,7 +329,7 @@ class Facts:
             if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
         }
         nodes = tuple(one for one in self._grid(config, rows) if one.node in members)
-        return StreamDocuments(incident_document(view), entries, older), nodes
+        return StreamDocuments(incident_document(view), entries, older), cluster_document(of), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[UnhealthyNode]) -> tuple[GridNode, ...]:
         """Return the nodes of a cluster, up to 15 minutes old; one without a row is `healthy`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -100,6 +101,10 @@ class Links(Struct, frozen=True):
         """Return the address of the page of a job, whose id is a query parameter, because it may contain `/`."""
         return self._path("clusters", cluster, "jobs", id=job_id, **query)
 
+    def order(self, cluster: str, kind: str, target: str = "") -> str:
+        """Return the address of the form of an order, about a node or a case of a cluster or about the cluster."""
+        return self._path("clusters", cluster, "orders", kind, **({"target": target} if target else {}))
+
     def asset(self, name: str) -> str:
         """Return the address of a style sheet, script or icon."""
         return self._path("assets", asset(name).hashed_name)
@@ -111,9 +116,23 @@ class Links(Struct, frozen=True):
         return f"{path}?{urlencode(query, errors='replace')}" if query else path
 
 
+DEFAULTS: Mapping[str, object] = {
+    "since": None,
+    "until": None,
+    "presets": (),
+    "refresh": 0,
+    "version": "",
+    "report": False,
+    "operates": False,
+    "forms": {},
+}
+"""The values of a page that refreshes nothing, has no time window, and whose reader may give no order."""
+
+
 def render(template: str, links: Links, **values: object) -> str:
     """Render a template with values, and return the page as text."""
-    return _environment().get_template(template).render(links=links, style=asset(STYLE), script=asset(SCRIPT), **values)
+    given = {**DEFAULTS, "links": links, "style": asset(STYLE), "script": asset(SCRIPT), **values}
+    return _environment().get_template(template).render(given)
 
 
 @cache

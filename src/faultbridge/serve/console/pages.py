@@ -17,14 +17,17 @@ from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, 
 from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.serve.api.problems import problem_of
 from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
 from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
 from faultbridge.serve.console.html import SCRIPT, STYLE, Links, by_hashed_name, render
-from faultbridge.serve.orders import CASE_ID, INCIDENT_ID
+from faultbridge.serve.console.orders import FORMS, LENGTHS, Fields, OrderForms, Subject
+from faultbridge.serve.orders import CASE_ID, INCIDENT_ID, ORDERS
 from faultbridge.serve.presentation.case_page import case_page
-from faultbridge.serve.presentation.cluster_page import cluster_page, fleet_page
+from faultbridge.serve.presentation.cluster_page import DAY, cluster_page
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, documents_of, entry_rows
+from faultbridge.serve.presentation.fleet_page import fleet_page
 from faultbridge.serve.presentation.history import Span
 from faultbridge.serve.presentation.incident_page import incident_page
 from faultbridge.serve.presentation.job_page import job_page
@@ -41,7 +44,7 @@ POLICY = (
 SECURITY: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -63,11 +66,13 @@ class Content(Struct, frozen=True):
     cache: str = REVALIDATE
     file_name: str | None = None
     tag: str = ""
+    location: str = ""
 
     def headers(self) -> dict[str, str]:
         """Return the HTTP headers of the response, security headers included."""
         attachment = {"Content-Disposition": f'attachment; filename="{self.file_name}"'} if self.file_name else {}
         return {
+            **({"Location": self.location} if self.location else {}),
             **SECURITY,
             "Content-Type": self.media_type,
             "Cache-Control": self.cache,
@@ -105,6 +110,7 @@ class Pages(Struct, frozen=True):
 
     facts: Facts
     links: Links = field(default_factory=Links)
+    forms: OrderForms | None = None
 
     def __call__(self, path: str, request: Request) -> Content:
         """Return the content for a path below `/console`; a `FaultbridgeError` becomes a page."""
@@ -129,11 +135,50 @@ class Pages(Struct, frozen=True):
             if found is None:
                 raise Rejected("unknown_route", "no such file; reload the page")
             return Content(found.text, found.media_type, cache=IMMUTABLE)
+        if self.forms and (order := _ORDER.fullmatch(path)):
+            return self._form(self.forms, order["kind"], replace(request, path={"cluster": order["cluster"]}))
         for pattern, build in _ROUTES:
             matched = pattern.fullmatch(path)
             if matched:
                 return self._page(build, Request({**matched.groupdict()}, request.query, caller=request.caller))
         raise Rejected("unknown_route", "no such page; start at /console")
+
+    def _form(self, forms: OrderForms, kind: str, request: Request) -> Content:
+        """Return the page that names the effect of an order, with the form that gives it."""
+        request.check_parameters("target")
+        form, subject = forms.subject(request, kind)
+        text = render(
+            "order.html",
+            self.links,
+            form=form,
+            subject=subject,
+            effect=form.effect(subject),
+            lengths=LENGTHS,
+            person=request.caller.name,
+            token=forms.token(request.caller, kind, subject),
+            action=self.links.order(request.cluster, kind, request.text("target") or ""),
+            back=self._back(subject),
+        )
+        return Content(text, cache="no-store")
+
+    def post(self, path: str, request: Request, fields: Fields, headers: Mapping[str, str]) -> Content:
+        """Give the order of a posted form, and return a redirection to the page of what it is about."""
+        try:
+            found = _ORDER.fullmatch(path.strip("/"))
+            if found is None or self.forms is None:
+                raise Rejected("unknown_route", "no such order")
+            request = replace(request, path={"cluster": found["cluster"]})
+            subject = self.forms.give(request, found["kind"], fields, headers)
+            return Content("", status=HTTPStatus.SEE_OTHER, cache="no-store", location=self._back(subject))
+        except FaultbridgeError as error:
+            return self.error(error)
+
+    def _back(self, subject: Subject) -> str:
+        """Return the address of the page of what an order is about."""
+        cluster = subject.cluster
+        if subject.case:
+            return self.links.case(cluster, subject.case.case_id)
+        return self.links.node(cluster, subject.node.node) if subject.node else self.links.cluster(cluster)
 
     def _page(self, build: Callable[[Pages, Request], PageData], request: Request) -> Content:
         if "cluster" in request.path:
@@ -147,8 +192,16 @@ class Pages(Struct, frozen=True):
             return Content(entries_csv(entry_rows(data.entries)), CSV, file_name=f"{data.name}.csv")
         since, until = request.window()
         seconds = 0 if until else SECONDS_LIVE if data.live else SECONDS_QUIET
-        tag = entity_tag(self._version(data))
-        values = {"since": since, "until": until, "refresh": seconds, "version": tag, "report": False} | data.values
+        operates = self.forms is not None and request.caller.operates(request.path.get("cluster"))
+        tag = entity_tag(f"{operates}{self._version(data)}")
+        values = {
+            "operates": operates,
+            "forms": BUTTONS if operates else {},
+            "since": since,
+            "until": until,
+            "refresh": seconds,
+            "version": tag,
+        } | data.values
         values["presets"] = [(text, self._now(()) - length) for text, length in PRESETS]
         return Content(render(data.template, self.links, **values), tag=tag)
 
@@ -169,14 +222,20 @@ class Pages(Struct, frozen=True):
         allowed = request.caller.clusters
         found = self.facts.fleet(None if allowed is None or ALL_CLUSTERS in allowed else allowed)
         page = fleet_page(found, gpus(), self.facts.clock.now() - WEEK)
-        documents = {"clusters": [one.cluster for one in found], "gpu_hours_lost": page.gpu_hours_lost}
+        documents = {
+            "clusters": [one.cluster for one in found],
+            "gpu_hours_lost": None if page.gpu_hours_lost is None else round(page.gpu_hours_lost, 1),
+            "needs_you": page.needs,
+        }
         return PageData("fleet.html", {"page": page}, documents, (), "fleet", page.live)
 
     def cluster(self, request: Request) -> PageData:
         """Return the page of a cluster for a time window."""
         window = request.window()
         facts = self.facts.cluster(request.cluster, window)
-        page = cluster_page(facts, self._span(window, facts.entries))
+        now = self._now(facts.entries)
+        until = min(window[1], now) if window[1] else now
+        page = cluster_page(facts, Span(window[0] or until - DAY, until, running=until == now))
         documents = {
             "cluster": facts.cluster,
             "live_cases": facts.live_cases,
@@ -224,9 +283,10 @@ class Pages(Struct, frozen=True):
         incident_id = request.path["incident"]
         if not INCIDENT_ID.fullmatch(incident_id):
             raise UnknownName("incident", incident_id, request.cluster)
-        found, nodes = self.facts.incident(request.cluster, incident_id)
+        found, cluster, nodes = self.facts.incident(request.cluster, incident_id)
         page = incident_page(
             found.document,
+            cluster,
             nodes,
             found.entries,
             self._now(found.entries),
@@ -265,6 +325,10 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...
     (re.compile(rf"{_C}/jobs"), Pages.job),
     (re.compile(rf"{_C}/incidents/(?P<incident>[^/]+)"), Pages.incident),
 )
+BUTTONS = {ORDERS[kind].operation: (kind, form) for kind, form in FORMS.items()}
+"""The orders with a button, by their operation in the API, with which the table of answers names them."""
+
+_ORDER = re.compile(rf"{_C}/orders/(?P<kind>[a-z-]+)")
 
 
 COLUMNS = ("occurred_at", "stream", "epoch", "sequence", "event_type", "what", "why", "late", "event_id", "hash")

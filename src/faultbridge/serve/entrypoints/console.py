@@ -1,4 +1,4 @@
-"""The console function: serves the read-only web console behind API Gateway."""
+"""The console function: serves the web console behind API Gateway, and takes the orders that its forms post."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from faultbridge.adapters.aws.telemetry import emit, logger
-from faultbridge.model.errors import FaultbridgeError
-from faultbridge.serve.api.requests import Request, read_query
-from faultbridge.serve.console.html import BASE
+from faultbridge.model.errors import FaultbridgeError, Rejected
+from faultbridge.record.timeline import Tokens
+from faultbridge.serve.api.requests import MAX_BODY, Request, read_query
+from faultbridge.serve.console.html import BASE, Links
+from faultbridge.serve.console.orders import OrderForms
 from faultbridge.serve.console.pages import Content, Pages
-from faultbridge.serve.entrypoints.http_event import caller_of
+from faultbridge.serve.entrypoints.http_event import body_of, caller_of
 from faultbridge.serve.wiring.installation import once
+from faultbridge.serve.wiring.repairing import wire_orders
 from faultbridge.serve.wiring.services import wire_facts
 
 if TYPE_CHECKING:
@@ -32,23 +35,33 @@ def console(event: dict[str, Any], _context: object, installation: Installation)
 def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Return the page for one request; every error becomes an error page without a traceback."""
     headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    content = _content(event, installation)
+    content = _content(event, headers, installation)
     if content.not_modified(headers.get("if-none-match", "")):
         return {"statusCode": 304, "headers": content.headers()}
     return _response(content, compress="gzip" in headers.get("accept-encoding", ""))
 
 
-def _content(event: dict[str, Any], installation: Installation) -> Content:
+def _content(event: dict[str, Any], headers: dict[str, str], installation: Installation) -> Content:
     pages = wire_console(installation)
     try:
         query = read_query(str(event.get("rawQueryString") or ""))
         path = unquote(str(event.get("rawPath") or "")).removeprefix(BASE)
-        return pages(path, Request({}, query, caller=caller_of(event)))
+        request = Request({}, query, caller=caller_of(event))
+        if (event.get("requestContext") or {}).get("http", {}).get("method") != "POST":
+            return pages(path, request)
+        return pages.post(path, request, read_query(_form_of(event)), headers)
     except FaultbridgeError as error:
         return pages.error(error)
     except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
         logger().exception("a request failed")
         return pages.internal_error()
+
+
+def _form_of(event: dict[str, Any]) -> str:
+    body = body_of(event)
+    if len(body) > MAX_BODY:
+        raise Rejected("bad_body", f"the form is too large; allowed: {MAX_BODY} characters")
+    return body
 
 
 def _response(content: Content, *, compress: bool) -> dict[str, Any]:
@@ -66,5 +79,7 @@ def _response(content: Content, *, compress: bool) -> dict[str, Any]:
 
 @once
 def wire_console(app: Installation) -> Pages:
-    """Return the service that answers requests for web pages of the console."""
-    return Pages(wire_facts(app))
+    """Return the service that answers requests for web pages of the console, and takes its orders."""
+    facts, settings = wire_facts(app), app.settings
+    forms = OrderForms(facts, wire_orders(app), Tokens(app.ports.token_secret))
+    return Pages(facts, Links(runbooks=settings.runbook_url), forms)

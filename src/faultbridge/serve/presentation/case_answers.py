@@ -11,7 +11,6 @@ from faultbridge.decide.answers import action_text, reason_text, sentence, words
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import FaultData, NoteData, ReplacementStepData
 from faultbridge.model.policy import DEFAULT_RULE, INVENTORY_RULE
-from faultbridge.model.values import replace
 from faultbridge.record.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.repair.registry.documents import Case
 from faultbridge.serve.presentation.case_values import CaseFacts, case_waits, short_name
@@ -72,9 +71,7 @@ def _failed(step: ReplacementStepData) -> bool:
 
 NOT_REPAIRED, NOT_YET = "Why was this not repaired?", "Why is this not repaired yet?"
 DELAYED = "What delayed the repair?"
-HAPPENED, DONE_SO_FAR, NOW, ACTION = (
-    "What happened?", "What was done?", "What happens now?", "What should you do?"
-)  # fmt: skip
+HAPPENED, DONE_SO_FAR, NOW = "What happened?", "What was done?", "What happens now?"
 TAKEN, PLANNED, WAS_PLANNED = "Why this action?", "Which action is planned?", "Which action was planned?"
 _WAITING = frozenset({"open", "queued", "absorbed"})
 DONE = frozenset({"replaced", "repaired"})
@@ -93,12 +90,11 @@ _REPAIRED = {
 
 
 class Answer(Struct, frozen=True):
-    """One question with sentences, commands, a runbook and the nodes that keep a breaker open."""
+    """One question with sentences, commands, and the nodes that keep a breaker open."""
 
     question: str
     sentences: tuple[str, ...]
     commands: tuple[str, ...] = ()
-    runbook: str = ""
     nodes: tuple[str, ...] = ()
 
     @property
@@ -106,26 +102,12 @@ class Answer(Struct, frozen=True):
         """Whether the answer states why a node was not repaired, or what delayed its repair."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
-    @property
-    def needed(self) -> bool:
-        """Whether the answer asks an operator to do something."""
-        return self.question == ACTION and not self.sentences[0].startswith("Nothing")
-
-
-def todo_first(answers: Sequence[Answer]) -> tuple[Answer | None, tuple[Answer, ...]]:
-    """Return what an operator should do, and the other answers; if nothing is to be done, say what happens now."""
-    todo = next((one for one in answers if one.question == ACTION), None)
-    rest = tuple(one for one in answers if one is not todo)
-    now = next((one for one in rest if one.question == NOW), None)
-    if todo is None or now is None or todo.sentences != ("Nothing.",):
-        return todo, rest
-    first, more = now.sentences[0], now.sentences[1:]
-    rest = tuple(one for one in rest if one is not now or more)
-    return replace(todo, sentences=(first if first.startswith("Nothing") else f"Nothing. {first}",)), rest
-
 
 def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
-    """Return the questions that apply to a case with their answers, in the order of reading."""
+    """Return the questions that apply to a case with their answers, in the order of reading.
+
+    If an operator need do nothing, what happens now is said with that.
+    """
     answer = facts.case.answer
     refusal = tuple(_refusal(facts))
     return (
@@ -134,8 +116,7 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
         Answer(_asked_about_action(facts), tuple(_why(facts))),
         Answer(DONE_SO_FAR, tuple(_what_was_done(facts))),
         *(one for one in refusal if one.question == DELAYED),
-        Answer(NOW, (answer.system,)),
-        Answer(ACTION, (answer.action,), answer.commands, answer.runbook),
+        *((Answer(NOW, (answer.system,)),) if answer.you else ()),
     )
 
 

@@ -12,9 +12,9 @@ from faultbridge.decide.answers import action_text, words
 from faultbridge.model.event_data import CaseStatusData, NodeStatusData, NoteData, ReplacementStepData
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text, duration_text
-from faultbridge.repair.registry.documents import Case
+from faultbridge.repair.registry.documents import Case, ShownCase
 from faultbridge.repair.registry.views import CasePageSent
-from faultbridge.serve.presentation.case_answers import Answer, case_answers, todo_first
+from faultbridge.serve.presentation.case_answers import Answer, case_answers
 from faultbridge.serve.presentation.case_values import CaseFacts, Wait, begins_wait, case_waits, waited_for
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows, step_mark
 from faultbridge.serve.presentation.history import (
@@ -167,7 +167,7 @@ class SentPage(Struct, frozen=True):
 class CasePage(Struct, frozen=True):
     """The content that the console and the report file show about one case."""
 
-    case: Case
+    case: ShownCase
     status: Mark
     severity: Mark
     component: str
@@ -175,7 +175,6 @@ class CasePage(Struct, frozen=True):
     duration: str
     facts: tuple[tuple[str, str], ...]
     related: tuple[tuple[str, str], ...]
-    todo: Answer | None
     answers: tuple[Answer, ...]
     waits: tuple[Wait, ...]
     phases: Chart
@@ -205,7 +204,6 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
     sent = tuple(SentPage(one.kind, one.page_state, one.sent_at) for one in pages)
     status = mark(case.status, CASE)
     detail = case.resolution or case.waiting_for
-    todo, answers = todo_first(case_answers(facts))
     return CasePage(
         case=case,
         status=replace(status, text=f"{status.text}: {str(detail).replace('_', ' ')}") if detail else status,
@@ -215,8 +213,7 @@ def case_page(facts: CaseFacts, pages: Sequence[CasePageSent], now: datetime, *,
         duration=duration_text(case.age_ms),
         facts=_facts(case),
         related=_related(case),
-        todo=todo,
-        answers=answers,
+        answers=case_answers(facts),
         waits=case_waits(facts.entries),
         phases=make_chart(start, end, phases),
         lanes=make_chart(start, end, _lanes(facts, Span(start, end, running=closed is None), sent)),

@@ -1,32 +1,35 @@
-"""Cluster page and fleet page: nodes by status, cases, limits of repair, incidents, repair times, GPUs."""
+"""Cluster page: what needs an operator, what holds repairs now, nodes over time, GPUs, cases and the registration."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
 from msgspec import Struct
 
-from faultbridge.decide.answers import why_text, words
-from faultbridge.decide.entry_builder import total_gpu_time
+from faultbridge.decide.answers import sentence, why_text, words
 from faultbridge.model.policy import Policy
-from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import condition_text, duration_text, in_phase_order, nodes_text
-from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident, Pause
+from faultbridge.repair.registry.documents import Breaker, Case, Cluster, Incident, Pause, ShownNode, Silence
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.areas import Area, cluster_area
 from faultbridge.serve.presentation.case_answers import DONE
 from faultbridge.serve.presentation.case_page import current_phase
-from faultbridge.serve.presentation.case_values import breaker_end, breaker_limit
+from faultbridge.serve.presentation.case_values import breaker_end, breaker_limit, short_name
 from faultbridge.serve.presentation.entry_rows import EntryRow, ReadEntry, entry_rows
-from faultbridge.serve.presentation.grid import GpuShare, GridNode, NodeGroup, gpu_share, node_groups
-from faultbridge.serve.presentation.history import Span
+from faultbridge.serve.presentation.gpu_grid import Counters, GpuRow, gpu_row
+from faultbridge.serve.presentation.grid import GridNode, NodeGroup, node_groups
+from faultbridge.serve.presentation.history import Chart, Span
 from faultbridge.serve.presentation.job_rows import JobRow, job_rows
-from faultbridge.serve.presentation.tones import BREAKER, CASE, CLUSTER, INCIDENT, NODE, Mark, Tone, mark
+from faultbridge.serve.presentation.needs import Need, cluster_needs
+from faultbridge.serve.presentation.node_timeline import node_timeline
+from faultbridge.serve.presentation.tones import BREAKER, CASE, CLUSTER, NODE, Mark, Tone, mark
+
+DAY = timedelta(days=1)
+"""The span of the timeline of a page without a time window."""
 
 
 class CaseRow(Struct, frozen=True):
@@ -43,6 +46,7 @@ class ControlRow(Struct, frozen=True):
     name: str
     mark: Mark
     note: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 class RepairTimes(Struct, frozen=True):
@@ -54,25 +58,25 @@ class RepairTimes(Struct, frozen=True):
 
 
 class ClusterPage(Struct, frozen=True):
-    """The content of the page of a cluster."""
+    """The content of the page of a cluster; `unlisted` counts what the lists of nodes, cases and jobs leave out."""
 
     cluster: str
     status: Mark
     counts: tuple[tuple[Mark, int], ...]
+    needs: tuple[Need, ...]
     controls: tuple[ControlRow, ...]
-    facts: tuple[tuple[str, str], ...]
-    incidents: tuple[tuple[str, Mark, str, datetime], ...]
-    area: Area | None
+    incidents: Sequence[Incident]
+    timeline: Chart
+    gpus: tuple[GpuRow, ...]
     live_cases: tuple[CaseRow, ...]
-    phases: tuple[tuple[Mark, int], ...]
     closed_cases: tuple[CaseRow, ...]
     repair_times: RepairTimes | None
     groups: tuple[NodeGroup, ...]
     jobs: tuple[JobRow, ...]
+    facts: tuple[tuple[str, str], ...]
     rows: tuple[EntryRow, ...]
     older: bool
-    unlisted_cases: int = 0
-    unlisted_jobs: int = 0
+    unlisted: Mapping[str, int]
 
     @property
     def live(self) -> bool:
@@ -81,7 +85,11 @@ class ClusterPage(Struct, frozen=True):
 
 
 class ClusterFacts(Struct, frozen=True):
-    """The documents of a cluster page, read at `now`; `live` and `followed` count what is not listed too."""
+    """The documents of a cluster page, read at `now`; `live` and `followed` count what is not listed too.
+
+    `shown` are the nodes that are not healthy, with their answers; `counters` are those of their GPUs, by node, and
+    `gpus` is the number of GPUs of each instance type.
+    """
 
     cluster: Cluster
     now: datetime
@@ -95,6 +103,9 @@ class ClusterFacts(Struct, frozen=True):
     live: int | None = None
     followed: int = 0
     policy: Policy | None = None
+    shown: Sequence[ShownNode] = ()
+    counters: Mapping[str, Sequence[Counters]] = {}
+    gpus: Mapping[str, int] = {}
 
     @property
     def limits(self) -> dict[str, int] | None:
@@ -105,28 +116,36 @@ class ClusterFacts(Struct, frozen=True):
 
 def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
     """Return the page of a cluster for a span of time."""
-    cluster, rows = facts.cluster, entry_rows(facts.entries)
-    start = max(span.start, rows[0].at) if rows else span.start
-    live = tuple(map(_case, facts.live_cases))
+    cluster, cases = facts.cluster, (*facts.closed_cases, *facts.live_cases)
+    timeline, unlisted_nodes = node_timeline(cases, facts.shown, facts.incidents, facts.entries, span)
     return ClusterPage(
         cluster=cluster.cluster,
         status=mark(cluster.status, CLUSTER),
         counts=tuple((mark(name, NODE), count) for name, count in in_order(cluster.counts)),
+        needs=cluster_needs(cluster, facts.shown, facts.incidents),
         controls=_controls(cluster, facts),
-        facts=_facts(cluster),
-        incidents=tuple(map(_incident, facts.incidents)),
-        area=cluster_area(facts.entries, start, span.end),
-        live_cases=live,
-        phases=tuple(Counter(one.status for one in live).most_common()),
+        incidents=facts.incidents,
+        timeline=timeline,
+        gpus=tuple(_gpus(one, facts) for one in facts.shown if one.node in facts.counters),
+        live_cases=tuple(map(_case, facts.live_cases)),
         closed_cases=tuple(map(_case, facts.closed_cases)),
         repair_times=_repair_times(facts.closed_cases),
         groups=node_groups(facts.nodes),
         jobs=job_rows(facts.jobs),
-        rows=rows,
+        facts=_facts(cluster),
+        rows=entry_rows(facts.entries),
         older=facts.older,
-        unlisted_cases=max((facts.live or 0) - len(facts.live_cases), 0),
-        unlisted_jobs=max(facts.followed - len(facts.jobs), 0),
+        unlisted={
+            "nodes": unlisted_nodes,
+            "cases": max((facts.live or 0) - len(facts.live_cases), 0),
+            "jobs": max(facts.followed - len(facts.jobs), 0),
+        },
     )
+
+
+def _gpus(node: ShownNode, facts: ClusterFacts) -> GpuRow:
+    number = facts.gpus.get((node.instance_type or "").removeprefix("ml."), 0)
+    return gpu_row(node, facts.counters[node.node], number, facts.closed_cases)
 
 
 def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -141,13 +160,6 @@ def _case(case: Case) -> CaseRow:
     return CaseRow(case, Mark(text, status.tone), why_text(case.reason, case.failure, case.detail))
 
 
-def _incident(incident: Incident) -> tuple[str, Mark, str, datetime]:
-    domain = incident.domain
-    nodes = f"{incident.affected} of {incident.domain_nodes} nodes"
-    text = f"{incident.code} on {nodes} of {domain.type} {domain.name}"
-    return incident.incident_id, mark(incident.status, INCIDENT), text, incident.opened_at
-
-
 def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
     acts = cluster.mode == "act" and cluster.repair_owner == "faultbridge"
     mode = f"{cluster.mode.replace('_', ' ')}, repair owner {cluster.repair_owner}"
@@ -157,29 +169,42 @@ def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
     until = cluster.maintenance_until
     return (
         *(ControlRow("Provider reports", Mark(condition_text(one), Tone.BAD)) for one in cluster.provider_conditions),
-        ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
         *(ControlRow("New repairs", Mark("paused", Tone.BAD), _pause(one)) for one in cluster.pauses),
         *(() if cluster.paused else (ControlRow("New repairs", Mark("not paused", Tone.GOOD)),)),
-        *((ControlRow("Maintenance", Mark(f"until {to_text(until)}", Tone.WAIT)),) if until else ()),
-        _budget(cluster, facts.policy),
+        *((ControlRow("Maintenance", Mark(f"until {until:%Y-%m-%d %H:%M} UTC", Tone.WAIT)),) if until else ()),
+        *(ControlRow("Pages silenced", Mark(_silenced(one), Tone.WAIT), _order(one)) for one in cluster.silences),
         *(_breaker(one, facts) for one in cluster.breakers),
-        *(ControlRow(f"{which} {name}", Mark(str(count), Tone.WAIT)) for name, count in sorted(waiting.items())),
+        _budget(facts),
+        *(ControlRow(f"{which} {words(name)}", Mark(str(n), Tone.WAIT)) for name, n in sorted(waiting.items())),
+        ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
     )
 
 
 def _pause(one: Pause) -> str:
-    until = f"until {to_text(one.until)}" if one.until else "until an operator resumes them"
-    return f"By {one.by}, {until}.{f' {one.reason}' if one.reason else ''}"
+    return f"{_order(one)}{'' if one.until else ' Until an operator resumes them.'}"
 
 
-def _budget(cluster: Cluster, policy: Policy | None) -> ControlRow:
-    running = len(cluster.holders)
-    tone = Tone.WORK if running else Tone.GOOD
-    if policy is None:
-        return ControlRow("Running repairs", Mark(str(running), tone))
-    limits = policy.limits
-    note = f"{limits.per_hour} may start in an hour."
-    return ControlRow("Running repairs", Mark(f"{running} of {limits.concurrent} permitted at a time", tone), note)
+def _order(one: Pause | Silence) -> str:
+    """Return who ordered a pause or a silence, until when, and why."""
+    until = f", until {one.until:%Y-%m-%d %H:%M} UTC" if one.until else ""
+    return f"By {short_name(one.by)}{until}.{f' {sentence(one.reason)}' if one.reason else ''}"
+
+
+def _silenced(one: Silence) -> str:
+    named = (("group", one.group), ("rack", one.rack), ("node", one.node), ("mode", one.mode))
+    return ", ".join(f"{name} {pattern}" for name, pattern in named if pattern) or "the whole cluster"
+
+
+def _budget(facts: ClusterFacts) -> ControlRow:
+    """Return how many repairs run and may run, with the nodes that hold the budget."""
+    holders, limits = facts.cluster.holders, facts.policy.limits if facts.policy else None
+    nodes = {one.case_id: one.node for one in facts.live_cases}
+    named = tuple(sorted({nodes[one] for one in holders if one in nodes}))
+    tone = Tone.WORK if holders else Tone.GOOD
+    if limits is None:
+        return ControlRow("Running repairs", Mark(str(len(holders)), tone), nodes=named)
+    text = f"{len(holders)} of {limits.concurrent} permitted at a time"
+    return ControlRow("Running repairs", Mark(text, tone), f"{limits.per_hour} may start in an hour.", named)
 
 
 def _breaker(breaker: Breaker, facts: ClusterFacts) -> ControlRow:
@@ -209,92 +234,8 @@ def _repair_times(cases: Iterable[Case]) -> RepairTimes | None:
         total.update(case.phases)
     whole = sum(total.values()) or 1
     phases = tuple(
-        (name.replace("_", " "), duration_text(length // len(repaired)), length / whole)
+        (words(name), duration_text(length // len(repaired)), length / whole)
         for name, length in in_phase_order(total)
         if length
     )
     return RepairTimes(len(repaired), duration_text(int(median(one.age_ms for one in repaired))), phases)
-
-
-class FleetFacts(Struct, frozen=True):
-    """What the fleet page shows about one cluster; `lost_ms` is in milliseconds of one GPU."""
-
-    cluster: Cluster
-    nodes: Sequence[GridNode]
-    live_cases: int
-    lost_ms: int | None
-
-
-class FleetCluster(Struct, frozen=True):
-    """The content of the fleet page about one cluster."""
-
-    cluster: str
-    status: Mark
-    mode: str
-    paused: bool
-    nodes: int
-    counts: tuple[tuple[Mark, int, float], ...]
-    gpus: GpuShare
-    gpu_hours_lost: float | None
-    live_cases: int
-    incidents: int
-    groups: tuple[NodeGroup, ...]
-
-
-class FleetPage(Struct, frozen=True):
-    """The content of the fleet page; the totals are sums over the clusters that the page shows."""
-
-    clusters: tuple[FleetCluster, ...]
-    gpus: GpuShare
-    gpu_hours_lost: float | None
-    nodes: int
-    not_healthy: int
-    live_cases: int
-    incidents: int
-    since: datetime
-
-    @property
-    def live(self) -> bool:
-        """Whether a live case exists, so that the page changes often."""
-        return bool(self.live_cases)
-
-
-def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
-    """Return the fleet page, with totals; cases since `since` count for the lost GPU time."""
-    found = tuple(clusters)
-    shown = tuple(_cluster(one, gpus_by_type) for one in found)
-    healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
-    nodes = sum(one.nodes for one in shown)
-    return FleetPage(
-        clusters=shown,
-        gpus=GpuShare(sum(one.gpus.gpus for one in shown), sum(one.gpus.in_service for one in shown)),
-        gpu_hours_lost=_hours(total_gpu_time(one.lost_ms for one in found)),
-        nodes=nodes,
-        not_healthy=nodes - healthy,
-        live_cases=sum(one.live_cases for one in shown),
-        incidents=sum(one.incidents for one in shown),
-        since=since,
-    )
-
-
-def _hours(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 3_600_000
-
-
-def _cluster(facts: FleetFacts, gpus_by_type: dict[str, int]) -> FleetCluster:
-    cluster = facts.cluster
-    counts = in_order(cluster.counts or {"healthy": cluster.expected})
-    total = sum(count for _, count in counts) or 1
-    return FleetCluster(
-        cluster=cluster.cluster,
-        status=mark(cluster.status, CLUSTER),
-        mode=cluster.mode.replace("_", " "),
-        paused=cluster.paused,
-        nodes=sum(count for _, count in counts),
-        counts=tuple((mark(name, NODE), count, count / total) for name, count in counts if count),
-        gpus=gpu_share(facts.nodes, gpus_by_type),
-        gpu_hours_lost=_hours(facts.lost_ms),
-        live_cases=facts.live_cases,
-        incidents=len(cluster.incidents),
-        groups=node_groups(facts.nodes),
-    )

@@ -1,17 +1,17 @@
-"""Grid: a cluster's nodes by group and failure domain; above 1,000 nodes healthy ones are only counted."""
+"""Grid: a cluster's nodes by group, of which healthy ones are only counted, and the share of GPUs in service."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from faultbridge.serve.presentation.tones import NODE, Mark, mark
 
 MAX_SINGLE_NODES = 1_000
-"""If a cluster has more nodes, healthy nodes are only counted, not listed."""
+"""If a failure domain has more nodes, nodes that an incident does not concern are only counted, not listed."""
 
 IN_SERVICE = frozenset({"healthy", "degraded"})
 
@@ -32,42 +32,30 @@ class GridNode(Struct, frozen=True):
 
 
 class NodeGroup(Struct, frozen=True):
-    """The nodes of one group in one failure domain; `hidden` counts the healthy nodes that are not listed."""
+    """The nodes of one group: those that are not healthy, and the names of the healthy ones, which are folded."""
 
     group: str
-    domain: str
-    total: int
     nodes: tuple[GridNode, ...]
-    hidden: int
-    counts: tuple[tuple[Mark, int], ...]
+    healthy: tuple[str, ...]
 
 
-def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
-    """Return the nodes of a cluster by group and failure domain, each in the order of names."""
-    members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
+def node_groups(nodes: Iterable[GridNode]) -> tuple[NodeGroup, ...]:
+    """Return the nodes of a cluster by group, in the order of names."""
+    members: dict[str, list[GridNode]] = defaultdict(list)
     for node in nodes:
-        members[node.group or "no group", node.domain or ""].append(node)
-    single = len(nodes) <= MAX_SINGLE_NODES
-    return tuple(
-        _group(name, members[name], single=single)
-        for name in sorted(members, key=lambda one: [natural_order(part) for part in one])
-    )
+        members[node.group or "no group"].append(node)
+    return tuple(_group(name, members[name]) for name in sorted(members, key=natural_order))
+
+
+def _group(name: str, members: Sequence[GridNode]) -> NodeGroup:
+    ordered = sorted(members, key=lambda one: natural_order(one.node))
+    unhealthy = tuple(one for one in ordered if one.status != "healthy")
+    return NodeGroup(name, unhealthy, tuple(one.node for one in ordered if one.status == "healthy"))
 
 
 def natural_order(name: str) -> tuple[tuple[int, str], ...]:
     """Return a sort key for names in which `node-9` comes before `node-10`."""
     return tuple((len(part.lstrip("0")) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name))
-
-
-def _group(name: tuple[str, str], members: Iterable[GridNode], *, single: bool) -> NodeGroup:
-    ordered = sorted(members, key=lambda one: natural_order(one.node))
-    shown = tuple(one for one in ordered if single or one.status != "healthy")
-    counts = Counter(one.status for one in ordered)
-    order = list(NODE)
-    marks = sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
-    return NodeGroup(
-        name[0], name[1], len(ordered), shown, len(ordered) - len(shown), tuple((mark(s, NODE), n) for s, n in marks)
-    )
 
 
 class GpuShare(Struct, frozen=True):
@@ -82,7 +70,7 @@ class GpuShare(Struct, frozen=True):
         return 100 * self.in_service / self.gpus if self.gpus else None
 
 
-def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuShare:
+def gpu_share(nodes: Iterable[GridNode], gpus_by_type: Mapping[str, int]) -> GpuShare:
     """Count the GPUs of nodes, and those in service; an unknown instance type has no GPUs."""
     total = serving = 0
     for node in nodes:

@@ -29,7 +29,7 @@ MIN_SPAN = timedelta(seconds=1)
 
 
 class Bar(Struct, frozen=True):
-    """A span of time with a text; `running` if it has not ended, `target` links to its entry."""
+    """A span of time with a text; `running` if it has not ended. It links to an entry (`target`) or to a case."""
 
     start: datetime
     end: datetime
@@ -38,6 +38,7 @@ class Bar(Struct, frozen=True):
     detail: str = ""
     target: str = ""
     running: bool = False
+    case_id: str = ""
 
     @property
     def description(self) -> str:
@@ -48,11 +49,12 @@ class Bar(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """A named row of bars; `note` is a short text beside the name."""
+    """A named row of bars; `note` is a short text beside the name, `node` the node that it is about."""
 
     name: str
     bars: tuple[Bar, ...]
     note: str = ""
+    node: str = ""
 
 
 class Tick(Struct, frozen=True):

@@ -8,24 +8,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from faultbridge.decide.answers import sentence
-from faultbridge.repair.registry.documents import Incident
-from faultbridge.serve.presentation.areas import Area, incident_area
-from faultbridge.serve.presentation.case_answers import ACTION, NOW, Answer, todo_first
-from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
+from faultbridge.decide.answers import Answer, sentence
+from faultbridge.model.event_data import ClusterIncidentData
+from faultbridge.repair.registry.documents import Cluster, Incident
+from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import MAX_SINGLE_NODES, GridNode, natural_order
+from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
+from faultbridge.serve.presentation.needs import incident_answer
 from faultbridge.serve.presentation.tones import INCIDENT, Mark, Tone, mark
-
-_NOW = {
-    "open": "Repairs of its nodes wait, because replacing a node does not fix a shared cause.",
-    "recovering": "No node is affected any more. The incident closes after a quiet period.",
-    "expired": "The incident reached its maximum age. It holds no repairs, and closes when its nodes are healthy.",
-    "closed": "Nothing: the incident is closed, and the cases that it held continued.",
-}
-_ACTION = {
-    "open": "Fix the shared cause. If there is none, close the incident: its cases then continue.",
-    "expired": "Check the shared cause. The repairs of its nodes continue within the limits.",
-}
 
 
 class DomainNode(Struct, frozen=True):
@@ -57,11 +47,11 @@ class IncidentPage(Struct, frozen=True):
     incident: Incident
     status: Mark
     domain: str
-    todo: Answer | None
-    answers: tuple[Answer, ...]
+    cause: str
+    answer: Answer
     parts: tuple[DomainPart, ...]
     unlisted: int
-    area: Area | None
+    growth: Chart
     rows: tuple[EntryRow, ...]
     older: bool
 
@@ -73,6 +63,7 @@ class IncidentPage(Struct, frozen=True):
 
 def incident_page(
     incident: Incident,
+    cluster: Cluster,
     nodes: Sequence[GridNode],
     entries: Entries,
     now: datetime,
@@ -88,37 +79,29 @@ def incident_page(
     shown = sum(len(one.nodes) for one in parts)
     fault = f"{meaning} ({incident.code})" if meaning else incident.code
     about = f" about {incident.subject}" if incident.subject else ""
-    commands = (f"faultbridge incident close {incident.incident_id}",) if status == "open" else ()
-    todo, answers = todo_first(
-        (
-            Answer("What is the shared cause?", (sentence(f"{fault}{about}: {incident.reason}"),)),
-            Answer(NOW, (_now(status, incident.origin),)),
-            Answer(ACTION, (_ACTION.get(status, "Nothing."),), commands, "incident" if commands else ""),
-        )
-    )
     return IncidentPage(
         incident=incident,
         status=mark(status, INCIDENT),
         domain=f"{domain.type} {domain.name}",
-        todo=todo,
-        answers=answers,
+        cause=sentence(f"{fault}{about}: {incident.reason}"),
+        answer=incident_answer(incident, cluster),
         parts=parts,
         unlisted=max(incident.domain_nodes - shown, 0),
-        area=incident_area(entries, opened, closed or max([now, *(row.at for row in rows)])),
+        growth=_growth(entries, opened, closed or max([now, *(row.at for row in rows)])),
         rows=rows,
         older=older,
     )
 
 
-def _now(status: str, origin: str | None) -> str:
-    if status != "open":
-        return _NOW.get(status, f"The incident is {status}.")
-    if origin is None:
-        return f"{_NOW[status]} The origin is unknown: no fault of one of its nodes explains those of the others."
-    return (
-        f"The origin is {origin}. Only its node is repaired. The others return when it is out of service and their own "
-        "faults were not observed for the quiet period."
+def _growth(entries: Entries, start: datetime, end: datetime) -> Chart:
+    """Return how many nodes the incident affected over time."""
+    changes = entries_with(entries, ClusterIncidentData)
+    ends = [*(one.at for one in changes[1:]), end]
+    bars = (
+        Bar(one.at, max(until, one.at), str(one.data.nodes.count), mark(one.data.to, INCIDENT).tone, target=one.target)
+        for one, until in zip(changes, ends, strict=False)
     )
+    return make_chart(start, end, (Lane("affected nodes", tuple(bars)),))
 
 
 def _parts(incident: Incident, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:

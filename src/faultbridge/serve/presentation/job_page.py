@@ -9,11 +9,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from faultbridge.decide import answers
 from faultbridge.model.event_data import JobData, JobEvidence, JobExplainedData, JobImpact
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import component_text, duration_text
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import ACTION, HAPPENED, Answer, todo_first
+from faultbridge.serve.presentation.case_answers import HAPPENED, Answer
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, ReadEntry, entries_with, entry_rows
 from faultbridge.serve.presentation.grid import natural_order
 from faultbridge.serve.presentation.history import Bar, Chart, Lane, make_chart
@@ -52,23 +53,32 @@ _OUTCOMES = {
 _EXPLAIN = "faultbridge explain LOGS --job {job} --cluster {cluster} --record"
 
 
-def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeFault]) -> tuple[Answer, ...]:
-    """Return the questions about a job with their answers, from its verdict and its faults."""
-    explain = (_EXPLAIN.format(job=shlex.quote(job.job_id), cluster=job.cluster),)
-    answers = [Answer(HAPPENED, tuple(_what_happened(job, hits)))]
+def job_answers(job: Job, verdict: JobExplainedData | None, hits: Sequence[NodeFault]) -> Iterator[Answer]:
+    """Yield the questions about a job with their answers, from its verdict and its faults."""
+    yield Answer(HAPPENED, tuple(_what_happened(job, hits)))
     if job.ended_at is None:
-        return (*answers, Answer(ACTION, tuple(_while_it_runs(job))))
+        return
     if verdict:
         why = (f"{verdict.summary}.", HARDWARE.get(verdict.hardware, ""))
-        answers.append(Answer("Why did it end?", tuple(filter(None, why))))
+        yield Answer("Why did it end?", tuple(filter(None, why)))
     elif job.outcome != "succeeded":
-        answers.append(Answer("Why did it end?", ("No explanation is recorded. This command records one:",), explain))
+        yield Answer("Why did it end?", ("No explanation is recorded.",))
     if job.outcome != "succeeded":
-        answers.append(Answer("May it restart?", tuple(_may_restart(job))))
-    todo = (verdict.settles if verdict else "") or _TODO.get(job.state, "Nothing.")
-    if not verdict and todo == "Nothing." and job.outcome in {"failed", "unreported"}:
-        return (*answers, Answer(ACTION, ("Record an explanation.",), explain))
-    return (*answers, Answer(ACTION, (todo,)))
+        yield Answer("May it restart?", tuple(_may_restart(job)))
+
+
+def job_todo(job: Job, verdict: JobExplainedData | None) -> answers.Answer:
+    """Return what an operator should do about a job."""
+    explain = _EXPLAIN.format(job=shlex.quote(job.job_id), cluster=job.cluster)
+    if job.ended_at is None:
+        steps = [answers.Step(text) for text in _while_it_runs(job)]
+    else:
+        text = (verdict.settles if verdict else "") or _TODO.get(job.state)
+        steps = [answers.Step(text)] if text else []
+        if not verdict and job.outcome != "succeeded":
+            steps.append(answers.Step("Record an explanation.", explain))
+    system = "The job runs." if job.ended_at is None else "The job has ended."
+    return answers.Answer("job", "", system, tuple(steps), needs_you=bool(steps), runbook="")
 
 
 _TODO = {
@@ -86,8 +96,6 @@ def _while_it_runs(job: Job) -> Iterator[str]:
         yield f"Look at the logs of its ranks: it has been stalled since {to_text(job.stalled_at)}."
     if job.loss_alarm:
         yield _ALARMS[job.loss_alarm]
-    if not job.stalled_at and not job.loss_alarm:
-        yield "Nothing: the job runs."
 
 
 def _what_happened(job: Job, hits: Sequence[NodeFault]) -> Iterator[str]:
@@ -156,7 +164,7 @@ class JobPage(Struct, frozen=True):
     state: Mark
     verdict: Mark | None
     duration: str
-    todo: Answer | None
+    answer: answers.Answer
     answers: tuple[Answer, ...]
     hits: tuple[Hit, ...]
     explanation: tuple[tuple[str, str], ...]
@@ -181,15 +189,14 @@ def job_page(job: Job, entries: Entries, now: datetime, *, older: bool) -> JobPa
         verdict = None
     points = tuple(map(_evidence, verdict.evidence)) if verdict else ()
     affected = set(job.affected_nodes)
-    todo, answers = todo_first(job_answers(job, verdict, hits))
     names = sorted(job.nodes, key=lambda name: (name not in affected, natural_order(name)))
     return JobPage(
         job=job,
         state=job_state(job),
         verdict=mark(job.verdict.outlook, VERDICT) if job.verdict else None,
         duration=duration_text(int(((ended or now) - started).total_seconds() * 1000)),
-        todo=todo,
-        answers=answers,
+        answer=job_todo(job, verdict),
+        answers=tuple(job_answers(job, verdict, hits)),
         hits=hits,
         explanation=tuple(_explanation(verdict)) if verdict else (),
         cases=verdict.cases if verdict else (),

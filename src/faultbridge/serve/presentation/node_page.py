@@ -11,16 +11,7 @@ from faultbridge.model.event_data import CaseStatusData, NodeStatusData
 from faultbridge.record.entry_text import component_text
 from faultbridge.repair.registry.documents import Node, ShownNode
 from faultbridge.repair.registry.job_views import Job
-from faultbridge.serve.presentation.case_answers import (
-    ACTION,
-    DONE_SO_FAR,
-    HAPPENED,
-    NOT_REPAIRED,
-    NOW,
-    Answer,
-    case_answers,
-    todo_first,
-)
+from faultbridge.serve.presentation.case_answers import DONE_SO_FAR, HAPPENED, NOT_REPAIRED, NOW, Answer, case_answers
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.entry_rows import Entries, EntryRow, entry_rows
 from faultbridge.serve.presentation.grid import IN_SERVICE
@@ -37,21 +28,19 @@ from faultbridge.serve.presentation.history import (
 from faultbridge.serve.presentation.job_rows import JobRow, job_lanes, job_rows
 from faultbridge.serve.presentation.tones import CASE, NODE, SEVERITY, Mark, mark
 
-_OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW, ACTION})
+_OF_CASE = frozenset({HAPPENED, DONE_SO_FAR, NOW})
 
 
-def node_answers(node: Node, case: CaseFacts | None) -> Iterator[Answer]:
+def node_answers(node: ShownNode, case: CaseFacts | None) -> Iterator[Answer]:
     """Yield the questions about a node with their answers; `case` is its live or last case, or None."""
     if node.case and case is not None:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
         return
     yield Answer(HAPPENED, (*_what_happened(node), _last_case(case)))
-    answer = node.answer if isinstance(node, ShownNode) else None
-    if answer and node.status in IN_SERVICE and node.conditions:
-        yield Answer(NOT_REPAIRED, (answer.what,))
-    if answer:
-        yield Answer(NOW, (answer.system,))
-        yield Answer(ACTION, (answer.action,), answer.commands, answer.runbook)
+    if node.status in IN_SERVICE and node.conditions:
+        yield Answer(NOT_REPAIRED, (node.answer.what,))
+    if node.answer.you:
+        yield Answer(NOW, (node.answer.system,))
 
 
 def _what_happened(node: Node) -> Iterator[str]:
@@ -85,7 +74,7 @@ def _last_case(last: CaseFacts | None) -> str:
 class NodePage(Struct, frozen=True):
     """The content of the page of a node."""
 
-    node: Node
+    node: ShownNode
     status: Mark
     facts: tuple[tuple[str, str], ...]
     case_status: Mark | None
@@ -95,12 +84,11 @@ class NodePage(Struct, frozen=True):
     older: bool
     live: bool
     unlisted_jobs: int = 0
-    todo: Answer | None = None
     answers: tuple[Answer, ...] = ()
 
 
 def node_page(
-    node: Node,
+    node: ShownNode,
     entries: Entries,
     span: Span,
     *,
@@ -111,7 +99,6 @@ def node_page(
 ) -> NodePage:
     """Return the page of a node; `jobs` are the first of the `followed` jobs, `case` the live or last one."""
     rows, live = entry_rows(entries), node.case
-    todo, answers = todo_first(tuple(node_answers(node, case)))
     if older and rows:
         span = Span(max(span.start, rows[0].at), span.end, span.running)
     return NodePage(
@@ -124,8 +111,7 @@ def node_page(
         rows=rows,
         older=older,
         live=live is not None,
-        todo=todo,
-        answers=answers,
+        answers=tuple(node_answers(node, case)),
         unlisted_jobs=max(followed - len(jobs), 0),
     )
 

@@ -150,7 +150,7 @@ OrchestratorOption = Annotated[
     str | None, Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
 VerifierOption = Annotated[
-    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")
+    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
 ]
 RestarterOption = Annotated[str | None, Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[

@@ -1,8 +1,9 @@
-"""`faultbridge console`: shows the read-only web console of a stack in a browser."""
+"""`faultbridge console`: shows the web console of a stack in a browser."""
 
 from __future__ import annotations
 
 import base64
+import secrets
 import webbrowser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +40,7 @@ def serve_console(
         return
     installation = session.application
     try:
-        server = LoopbackServer(port, installation)
+        server = LoopbackServer(port, installation, session.operator)
     except OSError as error:
         raise BadParameter(
             f"cannot listen on port {port}: {error.strerror}; choose another --port, or 0 for a free one"
@@ -56,16 +57,26 @@ def _show(session: Session, address: str, *, opens: bool) -> None:
 
 
 LOOPBACK = "127.0.0.1"
+MAX_FORM = 10_000
+"""Bytes of a form that are read; the console refuses a form of more than 4,096 characters."""
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """An HTTP server for the console on this host only, without authentication; it implements only GET."""
+    """An HTTP server for the console on this host only, without authentication; orders are those of `person`."""
 
     daemon_threads = True
 
-    def __init__(self, port: int, installation: Installation) -> None:
+    def __init__(self, port: int, installation: Installation, person: str = "loopback") -> None:
+        from faultbridge.model.values import replace
+        from faultbridge.record.timeline import Tokens
+        from faultbridge.serve.entrypoints.console import wire_console
+
         super().__init__((LOOPBACK, port), _Handler)
-        self.installation = installation
+        self.installation, self.person, key = installation, person, secrets.token_bytes(32)
+        pages = wire_console(installation)
+        if pages.forms:  # one process signs and reads the tokens of forms, so that it needs no stored secret
+            forms = replace(pages.forms, tokens=Tokens(lambda: key))
+            installation.services[wire_console] = replace(pages, forms=forms)
 
     @property
     def address(self) -> str:
@@ -79,11 +90,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackServer
     protocol_version = "HTTP/1.1"
 
+    def do_POST(self) -> None:
+        """Answer a POST request, which gives an order, like a GET request."""
+        self.do_GET()
+
     def do_GET(self) -> None:
         """Answer a GET request; a foreign `Host` header gets status 403, which prevents DNS rebinding."""
         from faultbridge.serve.console.html import BASE
         from faultbridge.serve.entrypoints.console import answer
 
+        self.close_connection = self.command == "POST"  # a body that is not read would be the next request
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in own:
             self._send(
@@ -102,11 +118,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _event(self) -> dict[str, Any]:
         address = urlsplit(self.path)
+        length = min(int(self.headers.get("Content-Length") or 0), MAX_FORM)
         return {
+            "body": self.rfile.read(length).decode(errors="replace"),
             "rawPath": unquote(address.path),
             "rawQueryString": address.query,
             "headers": dict(self.headers.items()),
-            "requestContext": {"authorizer": {"iam": {"userArn": "loopback"}}},
+            "requestContext": {
+                "authorizer": {"iam": {"userArn": self.server.person}},
+                "http": {"method": self.command},
+            },
         }
 
     def _send(self, status: int, headers: dict[str, Any], body: bytes) -> None:
@@ -114,5 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, str(value))
         self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)

@@ -116,12 +116,13 @@ function filterEntries() {
 // ---- deep links: an entry in the address is open
 function openTarget() {
   const entry = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const details = entry && entry.querySelector("details");
+  const details = entry && (entry.matches("details") ? entry : entry.querySelector("details"));
   if (!details) return;
   entry.hidden = false;
+  for (let outer = entry.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
   details.open = true;
   details.querySelector("summary").focus({ preventScroll: true });
-  entry.scrollIntoView({ block: "center" });
+  entry.scrollIntoView({ block: entry === details ? "start" : "center" });
 }
 
 // ---- the text behind a bar or a node, for the pointer and for the keyboard
@@ -239,6 +240,7 @@ showTheme(keep("faultbridge-theme"));
 enhance();
 openTarget();
 addEventListener("hashchange", openTarget);
+addEventListener("beforeprint", () => find("details.folded").forEach((one) => { one.open = true; }));
 addEventListener("pointerover", showTip);
 addEventListener("focusin", showTip);
 addEventListener("scroll", () => showTip({ target: document.activeElement }), { passive: true });
