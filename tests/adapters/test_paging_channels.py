@@ -16,11 +16,13 @@ from faultbridge.adapters.paging import (
     AllChannels,
     BusPagerDuty,
     HttpPagerDuty,
+    confirmed_subscriptions,
     pager_from_settings,
 )
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.record.ports import FailedEvent
 from tests.adapters.builders import EVENT, PAGE, FakePagerDuty, settings
+from tests.adapters.stubs import stubbed
 from tests.architecture.project import resources
 from tests.sim.fakes import FakeBus, FakePager, raise_once
 
@@ -110,3 +112,10 @@ def test_the_rule_of_the_template_matches_the_page_on_the_bus() -> None:
     connection = resources("AWS::Events::Connection")["PagerDutyConnection"]["Properties"]["AuthParameters"]
     (key,) = connection["InvocationHttpParameters"]["BodyParameters"]
     assert (key["Key"], key["IsValueSecret"]) == ("routing_key", True)
+
+
+def test_the_confirmed_subscriptions_of_a_topic_are_counted() -> None:
+    for attributes, count in (({"SubscriptionsConfirmed": "2", "SubscriptionsPending": "1"}, 2), ({}, 0)):
+        with stubbed("sns") as (clients, stub):
+            stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": "arn:urgent"})
+            assert confirmed_subscriptions(clients, "arn:urgent") == count

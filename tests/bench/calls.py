@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -59,7 +59,7 @@ class BatchingMapping:
 
     size: int
     window: float
-    pollers: int = CONCURRENT_BATCHES
+    pollers: int = 1
 
     def batch(self, per_second: float) -> int:
         """Return the batch size at a rate of records per second."""
@@ -173,7 +173,11 @@ def mix(mapping: BatchingMapping, *, nodes: int = 100, span: timedelta = COUNTED
     run = Run(nodes, nodes * RECORDS_PER_SECOND, mapping)
     run.take(draw_records(nodes, WARM_UP, 1))
     counted = draw_records(nodes, span, 2)
-    return row(f"mix, {nodes} nodes, {len(counted):,} records, window {mapping.window:g} s", run, counted)
+    return row(
+        f"mix, {nodes} nodes, {len(counted):,} records, window {mapping.window:g} s, pollers {mapping.pollers}",
+        run,
+        counted,
+    )
 
 
 def repeated_fault(mapping: BatchingMapping) -> Row:
@@ -207,7 +211,8 @@ def row(name: str, run: Run, records: Sequence[Record]) -> Row:
 def main() -> None:
     """Run all measurements and report them."""
     mapping = configured()
-    rows = [mix(mapping), repeated_fault(mapping), burst(mapping)]
+    five = replace(mapping, pollers=CONCURRENT_BATCHES)
+    rows = [mix(mapping), mix(five), repeated_fault(mapping), burst(mapping)]
     windows = [mix(BatchingMapping(mapping.size, window)) for window in (1, 5)]
     grown = [mix(mapping, nodes=1000, span=timedelta(minutes=1)), mix(mapping, span=10 * COUNTED)]
     report("calls", rows)

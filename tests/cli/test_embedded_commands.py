@@ -159,6 +159,31 @@ def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyP
     assert [one["waiting"] for one in document["queues"]] == [7, 4]
 
 
+@pytest.mark.parametrize(("count", "stuck"), [(0, True), (2, False), (None, False)])
+def test_the_status_of_a_stack_on_aws_says_whether_its_pages_have_a_subscriber(
+    monkeypatch: pytest.MonkeyPatch, desk: Desk, count: int | None, *, stuck: bool
+) -> None:
+    from faultbridge.adapters.aws.messaging import SqsQueue
+    from faultbridge.cli.stack.session import Session
+    from faultbridge.model.settings import Settings
+    from faultbridge.record.ports import RecordQueueDepth
+
+    def confirmed(_clients: object, topic: str) -> int:
+        assert topic == "URGENT_TOPIC"
+        if count is None:
+            raise Misconfigured("no permission")
+        return count
+
+    names = ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS", "URGENT_TOPIC")
+    settings = Settings({f"FAULTBRIDGE_{name}": name for name in names})
+    monkeypatch.setattr(Session, "settings", property(lambda _session: settings))
+    monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(0, 0, 0))
+    monkeypatch.setattr("faultbridge.adapters.paging.confirmed_subscriptions", confirmed)
+    rows = {row["what"]: row for row in desk.json("status", "--region", "eu-west-1")["waiting"]}
+    row = rows["subscriptions"]
+    assert (row["count"], row["stuck"], bool(row["note"])) == (count or 0, stuck, not count)
+
+
 @pytest.mark.parametrize("fault", FleetFault)
 def test_every_fault_that_can_be_injected_is_reported_as_a_fault(fault: FleetFault) -> None:
     injection = INJECTIONS[fault]

@@ -22,6 +22,12 @@ SUBJECT_CHARACTERS = 100
 ATTRIBUTES = 10
 
 
+def confirmed_subscriptions(clients: Clients, topic: str) -> int:
+    """Return how many subscriptions of an SNS topic are confirmed."""
+    with translated(f"reading the subscriptions of {topic}"):
+        return int(clients.sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("SubscriptionsConfirmed", 0))
+
+
 class SnsPager:
     """A Pager with one topic per urgency; `form_topics` has additional topics, for both urgencies.
 

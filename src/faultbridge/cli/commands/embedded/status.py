@@ -11,7 +11,7 @@ from faultbridge.cli.render.output import Columns, Document, fields, notice
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.errors import Misconfigured
+from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.serve.wiring.services import wire_backlog
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ BACKLOG_TITLES = {
     "rejects": "rejected records",
     "sweep": "last sweep",
     "canary": "last canary",
+    "subscriptions": "subscribers",
 }
-COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
+COUNTED = frozenset({"unpublished", "timers", "records", "rejects", "subscriptions"})
 
 
 @app.command("status", "faultbridge status", "faultbridge status --json", "faultbridge status --region us-east-1")
@@ -130,7 +131,20 @@ def _deployed_status(session: Session) -> dict[str, Any]:
     ]
     found = StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
     aws = {"table": settings.table, "bus": settings.bus, "queues": queues, "executions_running": None}
-    return found | aws | {"waiting": backlog(session)}
+    return found | aws | {"waiting": [*backlog(session), _subscriptions(session)]}
+
+
+def _subscriptions(session: Session) -> dict[str, Any]:
+    """Return a row about the subscriptions of the urgent topic: without any, alarms and urgent pages are not seen."""
+    from faultbridge.adapters.paging import confirmed_subscriptions
+
+    row = {"what": "subscriptions", "since": None, "seconds": None}
+    try:
+        count = confirmed_subscriptions(session.clients, session.settings.urgent_topic)
+    except (Misconfigured, Transient) as error:
+        return row | {"count": 0, "stuck": False, "note": str(error)}
+    note = "" if count else "the urgent topic has no confirmed subscription: subscribe the operators (docs/pages.md)"
+    return row | {"count": count, "stuck": not count, "note": note}
 
 
 def _cloud_event_queues(session: Session) -> Iterator[dict[str, Any]]:
