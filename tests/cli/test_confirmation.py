@@ -26,6 +26,7 @@ ASKING = {
     "breaker": ("--cluster", CLUSTER, "--close"),
     "pause": ("--all",),
     "resume": ("--all",),
+    "restore": ("--from", "backup"),
     "recover": (),
     "erase": (CLUSTER,),
 }
@@ -88,7 +89,7 @@ def test_yes_confirms_by_answer_or_by_option(
     assert desk.json("node", "show", NODE, "--cluster", CLUSTER)["status"] == "retired"
 
 
-@pytest.mark.parametrize("command", ["recover", "erase"])
+@pytest.mark.parametrize("command", ["restore", "recover", "erase"])
 def test_a_question_about_a_table_names_its_stack_and_region(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

@@ -80,6 +80,7 @@ COMMANDS: Mapping[str, Row] = {
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
     "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
+    "restore": Row("records.maintenance", "Copy a restored backup into the table of the stack."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),
 }

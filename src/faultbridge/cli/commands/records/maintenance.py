@@ -1,4 +1,4 @@
-"""`faultbridge redrive`, `recover` and `erase`: maintenance of the queues and the table."""
+"""`faultbridge redrive`, `restore`, `recover` and `erase`: maintenance of the queues and the table."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ RECOVERED: Columns = {
     "Spares dropped": lambda one: ", ".join(one["spares_dropped"]),
     "Spares not checked": lambda one: ", ".join(one["spares_not_checked"]),
 }
+RESTORED: Columns = fields("Written", "Deleted", "Unchanged")
 ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
 
 
@@ -31,6 +32,27 @@ def redrive_dead_letters(session: ChangingSession) -> None:
         records = Redrive(session.dead_letters, session.ports.queue).redrive(advance)
         events = Redrive(*session.cloud_events, dated=False).redrive(advance) if session.cloud_events else 0
     session.show_one({"moved": records + events, "raw_records": records, "cloud_events": events}, MOVED)
+
+
+@app.command("restore", "faultbridge restore --from restored --check", "faultbridge restore --from restored")
+def restore_table(
+    session: ChangingSession,
+    source: Annotated[str, Option("--from", metavar="TABLE", help="Table into which the backup was restored.")],
+    check: Annotated[bool, Option("--check", help="Only count what differs.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Copy a table that was restored from a backup into the table of the stack. Then run `recover`.
+
+    First stop all functions of the stack (docs/runbooks/record.md). Items that are newer than the backup are deleted
+    from the table; the archive keeps the entries among them. If the command stops, run it again.
+    """
+    from faultbridge.adapters.aws.restored_table import restore_items
+
+    place = session.place
+    if not check:
+        confirm(f"this replaces the items of the table in {place} by those of {source}", yes=yes)
+    done = restore_items(session.clients, source, session.settings.table, check_only=check)
+    session.show_one({"written": done.written, "deleted": done.deleted, "unchanged": done.unchanged}, RESTORED)
 
 
 @app.command("recover", "faultbridge recover --by arn:aws:iam::123456789012:user/op", "faultbridge recover --epoch 2")
