@@ -85,7 +85,8 @@ def _write(clients: Clients, table: str, requests: Iterable[Mapping[str, Any]], 
     while batch := list(islice(remaining, AT_ONCE)):
         for attempt in range(MAX_TRIES):
             with translated(f"writing to {table}"):
-                answer: Any = clients.dynamodb.batch_write_item(RequestItems={table: batch})  # type: ignore[dict-item]
+                requests_of_table: Any = {table: batch}
+                answer: Any = clients.dynamodb.batch_write_item(RequestItems=requests_of_table)
             batch = answer.get("UnprocessedItems", {}).get(table, [])
             if not batch:
                 break
