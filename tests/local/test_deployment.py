@@ -63,6 +63,17 @@ def test_down_stops_the_processes_of_up_and_deletes_the_state(kept_home: Path, k
     assert environment.is_free(int(info.endpoint.rpartition(":")[2]))
     assert local.stack_info() is None
     assert not local.down()
+    eventually(lambda: [one.name for one in kept_home.iterdir() if one.is_dir()] == [".packages"])
+
+
+def test_a_second_stack_uses_the_build_of_the_first(kept_home: Path, kept_project: Deployment) -> None:
+    up(kept_project)
+    progress: list[str] = []
+    local.up(False, progress.append, stack="second", default_ports=False, deployment=kept_project)
+    assert "skipping the build: it is up to date" in progress
+    built = list((kept_home / ".packages").iterdir())
+    assert local.down(stack="second")
+    assert built == list((kept_home / ".packages").iterdir()), "`down` keeps the builds"
 
 
 @pytest.mark.nightly

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 from faultbridge.local.environment import Ports, endpoint
 from faultbridge.model.errors import Misconfigured
@@ -128,6 +129,8 @@ def _start_time_from_ps(pid: int) -> str | None:
     return started.strip() if started and not state.startswith("Z") else None
 
 
+_DISCARDED = ".deleted-"
+_DELETE = "import os, shutil, sys; os.nice(10); [shutil.rmtree(path, ignore_errors=True) for path in sys.argv[1:]]"
 HOME_VARIABLE = "FAULTBRIDGE_HOME"
 TEMPLATE = Path("infra") / "template.yaml"
 _PACKAGE = Path("src") / "faultbridge"
@@ -155,6 +158,17 @@ class StackFolder:
         """Return the folder for files that the emulators write; each start empties it."""
         return self.root / "scratch"
 
+    def discard(self, path: Path) -> None:
+        """Rename a file or folder of the stack at once, and delete it in a process that no one waits for.
+
+        The scratch folder has tens of thousands of files. The process also deletes what an earlier one left.
+        """
+        if path.exists():
+            path.rename(self.root.parent / f"{_DISCARDED}{uuid4().hex}")
+        leftovers = [str(one) for one in self.root.parent.glob(f"{_DISCARDED}*")]
+        if leftovers:
+            start([sys.executable, "-I", "-c", _DELETE, *leftovers], environment={}, log=Path(os.devnull))
+
     def log(self, name: str) -> Path:
         """Return the path of the log file of one process or tool."""
         return self.root / "logs" / f"{name}.log"
@@ -162,14 +176,24 @@ class StackFolder:
     @contextmanager
     def locked(self, report: Callable[[str], None]) -> Iterator[None]:
         """Lock the stack for one `up` or `down` at a time; `report` receives a line if this call waits."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / "lock").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                report("waiting: another `up` or `down` of this stack is running")
-                fcntl.flock(handle, fcntl.LOCK_EX)
+        # The lock is beside the folder, which `down` deletes.
+        with locked(
+            self.root.with_suffix(".lock"), lambda: report("waiting: another `up` or `down` of this stack is running")
+        ):
             yield
+
+
+@contextmanager
+def locked(path: Path, report: Callable[[], None]) -> Iterator[None]:
+    """Lock a file within the block; `report` is called if this call waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True, slots=True)

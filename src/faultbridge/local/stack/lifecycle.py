@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -77,7 +76,7 @@ def is_serving(emulator: Emulator, token: str) -> bool:
 
 def _start_on(folder: StackFolder, stack: str, chosen: Ports) -> StackState:
     token = uuid4().hex
-    shutil.rmtree(folder.scratch, ignore_errors=True)
+    folder.discard(folder.scratch)
     for name in ("tmp", "state", "s3"):
         (folder.scratch / name).mkdir(parents=True)
     started: list[Emulator] = []
@@ -193,15 +192,18 @@ def up(
 
 
 def down(*, stack: str = DEFAULT_STACK, progress: Progress = lambda _line: None) -> bool:
-    """Stop the processes of a stack and delete its state file; returns False if no process was running."""
+    """Stop the processes of a stack and delete its folder; returns False if no process was running.
+
+    The packages stay: they hold no data, and the next start of any stack uses them.
+    """
     folder = stack_folder(stack)
     if not folder.root.exists():
         return False
     with folder.locked(progress):
         state = files.read_state(folder)
-        if state is None:
-            return False
-        return _stop(folder, state) > 0
+        stopped = _stop(folder, state) if state else 0
+        folder.discard(folder.root)
+    return stopped > 0
 
 
 def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
