@@ -30,6 +30,11 @@ question. `down`, `up --fresh` and `demo --fresh` delete only test data, so a sc
 
 Exit codes: 0 success; 1 the check that the command makes found a problem; 2 wrong usage; 65 unreadable input; 69 the
 stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
+OF_STACK = ("stack", "endpoint_url", "region", "profile", "context")
+OF_OUTPUT = ("output", "as_json", "as_jsonl", "wide")
+SHARED = """\
+A command that works on a stack has all of these options. A command that works without one has those of the output:
+`-o`, `--json`, `--jsonl` and `--wide`."""
 AREAS = {
     "offline": ("offline-commands", "Offline commands"),
     "embedded": ("embedded-commands", "Commands of the embedded stack"),
@@ -57,7 +62,15 @@ def overview() -> str:
         verbs = " ".join(f"[`{verb}`]({name}.md#{name}-{verb})" for verb in _verbs(name))
         target = f"{name}.md" if verbs else f"{_page_of(name)}.md#{name}"
         rows.append((f"[`{name}`]({target})", row.help, verbs))
-    return page("Command line", INTRODUCTION, table(["command", "purpose", "verbs"], rows))
+    commands = table(["command", "purpose", "verbs"], rows)
+    return page("Command line", INTRODUCTION, commands, "## Shared options", SHARED, *_shared_options())
+
+
+def _shared_options() -> Iterator[str]:
+    command = _command("stuck")
+    context = command.make_context("stuck", [], resilient_parsing=True)
+    named = {one.name: one for one in command.params}
+    yield table(["option", "meaning"], [_row(named[name], context) for name in (*OF_STACK, *OF_OUTPUT)])
 
 
 def group(stem: str, names: list[str]) -> str:
@@ -96,9 +109,14 @@ def _one(path: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - as above
     yield f"```text\n{usage}\n```"
     yield inspect.cleandoc(command.help or "")
     arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+    names = {one.name for one in command.params}
+    shared = {name for names_of in (OF_STACK, OF_OUTPUT) if names.issuperset(names_of) for name in names_of}
+    options = [one for one in command.params if one.param_type_name == "option" and one.name not in shared]
     yield table(["argument", "meaning"], [_row(one, context) for one in arguments])
     yield table(["option", "meaning"], [_row(one, context) for one in options])
+    if shared:
+        of = "a stack and of the output" if "profile" in shared else "the output"
+        yield f"Also the [options of {of}](index.md#shared-options)."
     if command.epilog:
         yield "\n".join(_examples(command.epilog))
 

@@ -182,5 +182,5 @@ def test_a_changed_setting_names_the_time_from_which_it_applies(
     desk: Desk, arguments: tuple[str, ...], given: str
 ) -> None:
     ran = desk(*arguments, given=given)
-    assert "pplies to every fault from 2026-02-03 12:00:15 on" in " ".join((ran.out + ran.err).split())
+    assert "pplies to every fault from 2026-02-03 12:00:15 UTC on" in " ".join((ran.out + ran.err).split())
     assert desk.json(*arguments, given=given)["applies_at"] == "2026-02-03T12:00:15.000Z"

@@ -233,7 +233,9 @@ def test_an_order_prints_the_node_after_it_and_what_happens_next(desk: Desk) -> 
     assert "quarantined (never verified)" in quarantined.out
     waits, place = quarantined.err.splitlines()
     assert waits == f"faultbridge: the node waits for `faultbridge node return {' '.join(node)}`"
-    assert place.startswith("faultbridge: stack faultbridge ("), "the last line names the stack that was changed"
+    assert place.startswith(("faultbridge: stack faultbridge (", "faultbridge: embedded stack")), (
+        "the last line names the stack that was changed"
+    )
     returned = desk("node", "return", *node)
     assert "(in_progress)" in returned.out
     assert "the order is recorded; `faultbridge case watch c-" in returned.err

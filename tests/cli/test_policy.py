@@ -130,7 +130,7 @@ def test_put_and_reset_print_when_the_policy_applies_to_new_faults(desk: Desk) -
     assert case["policy"] == published["version"]
     ran = desk("policy", "reset", "--yes")
     applies_at = short_time(to_text(desk.world.now + DEFAULT_TTL))
-    assert f"Applies  to every fault from {applies_at} on\n" in ran.out
+    assert f"Applies  to every fault from {applies_at} UTC on\n" in ran.out
     assert "a fault before that time may still follow the policy before it" in ran.err
 
 

@@ -46,7 +46,7 @@ def test_set_prints_what_changed(desk: Desk) -> None:
 
 def test_a_maintenance_that_ended_has_no_time(desk: Desk) -> None:
     started = desk("cluster", "maintain", CLUSTER, "--until", "2h").out
-    assert started.splitlines()[1].split("  ")[-1].strip() == "2026-02-03 14:00:00"
+    assert started.splitlines()[1].split("  ")[-1].strip() == "2026-02-03 14:00:00 UTC"
     ended = desk("cluster", "maintain", CLUSTER, "--end")
     assert ended.out.splitlines()[1].split()[-1] == "-"
     assert "no maintenance" in ended.err
@@ -56,7 +56,7 @@ def test_a_maintenance_that_ended_has_no_time(desk: Desk) -> None:
 def test_a_maintenance_whose_time_passed_is_shown_as_over(desk: Desk) -> None:
     desk.json("cluster", "maintain", CLUSTER, "--until", "2h")
     desk.world.ports.clock.advance(2 * 3600 + 1)
-    assert "Maintenance until  2026-02-03 14:00:00 (over)\n" in desk("cluster", "show", CLUSTER).out
+    assert "Maintenance until  2026-02-03 14:00:00 UTC (over)\n" in desk("cluster", "show", CLUSTER).out
 
 
 @pytest.mark.parametrize("body", [b"\x7fELF\x02\x01\x01\x00\x00\x00" * 90, b"\x28\xb5\x2f\xfd" + bytes(range(32)) * 90])

@@ -65,6 +65,7 @@ WITH_A_CLUSTER = {
     "explain": ("--at", "1h", *IN_TYPO),
     "webhook add": ("prometheus", "--source", "alertmanager", *IN_TYPO),
     "timeline": IN_TYPO,
+    "tail": IN_TYPO,
     "report": IN_TYPO,
     "verify": IN_TYPO,
     "erase": (TYPO, "--yes"),

@@ -75,6 +75,7 @@ COMMANDS: Mapping[str, Row] = {
     "reject": Row("records.rejects", "List, show and retry rejected records."),
     "redrive": Row("records.maintenance", "Move dead letters back to their queues."),
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
+    "tail": Row("records.timeline", "Print entries as they are recorded, of all clusters."),
     "report": Row("records.report", "Write a report of a cluster as one HTML file."),
     "console": Row("records.console", "Print the address of the read-only web console, or serve it."),
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),

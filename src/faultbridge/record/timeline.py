@@ -153,6 +153,7 @@ class TimelineQuery(Struct, frozen=True):
 
     - The first of `job`, `case`, `device`, `node` and `cluster` that is set, in this order, selects the timeline. A job
       or a node requires its `cluster` too.
+    - `clusters` selects the timeline of several clusters, if none of these fields is set.
     - Every other field that is set filters the entries. An empty field filters nothing.
     - `device` is a serial number or a UUID.
     - `since` is inclusive, `until` is exclusive. Both are compared with the recording time.
@@ -168,6 +169,7 @@ class TimelineQuery(Struct, frozen=True):
     types: Sequence[str] = ()
     severities: Sequence[str] = ()
     codes: Sequence[str] = ()
+    clusters: Sequence[str] = ()
 
     def covers(self, item: Item) -> bool:
         """Return whether an entry item matches every filter."""
@@ -282,7 +284,10 @@ class Timeline(Struct, frozen=True):
         if query.job is None and query.device is not None:
             return self._by_device(query.device, query, order)
         if query.cluster is None:
-            raise Rejected("nothing_asked", _NOTHING_ASKED)
+            if not query.clusters or query.job is not None or query.node is not None:
+                raise Rejected("nothing_asked", _NOTHING_ASKED)
+            found = [self._by_cluster(one, query, order) for one in query.clusters]
+            return heapq.merge(*found, key=itemgetter(1), reverse=order.newest_first)
         if query.job is not None:
             return job_entries(self.table, query.cluster, query.job, order)
         if query.node is not None:

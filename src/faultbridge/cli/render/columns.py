@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from faultbridge.cli.declare import BadParameter
 from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
-from faultbridge.cli.render.times import short_time
+from faultbridge.cli.render.times import short_time, stated_time
 from faultbridge.model.event_data import json_text
 from faultbridge.record.entry_text import (
     EntryText,
@@ -46,8 +46,8 @@ CLUSTERS: Columns = {
 
 
 def _pause(one: Pause) -> str:
-    until = f", until {short_time(one.until)}" if one.until else ""
-    return f"yes, since {short_time(one.since)} by {one.by}{until}{f': {one.reason}' if one.reason else ''}"
+    until = f", until {stated_time(one.until)}" if one.until else ""
+    return f"yes, since {stated_time(one.since)} by {one.by}{until}{f': {one.reason}' if one.reason else ''}"
 
 
 CLUSTER: Columns = {
@@ -65,13 +65,13 @@ CLUSTER: Columns = {
     "Provider role": lambda one: one.provider_role,
     "Policy": lambda one: one.policy or "the current version",
     "Shards": lambda one: one.shards,
-    "Maintenance until": lambda one: short_time(one.maintenance_until),
+    "Maintenance until": lambda one: stated_time(one.maintenance_until),
     "Paused": lambda one: "\n".join(map(_pause, one.pauses)) or "no",
-    "Silences": lambda one: "\n".join(f"{silence.id} until {short_time(silence.until)}" for silence in one.silences),
+    "Silences": lambda one: "\n".join(f"{silence.id} until {stated_time(silence.until)}" for silence in one.silences),
     "Claims ignored": lambda one: "\n".join(
-        f"{source} until {short_time(at)}" for source, at in one.damped_sources.items()
+        f"{source} until {stated_time(at)}" for source, at in one.damped_sources.items()
     ),
-    "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one.holders.items()),
+    "Repairs running": lambda one: "\n".join(f"{case} since {stated_time(at)}" for case, at in one.holders.items()),
 }
 NODE_HISTORY: Columns = {
     "TIME (UTC)": lambda event: short_time(event.at),
@@ -87,7 +87,7 @@ NODE: Columns = {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Status": lambda one: one.status + (" (never verified)" if one.unverified else ""),
     "Instance": lambda one: f"{one.instance_id} (instance {one.instance}, boot {one.boot})",
-    "Instance since": lambda one: short_time(one.since),
+    "Instance since": lambda one: stated_time(one.since),
     **fields("Type=instance_type", "Group", "Failure domain=domain"),
     "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one.domains.items()),
     "Aliases": lambda one: ", ".join(one.aliases),
@@ -96,7 +96,7 @@ NODE: Columns = {
     "Faults": lambda one: "\n".join(map(_condition_text, one.conditions)),
     "Probations": lambda one: "\n".join(map(_probation_text, one.probations)),
     "Case": lambda one: f"{one.case.case_id} ({one.case.status})" if one.case else None,
-    "Next check": lambda one: short_time(one.due_at),
+    "Next check": lambda one: stated_time(one.due_at),
 }
 ANSWER: Columns = {
     "What happened": lambda one: one.answer.what,
@@ -119,11 +119,11 @@ CASE: Columns = {
     **fields("Incident", "Resolution", "Reason"),
     "Cause": lambda one: f"{one.severity}: {one.failure_mode} ({one.code}) {component_text(one.component)}",
     "Action": lambda one: _action_text(one),  # noqa: PLW0108 - defined below
-    "Opened": lambda one: short_time(one.opened_at),
+    "Opened": lambda one: stated_time(one.opened_at),
     "Approval": lambda one: _approval_text(one.approval),
     "Owner": lambda one: one.owner and one.owner + (f": {one.owner_note}" if one.owner_note else ""),
-    "Continues at": lambda one: short_time(one.not_before) if _continues_later(one) else None,
-    "Closed": lambda one: short_time(one.closed_at),
+    "Continues at": lambda one: stated_time(one.not_before) if _continues_later(one) else None,
+    "Closed": lambda one: stated_time(one.closed_at),
     "Duration": lambda one: duration_text(one.age_ms),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one.phases.items()),
     "GPU-hours lost": lambda one: _hours(one.gpu_time_lost_ms),
@@ -151,9 +151,9 @@ INCIDENT: Columns = {
     "Failure domain": lambda one: f"{one.domain.type} {one.domain.name}, {one.domain_nodes} nodes",
     "Affected": lambda one: "\n".join(one.nodes),
     "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one.held_cases.items())),
-    "Opened": lambda one: short_time(one.opened_at),
-    "Expired": lambda one: short_time(one.expired_at),
-    "Closed": lambda one: short_time(one.closed_at),
+    "Opened": lambda one: stated_time(one.opened_at),
+    "Expired": lambda one: stated_time(one.expired_at),
+    "Closed": lambda one: stated_time(one.closed_at),
     "Closed by": lambda one: one.operator,
 }
 ENTRIES: Columns = {
@@ -200,18 +200,18 @@ def _approval_text(approval: Approval | None) -> str | None:
     if approval is None:
         return None
     answer = f"{approval.answer} by {approval.operator}" if approval.answer else None
-    return f"{answer or 'answer by ' + short_time(approval.answer_by)} (attempt {approval.attempt})"
+    return f"{answer or 'answer by ' + stated_time(approval.answer_by)} (attempt {approval.attempt})"
 
 
 def _ignored_text(ignored: Ignored | None) -> str | None:
     if ignored is None:
         return None
-    until = f" until {short_time(ignored.until)}" if ignored.until else ""
+    until = f" until {stated_time(ignored.until)}" if ignored.until else ""
     return f"by {ignored.by}{until}{': ' if ignored.reason else ''}{ignored.reason}"
 
 
 def _condition_text(condition: Condition) -> str:
-    seen = f"{condition.count} times since {short_time(condition.since)}, by {', '.join(condition.reporters)}"
+    seen = f"{condition.count} times since {stated_time(condition.since)}, by {', '.join(condition.reporters)}"
     name = f"{condition.failure_mode} {component_text(condition.component)}".rstrip()
     fault = f"{condition.severity} {name} [{', '.join(condition.codes)}]"
     fault += f" because of {condition.because_of}" if condition.because_of else ""
@@ -224,7 +224,7 @@ def _not_healthy(counts: dict[str, int]) -> int:
 
 def _probation_text(probation: Probation) -> str:
     fault = f"{probation.failure_mode} {component_text(probation.component)}"
-    return f"{fault} until {short_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
+    return f"{fault} until {stated_time(probation.until)} ({probation.repair_action} of case {probation.case_id})"
 
 
 def text_of(entry: Entry) -> EntryText:
@@ -241,10 +241,10 @@ def check_format(output: OutputFormat, printed_by: str) -> None:
         raise BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
 
 
-def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
+def print_as_recorded(lines: Iterable[Line], output: OutputFormat, columns: Columns) -> None:
     """Print each entry when it is recorded: a row of a table, or one JSON object per line."""
     wide = output is OutputFormat.WIDE_TABLE
-    table = LiveTable(ENTRIES, WIDTHS, terminal=(lambda: None) if wide else None)
+    table = LiveTable(columns, WIDTHS, terminal=(lambda: None) if wide else None)
     for line in lines:
         document = entry_document(line)
         if output.for_people:

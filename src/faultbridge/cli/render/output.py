@@ -144,11 +144,18 @@ def _show_rows(rows: list[list[str]], columns: Columns, output: OutputFormat, em
     if rows:
         from faultbridge.cli.render.tables import print_table
 
-        hidden = print_table(list(columns), rows, fit=output is OutputFormat.TABLE and sys.stdout.isatty())
+        hidden = print_table(_titles(columns), rows, fit=output is OutputFormat.TABLE and sys.stdout.isatty())
         if hidden:
             notice(f"columns that do not fit this terminal: {', '.join(hidden)}; --wide prints them")
     elif empty:
         notice(empty)
+
+
+def _titles(columns: Columns) -> list[str]:
+    """Return the titles, with the zone in which the times are printed."""
+    from faultbridge.cli.render.times import zone_name
+
+    return [title.replace("(UTC)", f"({zone_name()})") if "(UTC)" in title else title for title in columns]
 
 
 def cell_text(value: object) -> str:
@@ -195,7 +202,7 @@ class LiveTable:
         """Print one row, and the column titles before the first row."""
         if not self._has_heading:
             self._has_heading = True
-            self._print(list(self._columns))
+            self._print(_titles(self._columns))
         self._print([" ".join(visible(str(value(document) or "")).split()) for value in self._columns.values()])
 
     def _print(self, cells: Sequence[str]) -> None:

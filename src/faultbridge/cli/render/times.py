@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+import sys
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from faultbridge.cli.declare import BadParameter
 from faultbridge.model.times import from_text, to_text
@@ -15,7 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def parse_time(text: str | None, now: datetime, option: str = "--since") -> datetime | None:
-    """Return the time of an RFC 3339 text (UTC without a zone) or of an age such as `2h`; None stays None."""
+    """Return the time of an RFC 3339 text or of an age such as `2h`; None stays None.
+
+    A text without a zone is local time on a terminal, where times are printed so, else UTC.
+    """
     if text is None:
         return None
     past = parse_age(text, now)
@@ -60,7 +64,7 @@ def parse_received_at(text: str | None, now: datetime) -> datetime:
 def _absolute_time(text: str, allowed: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
-        return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
+        return from_text(text) if at.tzinfo else at.astimezone(UTC) if sys.stdout.isatty() else at.replace(tzinfo=UTC)
     except ValueError:
         raise BadParameter(f"not a time: {text!r}; {allowed}") from None
 
@@ -75,14 +79,31 @@ def parse_age(text: str, now: datetime) -> datetime | None:
 
 
 def short_time(at: datetime | str | None) -> str:
-    """Return a UTC time in the form `2026-02-03 04:05:06`; empty for None."""
-    text = to_text(at) if isinstance(at, datetime) else at or ""
-    return text[:19].replace("T", " ")
+    """Return a time in the form `2026-02-03 04:05:06`, local on a terminal, else in UTC; empty for None."""
+    if not at:
+        return ""
+    known = from_text(at) if isinstance(at, str) else at
+    return f"{known.astimezone(_zone()):%Y-%m-%d %H:%M:%S}"
+
+
+def stated_time(at: datetime | str | None) -> str:
+    """Return a time as `short_time` does, with the name of its zone."""
+    return f"{short_time(at)} {zone_name(at)}" if at else ""
+
+
+def zone_name(at: datetime | str | None = None) -> str:
+    """Return the name of the zone in which times are printed, now or at a time."""
+    known = from_text(at) if isinstance(at, str) else at or datetime.now(UTC)
+    return known.astimezone(_zone()).tzname() or "local"
+
+
+def _zone() -> tzinfo | None:
+    return None if sys.stdout.isatty() else UTC
 
 
 def applies_text(applies_at: datetime) -> str:
     """Return a text that states from when a change of settings applies."""
-    return f"to every fault from {short_time(applies_at)} on"
+    return f"to every fault from {stated_time(applies_at)} on"
 
 
 def json_time(at: datetime | None) -> str | None:

@@ -41,6 +41,10 @@ class DeclaredDomain(Stored, frozen=True):
     name: str
     nodes: str
 
+    def lists(self, node: str) -> bool:
+        """Return whether the host list names the node."""
+        return node in _expanded(self.nodes)
+
 
 def failure_domains(
     cluster: str,
@@ -58,7 +62,7 @@ def failure_domains(
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:
         return found
-    return _ordered({*found, *(FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes))})
+    return _ordered({*found, *(FailureDomain(one.kind, one.name) for one in declared if one.lists(node))})
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from faultbridge.decide.answers import Answer, case_answer, node_answer
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
 from faultbridge.model import conditions
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import RepairAction
 from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
@@ -277,17 +278,17 @@ class ShownNode(Node, frozen=True, kw_only=True):
 _NO_INSTANCE = Incarnation(instance=0, boot=0, instance_id=None, boot_id=None, since=EPOCH)
 
 
-def node_document(state: NodeState) -> Node:
-    """Return a node as a document: its instance, active conditions, devices and live case."""
-    return _node(Node, state)
+def node_document(state: NodeState, config: ClusterConfig | None = None) -> Node:
+    """Return a node as a document; with the configuration of its cluster, also its declared failure domains."""
+    return _node(Node, state, config)
 
 
 def shown_node_document(state: NodeState, cluster: ClusterView, now: datetime) -> ShownNode:
     """Return a node as a document with its answer."""
-    return _node(ShownNode, state, answer=node_answer(state, cluster.config, cluster.control, now))
+    return _node(ShownNode, state, cluster.config, answer=node_answer(state, cluster.config, cluster.control, now))
 
 
-def _node(kind: type[N], state: NodeState, **more: Answer) -> N:
+def _node(kind: type[N], state: NodeState, config: ClusterConfig | None, **more: Answer) -> N:
     backing, place, case = state.incarnation or _NO_INSTANCE, state.placement, state.live_case
     return shared(
         kind,
@@ -303,7 +304,7 @@ def _node(kind: type[N], state: NodeState, **more: Answer) -> N:
         group=place.group,
         instance_type=place.instance_type,
         domain=place.domain,
-        domains=dict(place.domains),
+        domains={**place.domains, **_declared(config, state.key.node)},
         aliases=(*place.aliases, *place.host_names),
         conditions=tuple(map(_condition, state.active())),
         devices=tuple(map(component_data, state.devices)),
@@ -317,6 +318,10 @@ def _node(kind: type[N], state: NodeState, **more: Answer) -> N:
         entries=state.head.sequence,
         **more,
     )
+
+
+def _declared(config: ClusterConfig | None, node: str) -> dict[str, str]:
+    return {one.kind: one.name for one in config.domains if one.lists(node)} if config else {}
 
 
 def _condition(one: conditions.Condition) -> Condition:

@@ -10,19 +10,22 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import WRITTEN, FileOption, write_file
+from faultbridge.cli.commands.selection import Facts, Places, SelectionOptions, case_facts, selected, show_selected
 from faultbridge.cli.declare import Argument, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
     CASE,
     CASES,
+    ENTRIES,
     by_cluster,
     case_document,
     check_format,
     entry_document,
     print_as_recorded,
 )
-from faultbridge.cli.render.output import notice
-from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
+from faultbridge.cli.render.output import Shown, notice
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cases import Case
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
@@ -60,10 +63,13 @@ _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
     "faultbridge case list",
     "faultbridge case list --cluster train-a --status resolved",
     "faultbridge case list --waiting-for approval --wait 60",
+    "faultbridge case list --since 7d --code xid.79 --by rack",
 )
 def list_cases(
     session: StackSession,
+    selection: SelectionOptions,
     cluster: AnyClusterOption = None,
+    node: Annotated[str | None, Option(metavar="NODE", help="Only cases of this node, open and closed.")] = None,
     status: Annotated[
         list[CaseStatus] | None,
         Option(metavar="STATUS", help=f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."),
@@ -73,20 +79,25 @@ def list_cases(
         list[WaitingFor] | None,
         Option(metavar="WHAT", help=f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable."),
     ] = None,
+    since: Annotated[
+        str | None, Option(metavar="TIME", help=f"Only cases opened since then, open and closed. {PAST_HELP}")
+    ] = None,
     wait: WaitOption = 0,
 ) -> None:
     """List cases by opening time, oldest first. A case tracks one fault of one node until it is closed."""
-    wanted = status or (tuple(CaseStatus) if everything else ())
-    clusters = session.cluster_names(cluster)
+    wanted = status or (tuple(CaseStatus) if everything or node or since else ())
+    clusters, now = session.cluster_names(cluster), session.now()
+    begin, places = parse_time(since, now), Places(session)
 
-    def read() -> Iterator[documents.Case]:
-        now = session.now()
+    def read() -> Iterator[tuple[Shown, Facts]]:
         views = [view for name in clusters for view in session.directory.cases(name, wanted)]
         views.sort(key=lambda view: (view.case.opened_at, view.case.id))
         chosen = (view for view in views if not waiting_for or view.case.waiting_for in waiting_for)
-        return (case_document(view, now) for view in chosen)
+        recent = (view for view in chosen if begin is None or view.case.opened_at >= begin)
+        shown = (case_document(view, session.now()) for view in recent if node in {None, view.key.node})
+        return selected(shown, lambda one: case_facts(one, places), selection)
 
-    show_awaited(session, read, by_cluster(CASES, clusters), wait)
+    show_selected(session, read, selection, by_cluster(CASES, clusters), wait)
 
 
 @app.command("show", f"faultbridge case show {_EXAMPLE_ID}")
@@ -110,7 +121,7 @@ def watch_case(session: StackSession, case: CaseArgument) -> None:
         return _continues(directory.case(case).case)
 
     lines = follow(session.timeline, TimelineQuery(case=case), session.ports.clock, wait)
-    print_as_recorded(lines, session.output)
+    print_as_recorded(lines, session.output, ENTRIES)
     status = directory.case(case).case.status
     if session.prints_table:
         notice(f"case {status}; `faultbridge case show {case}` shows it")

@@ -13,7 +13,7 @@ from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.output import Columns, Document, fields, filled, notice
-from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, short_time
+from faultbridge.cli.render.times import FUTURE_HELP, applies_text, parse_future_time, stated_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.data import gpus_by_instance_type
@@ -86,7 +86,7 @@ def _text(value: object) -> str:
         case bool():
             text = "yes" if value else "no"
         case datetime():
-            text = short_time(value)
+            text = stated_time(value)
         case ProviderRole():
             text = value.arn
         case DeclaredDomain():
@@ -523,6 +523,6 @@ def _maintenance_text(session: Session) -> Callable[[Cluster], object]:
 
     def cell(shown: Cluster) -> str:
         until = shown.maintenance_until
-        return short_time(until) + (" (over)" if until and until <= now else "")
+        return stated_time(until) + (" (over)" if until and until <= now else "")
 
     return cell

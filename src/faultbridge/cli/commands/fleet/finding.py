@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.declare import Argument, Commands, Option
 from faultbridge.cli.render.output import Columns, fields
-from faultbridge.cli.render.times import short_time
+from faultbridge.cli.render.times import short_time, stated_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.findings import Mark
 from faultbridge.repair.registry.hardware_documents import finding_document
@@ -30,8 +30,8 @@ FINDING: Columns = {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Detector": lambda one: one.detector,
     "Rise": lambda one: f"{one.value} an hour; the median of {one.peers} peers is {one.median}",
-    "Opened": lambda one: short_time(one.opened_at),
-    "Ended": lambda one: short_time(one.ended_at),
+    "Opened": lambda one: stated_time(one.opened_at),
+    "Ended": lambda one: stated_time(one.ended_at),
     **fields("Mark", "Marked by", "Reason"),
 }
 DETECTORS: Columns = {

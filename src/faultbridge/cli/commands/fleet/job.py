@@ -14,7 +14,7 @@ from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, ch
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import Columns, Document, fields, notice
-from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
+from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time, stated_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.names import expand_host_list
 from faultbridge.repair.registry.gpus import gpus_of
@@ -87,7 +87,7 @@ JOB: Columns = {
     "Faulty nodes": lambda one: ", ".join(one.affected_nodes),
     "Resumable since": lambda one: one.resumable_at,
     "Checkpoint requested": lambda one: (
-        f"{one.checkpoint.id} by {short_time(one.checkpoint.deadline)}: {one.checkpoint.requested_by}"
+        f"{one.checkpoint.id} by {stated_time(one.checkpoint.deadline)}: {one.checkpoint.requested_by}"
         if one.checkpoint
         else None
     ),

@@ -12,6 +12,7 @@ from io import StringIO
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import (
+    AnyClusterOption,
     ClusterOption,
     NodeArgument,
     ReasonOption,
@@ -19,12 +20,13 @@ from faultbridge.cli.commands.options import (
     confirm,
     read_text,
 )
+from faultbridge.cli.commands.selection import Facts, SelectionOptions, node_facts, selected, show_selected
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
-from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, SHOWN_NODE, node_document
-from faultbridge.cli.render.output import Columns, fields, filled, notice, progress
-from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
-from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
+from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, SHOWN_NODE, by_cluster, node_document
+from faultbridge.cli.render.output import Columns, Shown, fields, filled, notice, progress
+from faultbridge.cli.render.times import FUTURE_HELP, PAST_HELP, parse_future_time, parse_time
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus, NodeStatus, WaitingFor
 from faultbridge.model.errors import Rejected
@@ -221,23 +223,40 @@ def _invalid(row: InvalidRow) -> dict[str, str | None]:
     "list",
     "faultbridge node list --cluster train-a",
     "faultbridge node list --cluster train-a --status degraded --json",
+    "faultbridge node list --not-healthy --by rack",
 )
 def list_nodes(
     session: StackSession,
-    cluster: ClusterOption,
+    selection: SelectionOptions,
+    cluster: AnyClusterOption = None,
     status: Annotated[
         list[NodeStatus] | None,
         Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
     ] = None,
+    not_healthy: Annotated[
+        bool, Option("--not-healthy", help="Only nodes that are neither healthy nor retired.")
+    ] = False,
+    since: Annotated[
+        str | None, Option(metavar="TIME", help=f"Only nodes with a fault since then. {PAST_HELP}")
+    ] = None,
     wait: WaitOption = 0,
 ) -> None:
-    """List the nodes of a cluster."""
+    """List the nodes of a cluster, or of all clusters."""
+    names, begin = session.cluster_names(cluster), parse_time(since, session.now())
 
-    def read() -> Iterator[Node]:
-        nodes = session.directory.nodes(cluster)
-        return (node_document(state) for state in nodes if not status or state.status in status)
+    def read() -> Iterator[tuple[Shown, Facts]]:
+        found = (one for name in names for one in _documents(session, name, not_healthy=not_healthy))
+        wanted = (one for one in found if not status or one.status in status)
+        recent = (one for one in wanted if begin is None or any(each.since >= begin for each in one.conditions))
+        return selected(recent, node_facts, selection)
 
-    show_awaited(session, read, NODES, wait)
+    show_selected(session, read, selection, by_cluster(NODES, names), wait)
+
+
+def _documents(session: Session, cluster: str, *, not_healthy: bool) -> Iterator[Node]:
+    config = session.directory.cluster(cluster).config
+    states = session.directory.unhealthy(cluster) if not_healthy else session.directory.nodes(cluster)
+    return (node_document(state, config) for state in states)
 
 
 @app.command("show", "faultbridge node show ip-10-0-0-7 --cluster train-a")

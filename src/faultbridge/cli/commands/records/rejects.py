@@ -10,7 +10,7 @@ from faultbridge.cli.commands.options import CLUSTER_VARIABLE
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, fields, notice
-from faultbridge.cli.render.times import short_time
+from faultbridge.cli.render.times import short_time, stated_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import Rejected, Transient, UnknownName
@@ -41,9 +41,9 @@ REJECTS: Columns = {
 }
 REJECT: Columns = {
     **fields("Record=record_id", "Reason", "Detail", "Cluster", "Node", "Source", "Instance=instance_id", "Sender"),
-    "Sent": lambda one: short_time(one["sent_at"]),
-    "Rejected": lambda one: short_time(one["rejected_at"]),
-    "Next retry": lambda one: short_time(one["due_at"]),
+    "Sent": lambda one: stated_time(one["sent_at"]),
+    "Rejected": lambda one: stated_time(one["rejected_at"]),
+    "Next retry": lambda one: stated_time(one["due_at"]),
     **fields("Stored at=raw", "Bytes=size", "Record text=text"),
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import default_cluster
+from faultbridge.cli.commands.selection import Places, Selection, SelectionOptions, entry_facts
 from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
@@ -50,12 +52,15 @@ def show_chain(session: Session, event_id: str) -> None:
 
 MIN_REGISTRATIONS = 2
 
-COMPACT_ENTRIES: Columns = {
-    **ENTRIES,
-    "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if _is_combined(one) else ENTRIES["NODE"](one),
-    "WHAT": lambda one: f"{len(one.nodes)} {_registered(one)}" if _is_combined(one) else ENTRIES["WHAT"](one),
-}
-"""Columns for entries, and for the documents of `compact` that combine entries and list their nodes in `nodes`."""
+
+def _compact_columns(columns: Columns) -> Columns:
+    """Return the columns for entries and for the documents of `compact`, which list several nodes in `nodes`."""
+    node, what = columns["NODE"], columns["WHAT"]
+    return {
+        **columns,
+        "NODE": lambda one: f"{one.nodes[0]} +{len(one.nodes) - 1}" if _is_combined(one) else node(one),
+        "WHAT": lambda one: f"{len(one.nodes)} {_registered(one)}" if _is_combined(one) else what(one),
+    }
 
 
 class Registrations(Entry, frozen=True, kw_only=True):
@@ -122,7 +127,7 @@ _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType
 
 ClusterFilter = Annotated[
     str | None,
-    Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default, without --case: FAULTBRIDGE_CLUSTER."),
+    Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default: FAULTBRIDGE_CLUSTER, else all clusters."),
 ]
 _CONFLICTS: Mapping[str, tuple[str, ...]] = {
     "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
@@ -140,9 +145,6 @@ def _filters(
         str | None, Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
     ] = None,
     job: Annotated[str | None, Option("--job", metavar="JOB", help="Only this job of the cluster.")] = None,
-    codes: Annotated[
-        list[str] | None, Option("--code", metavar="CODE", help="Only this fault code (xid.79). Repeatable.")
-    ] = None,
     since: Annotated[
         str | None, Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
     ] = None,
@@ -168,7 +170,6 @@ def _filters(
         "case": case,
         "device": device,
         "job": job,
-        "codes": tuple(codes or ()),
         "since": since,
         "until": until,
         "types": tuple(_type(kind) for kind in kinds or ()),
@@ -180,12 +181,13 @@ def _filters(
     "timeline",
     "faultbridge timeline --cluster train-a --since 2h",
     "faultbridge timeline --cluster train-a --node ip-10-0-0-7 --follow",
-    "faultbridge timeline --cluster train-a --code xid.79 --since 7d --jsonl",
+    "faultbridge timeline --code xid.79 --since 7d --by rack",
     "faultbridge timeline --cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
 )
 def show_timeline(
     session: StackSession,
     filters: Annotated[Filters, Group(_filters)],
+    selection: SelectionOptions,
     cause: Annotated[
         str | None,
         Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
@@ -205,27 +207,57 @@ def show_timeline(
     --follow, entries appear in the order in which they are recorded. --code finds a fault by its code and by the code
     that its source reported.
     """
-    _check_conflicts(filters, {"--follow": following, "--limit": limit, "--archive": archive, "--wait": wait}, cause)
+    _check_conflicts(
+        filters, selection, {"--follow": following, "--limit": limit, "--archive": archive, "--wait": wait}, cause
+    )
     if cause is not None:
         show_chain(session, cause)
         return
     limit = limit or MAX_ENTRIES
-    wanted = _query(filters, session.now() if archive is None else datetime.now(UTC), default=archive is None)
-    if archive is not None:
-        archived = archived_entries(archive, wanted)
-        _show(session, archived[-limit:], older=len(archived) > limit)
+    wanted = _query(session, filters, selection, archive)
+    places = Places(None if archive else session)
+    keeps = _keeps(selection, places)
+    if selection.by is not None:
+        every = archived_entries(archive, wanted) if archive is not None else session.timeline.entries(wanted)
+        selection.show_counts(session, (entry_facts(entry_document(line), places) for line in filter(keeps, every)))
+    elif archive is not None:
+        archived = list(filter(keeps, archived_entries(archive, wanted)))
+        _show(session, archived[-limit:], _columns(wanted), older=len(archived) > limit)
     elif following:
-        check_format(session.output, "--follow")
-        print_as_recorded(follow(session.timeline, wanted, session.ports.clock, _wait), session.output)
+        _follow(session, wanted, keeps)
     else:
-        lines, older = wait_until(lambda: _found(session.timeline.newest(wanted, limit)), wait) or ((), False)
-        _show(session, lines, older=older)
+        lines, older = wait_until(lambda: _found(_newest(session, wanted, limit, keeps)), wait) or ((), False)
+        _show(session, lines, _columns(wanted), older=older)
         if wait and not lines:
             raise Exit(EXIT_TRY_AGAIN)
 
 
-def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str | None) -> None:
-    is_filtered = any(value for name, value in filters.items() if name != "cluster")
+@app.command("tail", "faultbridge tail", "faultbridge tail --cluster train-a --node ip-10-0-0-7")
+def show_tail(session: StackSession, filters: Annotated[Filters, Group(_filters)], selection: SelectionOptions) -> None:
+    """Print entries as they are recorded, of all clusters or of those selected; the same as `timeline --follow`."""
+    if selection.by is not None:
+        raise BadParameter("conflicting options: tail with --by; `faultbridge timeline --by` prints counts")
+    _follow(session, _query(session, filters, selection, None), _keeps(selection, Places(session)))
+
+
+def _follow(session: Session, wanted: TimelineQuery, keeps: Callable[[Line], bool] | None) -> None:
+    check_format(session.output, "--follow")
+    found = follow(session.timeline, wanted, session.ports.clock, _wait)
+    print_as_recorded(filter(keeps, found), session.output, _columns(wanted))
+
+
+def _columns(wanted: TimelineQuery) -> Columns:
+    """Return the columns of entries; those of several clusters have the cluster before the node."""
+    return {**ENTRIES, "NODE": _place} if wanted.clusters else ENTRIES
+
+
+def _place(entry: Entry) -> str:
+    metadata = entry.event.metadata
+    return f"{metadata.cluster}/{metadata.node or ''}"
+
+
+def _check_conflicts(filters: Filters, selection: Selection, options: Mapping[str, object], cause: str | None) -> None:
+    is_filtered = not selection.is_empty or any(value for name, value in filters.items() if name != "cluster")
     given = {**options, "--cause": cause, "--job": filters["job"], "other filters": is_filtered}
     for option, others in _CONFLICTS.items():
         conflicting = [one for one in others if given[one]]
@@ -237,24 +269,42 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
     return newest if newest[0] else None
 
 
-def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
-    """Return the query of the filters; the default cluster serves a query without case and device, if `default`."""
+def _newest(
+    session: Session, wanted: TimelineQuery, limit: int, keeps: Callable[[Line], bool] | None
+) -> tuple[tuple[Line, ...], bool]:
+    if keeps is None:
+        return session.timeline.newest(wanted, limit)
+    found = tuple(filter(keeps, session.timeline.entries(wanted)))
+    return found[-limit:], len(found) > limit
+
+
+def _keeps(selection: Selection, places: Places) -> Callable[[Line], bool] | None:
+    """Return the filter for what no query can select; None, which filters nothing, without one."""
+    chosen = Selection({name: given for name, given in selection.patterns.items() if name != "code"}, None)
+    return None if chosen.is_empty else lambda line: chosen.keeps(entry_facts(entry_document(line), places))
+
+
+def _query(session: Session, filters: Filters, selection: Selection, archive: Path | None) -> TimelineQuery:
+    """Return the query of the filters; without a cluster, case or device, it is about all clusters of the stack."""
+    now = session.now() if archive is None else datetime.now(UTC)
     times = {name: parse_time(filters[name], now, f"--{name}") for name in ("since", "until")}
     needs_cluster = filters["job"] or not (filters["case"] or filters["device"])
-    if default and needs_cluster and not filters["cluster"]:
-        filters = {**filters, "cluster": default_cluster()}
-    return TimelineQuery(**{**filters, **times})
+    if archive is None and needs_cluster and not filters["cluster"]:
+        default = default_cluster()
+        is_fleet = default is None and not (filters["job"] or filters["node"])
+        filters = {**filters, "cluster": default, "clusters": session.cluster_names() if is_fleet else ()}
+    return TimelineQuery(**{**filters, **times, "codes": tuple(selection.patterns["code"])})
 
 
-def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
+def _show(session: Session, lines: Sequence[Line], columns: Columns, *, older: bool) -> None:
     documents = [entry_document(line) for line in sort_by_occurrence(lines)]
     if session.output is OutputFormat.TABLE:
         rows = list(compact(documents))
-        session.show(rows, COMPACT_ENTRIES)
+        session.show(rows, _compact_columns(columns))
         if len(rows) < len(documents):
             notice(f"registrations are summarized: {len(documents)} entries in {len(rows)} rows; --wide prints each")
     else:
-        session.show(documents, ENTRIES)
+        session.show(documents, columns)
     if older:
         notice(f"the newest {len(lines)} entries are shown; --limit and --until show older ones")
 
