@@ -274,7 +274,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 .PHONY: lock
 lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
-	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local --extra exporter --extra mcp -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local --extra top --extra exporter --extra mcp -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 	@$(LOCK) --group console --constraint requirements/dev.txt -o requirements/console.txt

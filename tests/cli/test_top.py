@@ -1,18 +1,16 @@
-"""`faultbridge top`: one look at a cluster, drawn again after changes, within the size of the terminal."""
+"""`faultbridge top`: one look without a terminal, and the full screen with its keys."""
 
 from __future__ import annotations
 
-import io
-import os
-import pty
-from datetime import timedelta
+import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
-from rich.console import Console
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static
 
-from faultbridge.cli.commands.fleet.top import REREAD_AFTER, ClusterReader, screen_of
+from faultbridge.cli.commands.fleet.top_screen import Place, Table, TopScreen, order_line, read_table
 from faultbridge.cli.render.output import OutputFormat
-from faultbridge.cli.render.tables import draw, quit_key, run_screen
 from faultbridge.cli.stack.locate import Target
 from faultbridge.cli.stack.session import Session
 from faultbridge.serve.entrypoints.ingest import wire_ingest
@@ -23,6 +21,11 @@ from tests.cli.desk import Desk
 CLUSTER = ("--cluster", KEY.cluster)
 
 
+@pytest.fixture
+def session(desk: Desk) -> Session:
+    return Session(Target(), OutputFormat.TABLE)
+
+
 def broken(desk: Desk) -> Desk:
     """Break a node and open its case."""
     wire_ingest(desk.world.app).ingest([desk.world.message()])
@@ -30,23 +33,14 @@ def broken(desk: Desk) -> Desk:
     return desk
 
 
-@pytest.fixture
-def session(desk: Desk) -> Session:
-    return Session(Target(), OutputFormat.TABLE)
-
-
-def drawn(screen, width: int = 80, height: int = 24) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
-    console.print(draw(screen, width, height))
-    return console.file.getvalue().splitlines()
-
-
-def test_one_look_without_a_terminal_lists_what_is_not_healthy(desk: Desk) -> None:
-    ran = broken(desk)("top", *CLUSTER)
+def test_one_look_without_a_terminal_lists_what_is_not_healthy_in_all_clusters(desk: Desk) -> None:
+    broken(desk)("cluster", "add", "train-b")
+    ran = desk("top")
     assert ran.code == 0
+    assert "Clusters (2)" in ran.out
     assert KEY.node in ran.out
-    assert "xid.79" in ran.out
     assert "Cases (1)" in ran.out
+    assert "train-b" not in desk("top", *CLUSTER).out
 
 
 def test_one_look_as_json_has_every_list(desk: Desk) -> None:
@@ -56,96 +50,131 @@ def test_one_look_as_json_has_every_list(desk: Desk) -> None:
     assert (document["incidents"], document["breakers"]) == ([], [])
 
 
-def test_a_healthy_cluster_lists_no_node(desk: Desk) -> None:
-    assert desk.json("top", *CLUSTER)["nodes"] == []
-
-
 def test_an_unknown_cluster_is_wrong_usage(desk: Desk) -> None:
     assert desk("top", "--cluster", "nowhere").code == 2
 
 
-def test_the_lists_are_read_again_only_after_a_change_while_no_case_is_live(desk: Desk, session: Session) -> None:
-    reader = ClusterReader(session, KEY.cluster)
-    assert reader.changed() is not None
-    assert reader.changed() is None
+def test_each_place_lists_what_opens_the_next_one(desk: Desk, session: Session) -> None:
     broken(desk)
-    assert reader.changed() is not None
-    assert reader.changed() is not None, "a live case changes without its cluster"
+    fleet = read_table(session, Place())
+    assert fleet.summary == "0 of 1 nodes healthy in 1 clusters"
+    (cluster,) = [row.opens for row in fleet.rows]
+    nodes = read_table(session, cluster or Place())
+    (node,) = [row.opens for row in nodes.rows]
+    assert node == Place(KEY.cluster, KEY.node)
+    (case,) = [row.opens for row in read_table(session, node).rows if row.opens]
+    shown = read_table(session, case)
+    assert ("Node", f"{KEY.cluster}/{KEY.node}") in [row.cells for row in shown.rows]
 
 
-def test_the_lists_are_read_again_after_some_time_without_a_change(desk: Desk, session: Session) -> None:
-    reader = ClusterReader(session, KEY.cluster)
-    reader.changed()
-    desk.world.ports.clock.advance(REREAD_AFTER - timedelta(seconds=1))
-    assert reader.changed() is None
-    desk.world.ports.clock.advance(timedelta(seconds=1))
-    assert reader.changed() is not None
+@pytest.mark.parametrize(
+    ("key", "place", "expected"),
+    [
+        ("acknowledge", Place("c", "n", "c-1"), "ack c-1 --reason ''"),
+        ("acknowledge", Place("c", "n"), None),
+        ("silence", Place("c", "n"), "silence add --cluster c --node n --until 2h --reason ''"),
+        ("silence", Place(), None),
+        ("pause", Place("c", "n"), "pause --cluster c --until 2h --reason ''"),
+        ("pause", Place(), None),
+    ],
+)
+def test_a_key_proposes_the_command_of_its_order(key: str, place: Place, expected: str | None) -> None:
+    assert order_line(key, place) == expected
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(desk: Desk, session: Session, width: int) -> None:
-    lines = drawn(screen_of(ClusterReader(session, KEY.cluster).read(), session.now()), width)
-    assert all(len(line) <= width for line in lines)
+def test_another_command_uses_the_stack_of_the_screen() -> None:
+    assert Target("s", region="r").arguments == ["--stack", "s", "--region", "r"]
+    assert Target("s", region="r", context="prod").arguments == ["--context", "prod"]
+
+
+def drive(session: Session, steps: Callable[[TopScreen, Pilot[None]], Awaitable[None]]) -> None:
+    """Run the screen without a terminal, and press keys in it."""
+
+    async def driven() -> None:
+        screen = TopScreen(session, None, 3600)
+        async with screen.run_test(size=(100, 30)) as pilot:
+            await settled(screen, pilot)
+            await steps(screen, pilot)
+
+    asyncio.run(driven())
+
+
+async def settled(screen: TopScreen, pilot: Pilot[None]) -> None:
+    await screen.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def rows(screen: TopScreen) -> list[str]:
+    table = screen.query_one(DataTable)
+    return [" ".join(map(str, table.get_row_at(at))) for at in range(table.row_count)]
+
+
+def test_enter_goes_from_the_fleet_to_a_case_and_escape_goes_back(desk: Desk, session: Session) -> None:
     broken(desk)
-    lines = drawn(screen_of(ClusterReader(session, KEY.cluster).read(), session.now()), width)
-    assert all(len(line) <= width for line in lines)
-    assert any(KEY.node in line and "quarantined" in line for line in lines)
+    seen: list[str] = []
+
+    async def steps(screen: TopScreen, pilot: Pilot[None]) -> None:
+        for key in ("enter", "enter"):
+            await pilot.press(key)
+            await settled(screen, pilot)
+            seen.append(screen.place.title)
+        screen.query_one(DataTable).move_cursor(
+            row=next(at for at, row in enumerate(rows(screen)) if row[:5] == "Case ")
+        )
+        await pilot.press("enter")
+        await settled(screen, pilot)
+        assert screen.place.case is not None
+        assert any("xid.79" in row for row in rows(screen))
+        for _ in range(5):
+            await pilot.press("escape")
+            await settled(screen, pilot)
+        assert screen.place == Place()
+
+    drive(session, steps)
+    assert seen == [f"fleet > {KEY.cluster}", f"fleet > {KEY.cluster} > {KEY.node}"]
 
 
-@pytest.mark.parametrize("height", [24, 50])
-def test_a_long_list_ends_with_the_number_of_the_rows_left_out(height: int) -> None:
-    nodes = [{"name": f"n-{number}"} for number in range(500)]
-    columns = {"NODE": lambda one: one["name"]}
-    lines = drawn(("c", [("Nodes", nodes, columns), ("Cases", nodes, columns)]), 80, height)
-    assert len(lines) <= height
-    assert sum("more" in line for line in lines) == 2
-    assert "Nodes (500)" in lines
+def test_the_filter_keeps_the_rows_that_contain_its_text(desk: Desk, session: Session) -> None:
+    desk("cluster", "add", "other")
+
+    async def steps(screen: TopScreen, pilot: Pilot[None]) -> None:
+        assert len(rows(screen)) == 2
+        await pilot.press("slash", *"oth", "enter")
+        assert [row.split()[0] for row in rows(screen)] == ["other"]
+        await pilot.press("escape")
+        assert len(rows(screen)) == 2
+
+    drive(session, steps)
 
 
-def test_a_terminal_escape_in_a_record_is_shown_and_has_no_effect() -> None:
-    assert "\x1b" not in "".join(drawn(("c\x1b[2J", [("N", [{"a": "x\x1b[2J"}], {"A": lambda one: one["a"]})])))
+def test_an_order_runs_only_after_its_command_was_confirmed(desk: Desk, session: Session) -> None:
+    def is_paused() -> bool:
+        return bool(desk.json("cluster", "show", KEY.cluster)["paused"])
+
+    async def steps(screen: TopScreen, pilot: Pilot[None]) -> None:
+        await pilot.press("p")
+        line = screen.query_one(Input)
+        assert line.value.startswith(f"pause --cluster {KEY.cluster}")
+        await pilot.press("escape")
+        await settled(screen, pilot)
+        assert not is_paused()
+        await pilot.press("p")
+        line.value = f"pause --cluster {KEY.cluster}"
+        await pilot.press("enter")
+        await settled(screen, pilot)
+        assert is_paused()
+        await pilot.press("question_mark")
+
+    drive(session, steps)
 
 
-def console() -> Console:
-    return Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+def test_a_terminal_escape_in_a_record_has_no_effect_and_a_failed_read_is_named(desk: Desk, session: Session) -> None:
+    async def steps(screen: TopScreen, pilot: Pilot[None]) -> None:
+        screen.show(screen.place, Table(("A",), (), "x\x1b[2J"), "throttled")
+        await pilot.pause()
+        text = str(screen.query_one("#summary", Static).render())
+        assert "\x1b" not in text
+        assert "not read: throttled" in text
+        assert screen.session.place in text
 
-
-def test_the_screen_is_drawn_until_the_quit_key() -> None:
-    looks, answers = [], iter([False, False, True])
-    run_screen(lambda: looks.append(1) or ("c", []), lambda: next(answers), console())
-    assert len(looks) == 3
-
-
-def test_an_interrupt_ends_the_screen_and_leaves_the_full_screen() -> None:
-    def interrupt() -> bool:
-        raise KeyboardInterrupt
-
-    shown = console()
-    run_screen(lambda: ("c", []), interrupt, shown)
-    assert shown.file.getvalue().count("\x1b[?1049h") == shown.file.getvalue().count("\x1b[?1049l") == 1
-
-
-def test_the_end_of_an_input_that_is_no_terminal_does_not_end_the_screen() -> None:
-    reading, writing = os.pipe()
-    os.close(writing)
-    try:
-        with quit_key(0.01, reading) as wait_for_quit:
-            assert [wait_for_quit(), wait_for_quit()] == [False, False]
-    finally:
-        os.close(reading)
-
-
-@pytest.mark.parametrize(("typed", "quits"), [(b"q", True), (b"Q", True), (b"x", False), (b"", False)])
-def test_only_q_ends_it_and_the_terminal_is_restored(typed: bytes, quits: bool) -> None:
-    import termios
-
-    master, slave = pty.openpty()
-    try:
-        before = termios.tcgetattr(slave)
-        with quit_key(0.01, slave) as wait_for_quit:
-            os.write(master, typed)
-            assert wait_for_quit() is quits
-        assert termios.tcgetattr(slave) == before
-    finally:
-        os.close(master)
-        os.close(slave)
+    drive(session, steps)

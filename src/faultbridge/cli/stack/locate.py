@@ -60,6 +60,15 @@ class Target:
         return self.has_options or any(os.environ.get(name) for name in _AWS_VARIABLES)
 
     @property
+    def arguments(self) -> list[str]:
+        """Return the options with which another command uses the same stack."""
+        if self.context:
+            return ["--context", self.context]
+        given = {"--stack": self.stack, "--endpoint-url": self.endpoint_url, "--region": self.region}
+        given["--profile"] = self.profile
+        return [part for name, value in given.items() if value for part in (name, value)]
+
+    @property
     def has_options(self) -> bool:
         """Return whether an option selects an endpoint, an AWS Region or an AWS profile."""
         return any((self.endpoint_url, self.region, self.profile))
