@@ -32,6 +32,8 @@ ASKING = {
 }
 ASKING_WHEN_STORED = {"policy put", "policy reset", "webhook add", "webhook remove"}
 """Their questions depend on what is stored: test_policy.py and test_webhook.py."""
+ON_AWS = {"deploy", "destroy"}
+"""They ask about an account: tests/install/test_deploy_command.py."""
 EMBEDDED = {"up", "down", "demo"}
 """They delete only test data, so a script needs no `--yes`."""
 
@@ -55,7 +57,7 @@ def commands_with_yes() -> Iterator[str]:
 
 
 def test_exactly_the_commands_that_ask_have_the_option() -> None:
-    assert set(commands_with_yes()) == ASKING.keys() | ASKING_WHEN_STORED | EMBEDDED
+    assert set(commands_with_yes()) == ASKING.keys() | ASKING_WHEN_STORED | ON_AWS | EMBEDDED
 
 
 @pytest.mark.parametrize("command", ASKING)

@@ -67,7 +67,8 @@ class Staying(Struct, frozen=True):
 @app.command(
     "deploy",
     "faultbridge deploy --region us-west-2",
-    "faultbridge deploy --set ConsoleUrl=https://faults.example.com --set VaultMode=GOVERNANCE",
+    "faultbridge deploy --set ConsoleUrl=https://faults.example.com \\",
+    "    --set VaultMode=GOVERNANCE",
     "faultbridge deploy --plan",
 )
 def deploy(
