@@ -502,6 +502,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("node", "show", "n-9", "--cluster", CLUSTER), 2, "unknown node in cluster"),
     (("node", "import", "--cluster", CLUSTER), 2, "give one of FILE and --group"),
     (("case", "show", "c-none"), 2, "unknown case: c-none"),
+    (("cluster", "add", "hp", "--provider", "hyperpod"), 2, "without --hyperpod-cluster"),
     (("timeline", "--node", "n-1"), 2, "the query selects no timeline"),
     (("timeline", "--cluster", "nowhere"), 2, "unknown cluster: nowhere"),
     (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "not a time"),

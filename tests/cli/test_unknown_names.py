@@ -66,6 +66,7 @@ WITH_A_CLUSTER = {
     "webhook add": ("prometheus", "--source", "alertmanager", *IN_TYPO),
     "timeline": IN_TYPO,
     "tail": IN_TYPO,
+    "sla": IN_TYPO,
     "report": IN_TYPO,
     "verify": IN_TYPO,
     "erase": (TYPO, "--yes"),

@@ -21,6 +21,7 @@ from faultbridge.decode.data.counters import LINK_RATES, check_rates
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.cluster.config import (
     DECLARABLE,
+    HYPERPOD,
     OWN_PARTS,
     ClusterConfig,
     DeclaredDomain,
@@ -410,7 +411,7 @@ def show_cluster(
 )
 def add_cluster(session: ChangingSession, cluster: ClusterArgument, settings: SettingsOptions) -> None:
     """Register a cluster. In the default mode `observe`, Faultbridge records faults and repairs nothing."""
-    _check_parts(session, settings)
+    _check_parts(session, settings, None)
     registered = wire_registration(session.application).add_cluster(ClusterConfig(cluster, **settings))
     if session.prints_table:
         notice(f"cluster {cluster} is registered: {_repair_text(registered)}")
@@ -444,8 +445,8 @@ def set_cluster(
             return
     if not changes:
         raise BadParameter("no setting given; give at least one option")
-    _check_parts(session, changes)
     before = session.directory.cluster(cluster).config
+    _check_parts(session, changes, before)
     after = wire_registration(session.application).set_cluster(cluster, changes)
     show_changed(session, before, _repair_text(after))
 
@@ -488,7 +489,10 @@ def maintain_cluster(
     show_changed(session, before, "no repair starts until then" if at else "no maintenance")
 
 
-def _check_parts(session: Session, changes: dict[str, Any]) -> None:
+def _check_parts(session: Session, changes: dict[str, Any], before: ClusterConfig | None) -> None:
+    named = changes.get("hyperpod_cluster", before.hyperpod_cluster if before else None)
+    if changes.get("provider") == HYPERPOD and not named:
+        raise BadParameter("--provider hyperpod without --hyperpod-cluster; name the HyperPod cluster")
     ports = session.ports
     for name, allowed in (
         ("provider", dict.fromkeys((*session.application.ports.inventories, *ports.providers))),
