@@ -45,7 +45,8 @@ def _pattern(what: str) -> Option:
 @app.command(
     "add",
     "faultbridge silence add --cluster train-a --node gpu-7 --until 2h --reason 'RMA 123'",
-    "faultbridge silence add --cluster train-a --rack 'r-*' --until 1d --reason 'power work'",
+    "faultbridge silence add --cluster train-a --rack 'r-*' --until 1d \\",
+    "    --reason 'power work'",
 )
 def add_silence(
     session: ChangingSession,
