@@ -70,7 +70,6 @@ WITH_A_CLUSTER = {
     "silence list": IN_TYPO,
     "silence add": (*IN_TYPO, "--until", "2h", "--reason", "x"),
     "silence end": ("s-1", *IN_TYPO),
-    "sla": IN_TYPO,
     "report": IN_TYPO,
     "verify": IN_TYPO,
     "erase": (TYPO, "--yes"),

@@ -44,7 +44,8 @@ def _pattern(what: str) -> Option:
 
 @app.command(
     "add",
-    "faultbridge silence add --cluster train-a --node gpu-7 --until 2h --reason 'RMA 123'",
+    "faultbridge silence add --cluster train-a --node gpu-7 --until 2h \\",
+    "    --reason 'RMA 123'",
     "faultbridge silence add --cluster train-a --rack 'r-*' --until 1d \\",
     "    --reason 'power work'",
 )
