@@ -142,7 +142,7 @@ def test_every_state_of_a_cluster_has_a_row() -> None:
     expected = {f"{kind}.{state}" for kind in SafetyKind for state in SAFETY[kind]}
     expected |= {f"incident.{status}" for status in IncidentStatus} | {f"provider.{one}" for one in ProviderHealth}
     expected |= {"incident.origin", "breaker.stays_open", "intake.failed", "intake.working", "intake.rejects"}
-    expected |= {"isolation.overdue", "isolation.over", "test.page"}
+    expected |= {"isolation.overdue", "isolation.over", "recurrence.begun", "test.page"}
     assert {name for name in ROWS if not name.startswith(("case.", "node."))} == expected
 
 

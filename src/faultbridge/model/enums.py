@@ -326,6 +326,7 @@ class NoteKind(StrEnum):
     last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
     were seen for the first time in an instance. `waiting`: a node waits too long for capacity or a successor.
     `silence`: a person silenced pages of the cluster, or the silence ended. `test_page`: a person tested the pages.
+    `recurrence`: a failure mode recurs on the nodes of a group or a failure domain.
     """
 
     INFORMATION = "information"
@@ -343,6 +344,7 @@ class NoteKind(StrEnum):
     WAITING = "waiting"
     SILENCE = "silence"
     TEST_PAGE = "test_page"
+    RECURRENCE = "recurrence"
 
 
 class SafetyKind(StrEnum):

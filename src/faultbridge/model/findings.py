@@ -76,6 +76,9 @@ class Finding(Stored, frozen=True):
     `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
     the id of a case. `component` is the component that caused more than half of the rise. It is None if no component
     did, or if that is not known.
+
+    The finding of a recurrence has `case`, the newest case of the failed nodes; `value` counts these nodes, and `peers`
+    all nodes of their group or failure domain.
     """
 
     id: str
@@ -92,6 +95,7 @@ class Finding(Stored, frozen=True):
     marked_by: str | None = None
     reason: str = ""
     component: Component | None = None
+    case: str | None = None
 
 
 class Precision(Struct, frozen=True):

@@ -34,6 +34,7 @@ from faultbridge.record.ports import Table
 from faultbridge.record.queries import node_names, query_all
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.findings.judgments import Judgments
+from faultbridge.repair.findings.recurrence import PREFIX, record_recurrences
 
 # Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
 #
@@ -224,10 +225,11 @@ class ComparePeers(Struct, frozen=True):
         """Open, end and mark as proved the findings of a cluster; return how many were opened."""
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
-        live = {(one.node, one.detector): one for one in known if one.ended_at is None}
+        opened = record_recurrences(self.append, rules.config, states, known)
+        of_peers = [one for one in known if one.ended_at is None and not one.detector.startswith(PREFIX)]
+        live = {(one.node, one.detector): one for one in of_peers}
         windows = {one.name: one.windows for one in self.detectors}
         acting = acting_detectors(self.detectors, known, rules.policy.limits.finding_precision)
-        opened = 0
         for (node, detector), one in compared.items():
             finding = live.get((node, detector))
             if finding is None and one.outlier is not None and one.baseline.streak >= windows[detector]:

@@ -127,7 +127,7 @@ def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
         case EntryType.NOTE if kind == NoteKind.TEST_PAGE:
             row = "test.page"
         case EntryType.NOTE:
-            row = "isolation.overdue"
+            row = "recurrence.begun" if kind == NoteKind.RECURRENCE else "isolation.overdue"
         case _:
             row = case_row(fields)
     return row

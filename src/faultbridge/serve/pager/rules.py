@@ -287,6 +287,7 @@ _ESCALATED = PageKind("escalated", _RULES_CASE, CASE_SHOW, "stuck-case")
 _APPROVAL = PageKind("approval", _NOTE, CASE_SHOW, "approval")
 _WAITING = PageKind("waiting", _NOTE, CASE_SHOW, "reason-capacity")
 _ISOLATION = PageKind("isolation", _NOTE, NODE_SHOW, "isolation")
+_RECURRENCE = PageKind("recurrence", _NOTE, CLUSTER_SHOW, "incident", PageUrgency.NOTICE)
 
 
 def _to(*statuses: str) -> Condition:
@@ -365,6 +366,8 @@ CASE_RULES: tuple[PageRule, ...] = (
         _WAITING.resolved(_to(*_CLOSED, "escalated", "absorbed"), "node no longer waits", _CASE_IS),
         event_type=_RULES_CASE,
     ),
+    _RECURRENCE.triggered(_note("recurrence", "begun"), "failure recurs: {failure_mode} in {place}"),
+    _RECURRENCE.resolved(_note("recurrence", "over"), "failure no longer recurs", "Continues as before ({text})."),
     _ISOLATION.triggered(
         _note("isolation", "overdue"),
         "faulty node not isolated",
