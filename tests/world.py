@@ -93,6 +93,7 @@ class FakePorts(Ports):
         self.volumes = {}
         self.volume_attachments = {}
         self.senders: dict[str, Any] = {}
+        self.services: dict[str, Any] = {}
         self.inventories = {}
         self.node_listing = None
         kept = FakeArchivePorts(self.table, self.clock)
@@ -103,6 +104,9 @@ class FakePorts(Ports):
 
     def chat_webhooks(self) -> bytes:
         return b"{}"
+
+    def on_call(self) -> bytes:
+        return json.dumps(self.services).encode()
 
 
 SETTINGS = {"FAULTBRIDGE_STACK_ID": STACK_ID, "FAULTBRIDGE_SENDER_PROOF": "off"}

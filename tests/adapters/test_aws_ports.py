@@ -72,6 +72,7 @@ def test_raw_records_above_16_mb_are_not_read(monkeypatch: pytest.MonkeyPatch) -
     [
         ("WEBHOOK_SENDERS", lambda ports: ports.webhook_senders),
         ("CHAT_WEBHOOKS", lambda ports: ports.chat_webhooks),
+        ("ON_CALL", lambda ports: ports.on_call),
         ("JOB_CALLBACKS", lambda ports: ports.job_callbacks["webhook"]._read_document),
         ("SLURM_TOKENS", lambda ports: ports.orchestrators["slurm"]._connect),
     ],

@@ -43,6 +43,7 @@ DEFAULTS = {
     "sender_proof": True,
     "webhook_senders": "",
     "chat_webhooks": "",
+    "on_call": "",
     "job_callbacks": "",
     "job_topic": "",
 }

@@ -84,3 +84,7 @@ class SimulatedPorts(Ports):
     def chat_webhooks(self) -> bytes:
         """Return an empty document: no chat receives pages."""
         return b"{}"
+
+    def on_call(self) -> bytes:
+        """Return an empty document: no person gives orders in a chat."""
+        return b"{}"

@@ -113,6 +113,7 @@ class Settings(Struct, frozen=True):
     pagerduty = _optional("the way to the PagerDuty Events API: `bus`, an https URL, or empty to disable it")
     pagerduty_key = _required("the name or ARN of the secret with the PagerDuty routing key; used with an https URL")
     chat_webhooks = _optional("the name or ARN of the secret with the webhook addresses of Slack and Microsoft Teams")
+    on_call = _optional("the name or ARN of the secret with the people who give orders through Slack and PagerDuty")
     job_topic = _optional("the ARN of the SNS topic for jobs that may resume")
     job_callbacks = _optional("the name or ARN of the secret with the webhooks for jobs that may resume")
     slurm_tokens = _optional("the name or ARN of the secret with the tokens of slurmrestd, by its address")

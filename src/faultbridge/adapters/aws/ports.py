@@ -294,6 +294,10 @@ class AwsPorts(AwsComputePorts, Ports):
         """Return the document with the webhook addresses of chats, read again at each call."""
         return self._document(self.settings.chat_webhooks)
 
+    def on_call(self) -> bytes:
+        """Return the document of the people who give orders in Slack and PagerDuty, read again at each call."""
+        return self._document(self.settings.on_call)
+
     def _document(self, secret: str) -> bytes:
         """Return the JSON document of a secret, or an empty one if the settings name no secret."""
         from faultbridge.adapters.aws.stack import StackSecret

@@ -76,6 +76,7 @@ class Ports(ComputePorts):
     - `token_secret`: reads the secret that signs the page tokens of API lists.
     - `webhook_senders`: reads the JSON document of the senders that may post to the webhook.
     - `chat_webhooks`: reads the JSON document with the webhook URLs of chats.
+    - `on_call`: reads the JSON document of the people who give orders in Slack and PagerDuty.
     """
 
     clock: Clock
@@ -97,6 +98,7 @@ class Ports(ComputePorts):
     token_secret: Callable[[], bytes]
     webhook_senders: Callable[[], bytes]
     chat_webhooks: Callable[[], bytes]
+    on_call: Callable[[], bytes]
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
         """Return the ports that use the IAM role and the HyperPod cluster of a registered cluster.

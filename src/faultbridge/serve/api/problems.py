@@ -16,6 +16,7 @@ BAD_REQUEST = HTTPStatus.BAD_REQUEST
 
 _STATUS: Mapping[str, HTTPStatus] = {
     "unauthorised": HTTPStatus.UNAUTHORIZED,
+    "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "forbidden": HTTPStatus.FORBIDDEN,
     "unknown_route": HTTPStatus.NOT_FOUND,
     "not_asked": HTTPStatus.CONFLICT,

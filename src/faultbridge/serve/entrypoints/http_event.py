@@ -32,12 +32,25 @@ def _clusters_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     return frozenset(str(claims.get(claim) or "").strip("[]").replace(",", " ").split())
 
 
+MAX_RAW = 256 * 1024
+
+
 def body_of(event: Mapping[str, Any]) -> str:
     """Return the body of a request as text. Raises Rejected `bad_body` for invalid base64 or UTF-8."""
-    body = str(event.get("body") or "")
-    if not event.get("isBase64Encoded"):
-        return body
     try:
-        return base64.b64decode(body).decode()
+        return raw_body_of(event, None).decode()
+    except ValueError:
+        raise Rejected("bad_body", "the body is not valid base64 of UTF-8 text") from None
+
+
+def raw_body_of(event: Mapping[str, Any], limit: int | None = MAX_RAW) -> bytes:
+    """Return the body of a request as it was sent; raises Rejected `bad_body`, or `too_large` above the limit."""
+    body = str(event.get("body") or "")
+    if limit is not None and len(body) > 2 * limit:
+        raise Rejected("too_large", f"the body is too large; allowed: {limit} bytes")
+    if not event.get("isBase64Encoded"):
+        return body.encode(errors="surrogatepass")
+    try:
+        return base64.b64decode(body, validate=limit is not None)
     except (binascii.Error, ValueError):
         raise Rejected("bad_body", "the body is not valid base64 of UTF-8 text") from None

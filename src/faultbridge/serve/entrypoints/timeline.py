@@ -13,6 +13,7 @@ from faultbridge.decode.data import offender_odds
 from faultbridge.model import names
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected
 from faultbridge.model.event_data import json_text
+from faultbridge.model.log import log_cause
 from faultbridge.record.history import DeviceHistory
 from faultbridge.record.timeline import Timeline, Tokens
 from faultbridge.record.verify import Verify
@@ -24,7 +25,8 @@ from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandle
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
 from faultbridge.serve.api.requests import IDEMPOTENCY_KEY, Paging, Request, checked_key, read_query
 from faultbridge.serve.api.routes import ROUTES, Route
-from faultbridge.serve.entrypoints.http_event import body_of, caller_of
+from faultbridge.serve.entrypoints.http_event import body_of, caller_of, raw_body_of
+from faultbridge.serve.gateway.on_call import OnCall, SignedRequest
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.job_tracking import wire_api_jobs
 from faultbridge.serve.wiring.repairing import wire_orders
@@ -36,8 +38,9 @@ HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-T
 
 
 def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
-    """Serve one request of the HTTP API, and count it in the metrics."""
-    response = answer(event, context, installation)
+    """Serve one request of the HTTP API, or one of Slack or PagerDuty, and count it in the metrics."""
+    hook = HOOKS.get(str(event.get("rawPath") or ""))
+    response = answer_hook(hook, event, installation) if hook else answer(event, context, installation)
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
@@ -55,6 +58,45 @@ def answer(event: dict[str, Any], context: object, installation: Installation) -
     resolver.not_found(lambda _error: _error_response(unknown))
     response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
     return response
+
+
+HOOKS = {"/hooks/slack": "slack", "/hooks/pagerduty": "pagerduty"}
+"""The paths without an authorizer: the signature of a request is its only proof."""
+
+
+def answer_hook(service: str, event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+    """Return the response to a request of Slack or PagerDuty; status 200 once its signature is proven.
+
+    A refused order is status 200 too, because neither service shows or uses another status of a valid request.
+    """
+    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    try:
+        request = SignedRequest(raw_body_of(event), headers)
+        on_call = wire_on_call(installation)
+        text = on_call.slack(request) if service == "slack" else on_call.pagerduty(request)
+    except Rejected as error:
+        proven = error.reason not in {"unauthorised", "bad_body", "too_large"}
+        status, document = problem_of(error)
+        text, code = json_text(document), 200 if proven else status.value
+    except FaultbridgeError as error:
+        logger().exception("a request failed", route=service)
+        status, document = problem_of(error)
+        text, code = json_text(document), status.value
+    else:
+        log_cause("on_call_request", reason=text, service=service)
+        text, code = "", 200
+    return {"statusCode": code, "headers": {"Content-Type": MEDIA_TYPE, **HEADERS}, "body": text}
+
+
+@once
+def wire_on_call(app: Installation) -> OnCall:
+    """Return the service that executes the orders that people give in Slack and PagerDuty."""
+    from faultbridge.adapters.http_post import post_json
+
+    def reply(url: str, answer: Mapping[str, Any]) -> None:
+        post_json("Slack", url, json_text(answer).encode(), page="answer")
+
+    return OnCall(wire_orders(app), app.ports.clock, app.ports.on_call, reply)
 
 
 def _handler_of(route: Route, event: Mapping[str, Any], installation: Installation) -> Callable[..., Response[str]]:
