@@ -54,9 +54,9 @@ SERVICES: dict[str, tuple[Callable[[Installation], object], ...]] = {
 }
 """The functions that wire the services of each Lambda function."""
 SECRETS = {
-    "ConsoleFunction": "token_secret",
-    "IntakeFunction": "webhook_senders",
-    "TimelineFunction": "token_secret",
+    "ConsoleFunction": ("token_secret",),
+    "IntakeFunction": ("webhook_senders",),
+    "TimelineFunction": ("token_secret", "on_call"),
 }
 """The secrets whose names a function reads at a call, as methods of the ports."""
 
@@ -93,8 +93,8 @@ def test_a_function_is_given_what_it_reads_and_no_more(function: str, monkeypatc
         installation = on_aws(Settings(variables), Clients(region="us-east-1"))
         for service in SERVICES[function]:
             service(installation)
-        if function in SECRETS:
-            getattr(installation.ports, SECRETS[function])()
+        for secret in SECRETS.get(function, ()):
+            getattr(installation.ports, secret)()
         asked |= variables.asked
     assert asked - EVERYWHERE == given(function) - EVERYWHERE
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 
+from faultbridge.model.cases import Approval
 from faultbridge.model.cluster.config import DeclaredDomain
 from faultbridge.model.cluster.silences import Silence
-from faultbridge.model.enums import DomainKind
+from faultbridge.model.enums import CaseStatus, DomainKind, RepairAction
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.times import EPOCH
+from faultbridge.record.ports import PageFormat
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.entrypoints.pager import wire_pages, wire_reminders
 from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.entrypoints.sweep import wire_sweep
+from faultbridge.serve.pager.deliver import buttons_of
+from faultbridge.serve.pager.page import Location
 from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls, wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration
+from tests.builders import NOON, case
 from tests.sim.fakes import FakePager
 from tests.world import World
 
@@ -35,8 +41,8 @@ LINK_DOWN = '{"kind": "fault", "code": "net.link_down", "component": {"type": "n
 class Desk:
     """An installation whose entries reach the pager, and which reminds each minute."""
 
-    def __init__(self, *nodes: str) -> None:
-        self.world = World(nodes=nodes or ("n-1", "n-2"))
+    def __init__(self, *nodes: str, settings: Mapping[str, str] | None = None) -> None:
+        self.world = World(nodes=nodes or ("n-1", "n-2"), settings=settings)
         self.controls = wire_controls(self.world.app)
 
     @property
@@ -115,41 +121,41 @@ def test_a_silence_that_begins_later_holds_nothing_before() -> None:
 def test_a_page_that_is_resolved_during_the_silence_is_only_counted() -> None:
     desk = Desk()
     desk.silence()
-    case = desk.escalate("n-1")
+    case_id = desk.escalate("n-1")
     wire_node_orders(desk.world.app).return_node(NodeKey(CLUSTER, "n-1"), ADA)
     desk.page()
     desk.wait(hours=2)
-    assert not [page for page in desk.pager.sent if page.key == f"{case}:escalated"]
+    assert not [page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]
     assert any("held, 0 still open" in one for one in desk.subjects())
 
 
 def test_a_second_silence_keeps_what_the_first_one_held() -> None:
     desk = Desk()
     first = desk.silence()
-    case = desk.escalate("n-1")
+    case_id = desk.escalate("n-1")
     desk.silence(hours=9)
     desk.controls.end_silence(CLUSTER, first.id, ADA)
     desk.wait(minutes=1)
-    assert not [page for page in desk.pager.sent if page.key == f"{case}:escalated"]
+    assert not [page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]
 
 
 def test_a_reminder_honors_a_silence_that_began_after_its_page() -> None:
     desk = Desk()
-    case = desk.escalate("n-1")
+    case_id = desk.escalate("n-1")
     desk.silence(hours=12, node="n-1")
     desk.wait(hours=5)
-    assert len([page for page in desk.pager.sent if page.key == f"{case}:escalated"]) == 1
+    assert len([page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]) == 1
 
 
 def test_an_acknowledged_case_is_not_repeated_for_the_time_of_the_policy() -> None:
     desk = Desk()
-    case = desk.escalate("n-1")
-    wire_case_orders(desk.world.app).acknowledge(case, ADA)
+    case_id = desk.escalate("n-1")
+    wire_case_orders(desk.world.app).acknowledge(case_id, ADA)
     for _ in range(7):
         desk.wait(hours=1)
-    assert len([page for page in desk.pager.sent if page.key == f"{case}:escalated"]) == 1
+    assert len([page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]) == 1
     desk.wait(hours=2)
-    assert len([page for page in desk.pager.sent if page.key == f"{case}:escalated"]) == 2
+    assert len([page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]) == 2
 
 
 def test_an_incident_that_outgrows_the_silenced_nodes_is_paged() -> None:
@@ -174,3 +180,28 @@ def test_an_incident_inside_a_silenced_rack_is_held() -> None:
     desk.report(*RACK)
     desk.wait(minutes=1)
     assert desk.subjects() == []
+
+
+def test_pages_in_slack_have_buttons_only_if_people_are_configured() -> None:
+    desk = Desk(settings={"FAULTBRIDGE_ON_CALL": "people"})
+    case_id = desk.escalate("n-1")
+    (page,) = [page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]
+    actions = json.loads(page.forms[PageFormat.SLACK].body)["blocks"][-1]
+    assert [one["action_id"] for one in actions["elements"]] == ["ack"]
+    assert json.loads(actions["elements"][0]["value"]) == {"cluster": CLUSTER, "case": case_id}
+    assert "buttons" not in json.loads(page.bodies["https"])
+    other = Desk()
+    case_id = other.escalate("n-1")
+    (page,) = [page for page in other.pager.sent if page.key == f"{case_id}:escalated"]
+    assert "action_id" not in page.forms[PageFormat.SLACK].body
+
+
+def test_the_page_of_an_approval_request_has_buttons_that_name_the_request() -> None:
+    asked = Approval(2, RepairAction.REPLACE_NODE, NOON, NOON)
+    waiting = case(status=CaseStatus.QUEUED, approval=asked)
+    place = Location(CLUSTER, "n-1")
+    buttons = buttons_of(place, "approval", waiting)
+    assert [one.order for one in buttons] == ["ack", "approve", "deny"]
+    assert json.loads(buttons[1].value)["attempt"] == 2
+    assert "replace_node of train-a/n-1" in buttons[2].confirm
+    assert [one.order for one in buttons_of(place, "escalated", waiting)] == ["ack"]

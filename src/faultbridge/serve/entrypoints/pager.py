@@ -76,4 +76,5 @@ def _pager_settings(app: Installation) -> PagerSettings:
         links=Links(settings.runbook_url, settings.console_url),
         max_per_hour=settings.max_pages_per_hour,
         remind_after=timedelta(hours=settings.reminder_hours),
+        buttons=bool(settings.on_call),
     )

@@ -33,7 +33,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
 from faultbridge.record.ports import Clock, Pager, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
-from faultbridge.serve.pager.page import Links, Location, Page, PagerSettings, PageState
+from faultbridge.serve.pager.page import Button, Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
 from faultbridge.serve.pager.rules import PagedEvent, PageRule, paged_event, rules_for
 from faultbridge.serve.pager.service_formats import message_of, shorten
@@ -131,6 +131,23 @@ def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
         case _:
             row = case_row(fields)
     return row
+
+
+def buttons_of(location: Location, kind: str, case: Case) -> tuple[Button, ...]:
+    """Return the buttons of a page about a case: to acknowledge it, and to answer the approval that it asks for."""
+    about = {"cluster": location.cluster, "case": case.id}
+    place, request = f"{location.cluster}/{location.node}", case.pending_approval
+    ask = "You own the case, and its urgent pages are not repeated for the time of the policy. Repairs continue."
+    buttons = [Button("ack", "Acknowledge", json.dumps(about), ask)]
+    if kind == "approval" and request is not None:
+        action = request.repair_action.value
+        value = json.dumps(about | {"attempt": request.attempt, "repair_action": action})
+        asks = {
+            "approve": f"This permits {action} of {place}. The repair starts as soon as the limits permit it.",
+            "deny": f"No {action} of {place} starts. The case is escalated to an operator.",
+        }
+        buttons += [Button(order, order.title(), value, text) for order, text in asks.items()]
+    return tuple(buttons)
 
 
 class _TextValues(dict[str, str | None]):
@@ -308,6 +325,8 @@ class Paging(Struct, frozen=True):
             return _not_sent(event, rule, start.outcome)
         stored = self._stored_details(event)
         page = write_page(event, rule, stored, self.settings.links)
+        if self.settings.buttons and page.state is PageState.TRIGGERED and stored.case is not None:
+            page = replace(page, buttons=buttons_of(page.location, rule.kind, stored.case))
         if is_stub:
             page = replace(page, note=_TOO_LARGE)
         mode = (event.data.get("cause") or {}).get("failure_mode") or (stored.case.mode if stored.case else None)

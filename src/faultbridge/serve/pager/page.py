@@ -46,6 +46,15 @@ class Location(Struct, frozen=True):
         make_visible(self, "component", "serial", "pci")
 
 
+class Button(Struct, frozen=True):
+    """A button of a page in Slack: the order that it gives, its label, its value, and what is asked before."""
+
+    order: str
+    label: str
+    value: str
+    confirm: str
+
+
 class SummaryMember(Struct, frozen=True):
     """One page in a summary. The page has no message of its own, because the hourly limit was reached."""
 
@@ -84,6 +93,7 @@ class Page(Struct, frozen=True):
     members: tuple[SummaryMember, ...] = ()
     note: str = ""
     what: str = ""
+    buttons: tuple[Button, ...] = ()
 
     def __post_init__(self) -> None:
         """Replace control characters in the texts by visible text, so that each text is one line."""
@@ -117,9 +127,10 @@ class PagerSettings(Struct, frozen=True):
     """The links and limits of the pager.
 
     `max_per_hour` limits the pages about the nodes of one cluster in a clock hour, separately for each urgency. An
-    urgent page that stays unresolved is repeated after `remind_after`.
+    urgent page that stays unresolved is repeated after `remind_after`. With `buttons`, pages in Slack have buttons.
     """
 
     links: Links = field(default_factory=Links)
     max_per_hour: int = 10
     remind_after: timedelta = timedelta(hours=4)
+    buttons: bool = False

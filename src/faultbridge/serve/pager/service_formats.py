@@ -16,7 +16,7 @@ from msgspec import to_builtins
 from faultbridge.model.times import to_text
 from faultbridge.record.entry_text import duration_text, in_phase_order
 from faultbridge.record.ports import FormattedPage, PageFormat, PageMessage, PageUrgency
-from faultbridge.serve.pager.page import Page, PageState
+from faultbridge.serve.pager.page import Button, Page, PageState
 
 MAX_SUBJECT = 100
 MAX_SMS = 140
@@ -82,7 +82,7 @@ def document(page: Page) -> dict[str, Any]:
     return {
         "version": 1,
         "dedup_key": page.key,
-        **{name: value for name, value in to_builtins(page).items() if name != "key"},
+        **{name: value for name, value in to_builtins(page).items() if name not in {"key", "buttons"}},
         "occurred_at": to_text(page.occurred_at),
         "since": _time_text(page.since),
         "subject": subject(page),
@@ -149,6 +149,7 @@ def shorten(text: str, max_length: int) -> str:
 # forge a link. The notification text of Slack interprets markup, so it is escaped.
 
 MAX_HEADER = 150
+MAX_LABEL, MAX_CONFIRM, MAX_CONFIRM_LABEL = 75, 300, 30
 MAX_SECTION = 3000
 MAX_CARD = 20_000
 """Characters of a card's text. Teams accepts 28 KB, of which the frame of the card and its links need some."""
@@ -162,13 +163,27 @@ def slack(page: Page) -> Json:
     facts = "\n".join(f"{label}: {value}" for label, value in _facts(page))
     commands = "\n".join(page.commands)
     links = " | ".join(f"<{url}|{label}>" for label, url in _links(page).items())
-    blocks = [
+    blocks: list[Json] = [
         {"type": "header", "text": _plain(subject(page), MAX_HEADER)},
         *({"type": "section", "text": _plain(text, MAX_SECTION)} for text in (facts, commands) if text),
     ]
     if links:
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": links[:MAX_SECTION]}})
+    if page.buttons:
+        blocks.append({"type": "actions", "block_id": "orders", "elements": [_button(one) for one in page.buttons]})
     return {"text": _escaped(subject(page)), "blocks": blocks}
+
+
+def _button(one: Button) -> Json:
+    confirm = {
+        "title": _plain(one.label, MAX_LABEL),
+        "text": _plain(one.confirm, MAX_CONFIRM),
+        "confirm": _plain(one.label, MAX_CONFIRM_LABEL),
+        "deny": _plain("Cancel", MAX_CONFIRM_LABEL),
+    }
+    style = {"approve": {"style": "primary"}, "deny": {"style": "danger"}}.get(one.order, {})
+    text = _plain(one.label, MAX_LABEL)
+    return {"type": "button", "action_id": one.order, "text": text, "value": one.value, "confirm": confirm, **style}
 
 
 def teams(page: Page) -> Json:
