@@ -12,7 +12,19 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from infra.docs import catalog, cli, events, http_api, metrics, policy, rooms, settings, sources, state_machines
+from infra.docs import (
+    aws_calls,
+    catalog,
+    cli,
+    events,
+    http_api,
+    metrics,
+    policy,
+    rooms,
+    settings,
+    sources,
+    state_machines,
+)
 from infra.docs.asyncapi import asyncapi_document
 from infra.docs.openapi import openapi_document
 
@@ -26,6 +38,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "events.md": events.generate,
     "event-parts.md": events.parts,
     "rooms.md": rooms.generate,
+    "aws-calls.md": aws_calls.generate,
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
     "../../schemas/job-report/v1.json": http_api.job_report_schema,
