@@ -26,6 +26,7 @@ TRANSITIONS = "5202fb7ff12890fd47ff756ca30cefeb613ae65c0bf711534bcb9b69e86c6f24"
 _JSON = ("anchor", "case", "catalog", "form", "history", "policies", "transitions")
 NAMES = {*(f"{name}.json" for name in _JSON), "entries.jsonl", "form.html", "verify_case.py"}
 IN_SERVICE, IN_PLACE, RELEASE = {"healthy", "degraded"}, {"reset_gpu", "reboot_node"}, "release_instance"
+EFFECTS = {"begun", "back", "released", "inconclusive"}
 UNREADABLE = (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OSError, EOFError)
 LIMIT = 200_000_000
 Json = dict[str, Any]
@@ -160,8 +161,9 @@ def check_intents(file: CaseFile) -> None:
     intents: dict[int, Entry] = {}
     for entry in file.steps("intent", "repair_in_place", RELEASE):
         data = entry.data
-        if data["step"] == "intent":
-            intents |= {data["attempt"]: entry} if data["outcome"] == "committed" else {}
+        if data["step"] == "intent" and data["outcome"] == "committed":
+            intents[data["attempt"]] = entry
+        if data["step"] == "intent" or data["outcome"] not in EFFECTS:
             continue
         intent = intents.get(data["attempt"])
         if intent is None:
@@ -171,11 +173,11 @@ def check_intents(file: CaseFile) -> None:
             raise Defect(f"{entry.name}: {instance} is not the instance {intent.data['old_instance']} of the intent")
         if (data["step"] == RELEASE) == (intent.data["repair_action"] in IN_PLACE):
             raise Defect(f"{entry.name}: the intent is for {intent.data['repair_action']}")
+    others = [e.place for e in file.own if e.data.get("to") == "provisioning" and e.metadata["recorded_by"] != "step"]
     for entry in file.steps("await_successor"):
-        if entry.data["outcome"] == "claimed" and entry.data["repair_action"] == "replace_node":
-            released = [e.data["attempt"] for e in file.steps(RELEASE) if e.place < entry.place]
-            if entry.data["attempt"] not in released:
-                raise Defect(f"{entry.name}: a successor was claimed before the release")
+        released = {e.data["attempt"] for e in file.steps(RELEASE) if e.place < entry.place}
+        if entry.data["outcome"] == "claimed" and entry.data["attempt"] not in released and not others:
+            raise Defect(f"{entry.name}: a successor was claimed before the release")
 
 
 def check_approvals(file: CaseFile) -> None:
