@@ -15,7 +15,6 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ TRANSITIONS = "5202fb7ff12890fd47ff756ca30cefeb613ae65c0bf711534bcb9b69e86c6f24"
 _JSON = ("anchor", "case", "catalog", "form", "history", "policies", "transitions")
 NAMES = {*(f"{name}.json" for name in _JSON), "entries.jsonl", "form.html", "verify_case.py"}
 IN_SERVICE, IN_PLACE, RELEASE = {"healthy", "degraded"}, {"reset_gpu", "reboot_node"}, "release_instance"
-EFFECTS = {"begun", "back", "released", "inconclusive"}
 UNREADABLE = (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OSError, EOFError)
 LIMIT = 200_000_000
 Json = dict[str, Any]
@@ -77,9 +75,9 @@ class CaseFile:
         if not self.own:
             raise Defect("the file has no entry of the case")
 
-    def steps(self, *names: str) -> Iterator[Entry]:
-        """Yield the entries of these steps of the case, in their order."""
-        return (e for e in self.own if e.type == "Node Replacement Step" and e.data["step"] in names)
+    def steps(self, *names: str) -> list[Entry]:
+        """Return the entries of these steps of the case, in their order."""
+        return [e for e in self.own if e.type == "Node Replacement Step" and e.data["step"] in names]
 
 
 def check_chain(file: CaseFile) -> None:
@@ -163,7 +161,7 @@ def check_intents(file: CaseFile) -> None:
         data = entry.data
         if data["step"] == "intent" and data["outcome"] == "committed":
             intents[data["attempt"]] = entry
-        if data["step"] == "intent" or data["outcome"] not in EFFECTS:
+        if data["outcome"] not in {"begun", "back", "released", "inconclusive"}:
             continue
         intent = intents.get(data["attempt"])
         if intent is None:

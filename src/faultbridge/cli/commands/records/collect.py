@@ -16,6 +16,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import LOGGER, logged_from
 from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector.collector import Collector, build_collector
+from faultbridge.node.collector.metrics import serve_metrics
 from faultbridge.record.ports import ObjectWatch
 
 app = Commands()
@@ -36,6 +37,10 @@ def collect_kubernetes(
     once: Annotated[
         bool, Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
     ] = False,
+    metrics_port: Annotated[
+        int | None,
+        Option("--metrics-port", min=0, max=65535, metavar="PORT", help="Serve Prometheus metrics. Default: none."),
+    ] = None,
 ) -> None:
     """Send the conditions of all nodes, and the events about them, until stopped.
 
@@ -53,6 +58,8 @@ def collect_kubernetes(
             return
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: collector.stop())
+        if metrics_port is not None:
+            serve_metrics(collector, metrics_port)
         collector.run()
 
 
