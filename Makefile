@@ -214,6 +214,10 @@ $(RELEASE_STAMP): $(STAMP)
 	@rm -f $(RELEASE)/.setup-*
 	@touch $@
 
+.PHONY: release
+release: setup machines $(RELEASE_STAMP) $(DOCS_STAMP) ## build all files of a release into build/release, with checksums (TWICE=1 compares two builds)
+	@$(BIN)/python -m infra.release build/release $(if $(TWICE),--twice)
+
 .PHONY: chart
 chart: setup $(RELEASE_STAMP) ## render and lint the Helm chart, and validate the result with the schemas of Kubernetes
 	@$(RELEASE)/bin/python -m infra.chart check
