@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Row] = {
     "context": Row("fleet.context", "List, choose and show the stacks that commands use."),
     "deploy": Row("install.deploy", "Create or update an installation on AWS."),
     "connect": Row("install.connect", "Connect an EKS, HyperPod or Slurm cluster, or a group."),
+    "doctor": Row("install.doctor", "Look for what is missing; show what would have been repaired."),
     "destroy": Row("install.deploy", "Remove an installation from AWS; the record stays."),
     "cluster": Row("fleet.cluster", "Register, show and change clusters."),
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),

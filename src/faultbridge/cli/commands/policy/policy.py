@@ -143,7 +143,7 @@ def backtest_policy(
     """
     document = _policy(session, file, history)
     other = _policy(session, against, history) if against else None
-    clusters = _reports(session, history, document, other)
+    clusters = reports(session, history, document, other)
     if plots is not None:
         write_plots(plots, backtest_plots(clusters))
     if not session.prints_table:
@@ -177,7 +177,7 @@ def diff_policies(
         }
         for one in changed_settings(old, new)
     ]
-    clusters = _reports(session, history, new, old) if history.asked else []
+    clusters = reports(session, history, new, old) if history.asked else []
     if not session.prints_table:
         session.show_one({"values": values, "clusters": clusters}, {})
         return
@@ -240,7 +240,8 @@ class _Replays:
         return Report(backtest_document(self.config.cluster, self.events, replayed, policy.version), replayed)
 
 
-def _reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
+def reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
+    """Return the report of each cluster: what a policy would have decided about the recorded history."""
     store = policy_store(session) if history.archive is None else None
     return [_Replays(config, events, store).report(document, other) for config, events in history.read(session)]
 
