@@ -32,8 +32,8 @@ ASKING = {
 }
 ASKING_WHEN_STORED = {"policy put", "policy reset", "webhook add", "webhook remove"}
 """Their questions depend on what is stored: test_policy.py and test_webhook.py."""
-ON_AWS = {"deploy", "destroy"}
-"""They ask about an account: tests/install/test_deploy_command.py."""
+ON_AWS = {"deploy", "destroy", "connect asg", "connect eks", "connect hyperpod", "connect slurm"}
+"""They ask about an account: tests/install."""
 EMBEDDED = {"up", "down", "demo"}
 """They delete only test data, so a script needs no `--yes`."""
 

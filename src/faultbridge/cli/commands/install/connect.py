@@ -81,7 +81,7 @@ def connect_eks(
     _run(session, stack, _Plan(config, tuple(groups), changes), only_plan=only_plan, yes=yes, show=_chart_values)
 
 
-@app.command("slurm", "faultbridge connect slurm train-a --head-node i-0123456789abcdef0 --group gpu-workers")
+@app.command("slurm", "faultbridge connect slurm train-s --group gpu-workers \\", "    --head-node i-0123456789abcdef0")
 def connect_slurm(
     session: ChangingSession,
     name: Annotated[str, Argument(metavar="CLUSTER", help="Name of the cluster in Faultbridge.")],
