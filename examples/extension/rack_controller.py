@@ -93,6 +93,10 @@ class RackProvider:
         del instance_id
         return InstanceChecks()
 
+    def impaired(self) -> frozenset[str]:
+        """Return nothing: this controller checks nothing."""
+        return frozenset()
+
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
         """Return that the position itself is the reservation; the rack has no other source."""
         del instance_id, group
@@ -171,6 +175,11 @@ class RackInventory:
         """Return that the controller repairs nothing itself."""
         del config
         return RepairSetting(False, "the rack controller", "it has no such setting")
+
+    def block_ends(self, config: ClusterConfig) -> Mapping[str, datetime]:
+        """Return nothing: the rack has no capacity blocks."""
+        del config
+        return {}
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return each group with the number of its instances as its desired size."""
