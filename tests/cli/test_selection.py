@@ -57,6 +57,12 @@ def test_a_declared_rack_is_shown_with_the_node(fleet: Desk) -> None:
     assert "rack r-1" in fleet("node", "show", KEY.node, *CLUSTER).out
 
 
+def test_a_declared_rack_is_in_the_events_of_the_node(fleet: Desk) -> None:
+    for kind in ("node-fault-detected", "node-status-change"):
+        (*_, entry) = fleet.json("timeline", *CLUSTER, "--type", kind, "--node", KEY.node)
+        assert entry["data"]["placement"]["domains"] == {"rack": "r-1"}, kind
+
+
 def test_cases_of_a_node_include_the_closed_ones(fleet: Desk) -> None:
     (case,) = fleet.json("case", "list", "--node", KEY.node)
     fleet("case", "cancel", case["case_id"])

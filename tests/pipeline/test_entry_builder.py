@@ -57,7 +57,7 @@ STATE = node(
 COMPONENT = plain(component_data(GPU))
 INCARNATION = {"instance_id": "i-0aaaaaaaaaaaaaaa1", "instance": 2, "boot": 3}
 LONG = "x" * 3000
-PLACEMENT = {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}
+PLACEMENT = {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None, "domains": {}}
 
 
 def changed(kind: ChangeKind, about: Condition | None = CONDITION, **others: Any) -> Draft:

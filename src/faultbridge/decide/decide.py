@@ -32,6 +32,7 @@ from faultbridge.decide.governing_rules import Requirement, Response, respond, r
 from faultbridge.decide.work import DAY, MAX_WITHDRAWALS, needed_action, takes_out, with_work
 from faultbridge.model.cases import Case, Reason
 from faultbridge.model.catalog import Catalog
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.conditions import Condition
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, NoteKind, RepairAction, WaitingFor
@@ -109,7 +110,8 @@ def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now:
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
     """Return the next state and the timeline entries of a node after these changes of its conditions."""
     changes = tuple(changes)
-    explained = with_explained(with_work(state, rules.catalog, now), rules.catalog)
+    placed = _with_declared_domains(state, rules.config) if changes else state
+    explained = with_explained(with_work(placed, rules.catalog, now), rules.catalog)
     state, overridden = _apply_policy(explained, changes, rules)
     changes += overridden
     decided = Transition(state)
@@ -125,6 +127,13 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
     return replace(decided, state=replace(decided.state, due_at=due_at(decided.state)))
+
+
+def _with_declared_domains(state: NodeState, config: ClusterConfig) -> NodeState:
+    declared = config.declared_of(state.key.node)
+    if declared == state.placement.declared:
+        return state
+    return replace(state, placement=replace(state.placement, declared=declared))
 
 
 def _mark_claimed(decided: Transition, *, opened: bool) -> Transition:

@@ -104,7 +104,8 @@ def incarnation_data(incarnation: Incarnation | None) -> event_data.Incarnation 
 def placement_data(placement: Placement) -> event_data.Placement:
     """Return the placement of a node (group, instance type, domain) as event data."""
     group, instance_type, domain = placement.group, placement.instance_type, placement.domain
-    return event_data.Placement(group=group, instance_type=instance_type, domain=domain)
+    domains = {**placement.domains, **placement.declared}
+    return event_data.Placement(group=group, instance_type=instance_type, domain=domain, domains=domains)
 
 
 def fault_change(change: Change, state: NodeState, catalog: Catalog, policy: Policy) -> Draft:

@@ -132,6 +132,10 @@ class Placement(EventData, frozen=True, kw_only=True):
     group: Annotated[str | None, doc("Instance group or Auto Scaling group.")]
     instance_type: Annotated[str | None, doc("EC2 instance type.")]
     domain: Annotated[str | None, doc("Failure domain, such as a rack or a switch.")]
+    domains: Annotated[
+        dict[str, str],
+        doc("Failure domains by kind, such as `rack`, as the inventory reports or an operator declared."),
+    ] = field(default_factory=dict)
 
 
 class NodeList(EventData, frozen=True, kw_only=True):

@@ -113,7 +113,8 @@ class Head(Stored, frozen=True):
 class Placement(Stored, frozen=True):
     """Where a node is (its group, instance type and failure domains), and its other names.
 
-    `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
+    `domains` holds the failure domains by kind that the inventory reports, `domain` the narrowest of them, and
+    `declared` those that an operator declared, as of the last change of the node's faults. `host_names` change with the
     instance. `aliases`, and `slot` (the provider's id of the node), stay the same. `named_after` is the id of the last
     instance whose host name was the node's name. It is None if there was no such instance.
     """
@@ -123,6 +124,7 @@ class Placement(Stored, frozen=True):
     domain: str | None = None
     aliases: tuple[str, ...] = ()
     domains: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
     host_names: tuple[str, ...] = ()
     slot: str | None = None
     named_after: str | None = None

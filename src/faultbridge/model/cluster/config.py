@@ -311,6 +311,10 @@ class ClusterConfig(Stored, frozen=True):
                 text = f"{part} cannot be used with provider {self.provider}: {given}; allowed: {allowed}"
                 raise Rejected("foreign_part", text)
 
+    def declared_of(self, node: str) -> dict[str, str]:
+        """Return the failure domains that an operator declared for a node, by kind."""
+        return {one.kind: one.name for one in self.domains if one.lists(node)}
+
     @property
     def acts(self) -> bool:
         """Return whether Faultbridge owns the repairs of this cluster, and the mode is `act` or `dry_run`.

@@ -97,6 +97,10 @@ class Placement(Model):
     group: str | None = Field(description="Instance group or Auto Scaling group.")
     instance_type: str | None = Field(description="EC2 instance type.")
     domain: str | None = Field(description="Failure domain, such as a rack or a switch.")
+    domains: dict[str, str] = Field(
+        default_factory=dict,
+        description="Failure domains by kind, such as `rack`, as the inventory reports or an operator declared.",
+    )
 
 
 class NodeList(Model):

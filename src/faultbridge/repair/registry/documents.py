@@ -304,7 +304,7 @@ def _node(kind: type[N], state: NodeState, config: ClusterConfig | None, **more:
         group=place.group,
         instance_type=place.instance_type,
         domain=place.domain,
-        domains={**place.domains, **_declared(config, state.key.node)},
+        domains={**place.domains, **(config.declared_of(state.key.node) if config else place.declared)},
         aliases=(*place.aliases, *place.host_names),
         conditions=tuple(map(_condition, state.active())),
         devices=tuple(map(component_data, state.devices)),
@@ -318,10 +318,6 @@ def _node(kind: type[N], state: NodeState, config: ClusterConfig | None, **more:
         entries=state.head.sequence,
         **more,
     )
-
-
-def _declared(config: ClusterConfig | None, node: str) -> dict[str, str]:
-    return {one.kind: one.name for one in config.domains if one.lists(node)} if config else {}
 
 
 def _condition(one: conditions.Condition) -> Condition:
