@@ -427,7 +427,7 @@ def test_heartbeats_stay_known_when_the_number_of_shards_changes() -> None:
     beat(world, *nodes)
     log, first = wire_heartbeat_log(world.app), config(world)
     for shards in (1, 4, 2):
-        world.ports.clock.advance(heartbeat_log.STORE_LAST_AFTER)
+        world.ports.clock.advance(heartbeat_log.STORED_EVERY)
         log.store(log.read(replace(first, shards=shards)))
         assert dict(log.read(replace(first, shards=shards)).last) == dict.fromkeys(nodes, NOON)
         rows = world.ports.table.query(heartbeats.partition(KEY.cluster), prefix=heartbeats.LAST).items

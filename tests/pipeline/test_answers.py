@@ -114,6 +114,7 @@ def _answers() -> Iterator[Answer]:
     updated = config(update_holds=(UpdateHold("gpu-workers", NOON, after(hours=1)),))
     for state, settings, ignored in itertools.product(nodes(), (*CONFIGS, updated), EXCLUSIONS):
         yield node_answer(replace(state, ignored=ignored), settings, CONTROLS[0], NOON)
+    yield node_answer(node(NodeStatus.HEALTHY), updated, CONTROLS[0], NOON, no_data=True)
 
 
 def test_every_reachable_state_of_a_case_or_node_has_a_row_and_every_row_is_reached() -> None:
@@ -142,7 +143,7 @@ def test_every_state_of_a_cluster_has_a_row() -> None:
     expected = {f"{kind}.{state}" for kind in SafetyKind for state in SAFETY[kind]}
     expected |= {f"incident.{status}" for status in IncidentStatus} | {f"provider.{one}" for one in ProviderHealth}
     expected |= {"incident.origin", "breaker.stays_open", "intake.failed", "intake.working", "intake.rejects"}
-    expected |= {"isolation.overdue", "isolation.over", "recurrence.begun", "test.page"}
+    expected |= {"intake.unseen", "isolation.overdue", "isolation.over", "recurrence.begun", "test.page"}
     assert {name for name in ROWS if not name.startswith(("case.", "node."))} == expected
 
 

@@ -123,12 +123,14 @@ def case_answer(state: NodeState, case: Case, config: ClusterConfig, control: Co
     return answer(case_row(fields), fields)
 
 
-def node_answer(state: NodeState, config: ClusterConfig, control: Control | None, now: datetime) -> Answer:
-    """Return the answer for a node: that of its live case, or that of its own status."""
+def node_answer(
+    state: NodeState, config: ClusterConfig, control: Control | None, now: datetime, *, no_data: bool = False
+) -> Answer:
+    """Return the answer for a node: that of its live case or its status; `no_data` if no report of it arrives."""
     if state.live_case is not None and state.status not in {None, NodeStatus.RETIRED}:
         return case_answer(state, state.live_case, config, control, now)
     fields = {**cluster_fields(config), **node_fields(state, config, now)}
-    return answer(f"node.{_node_situation(state, fields)}", fields)
+    return answer(f"node.{_node_situation(state, fields | {'no_data': no_data})}", fields)
 
 
 def case_row(fields: Fields) -> str:
@@ -218,6 +220,7 @@ def _node_situation(state: NodeState, fields: Fields) -> str:
         (f"isolated_{blocked}", isolated and blocked is not None),  # only an acting cluster ends the isolation
         ("isolated", isolated and not faults),
         (str(exclusion), not faults and exclusion in _ENDLESS),
+        ("no_data", not faults and fields["no_data"]),
         ("healthy", not faults),
         ("no_action", not repaired),
         (str(blocked), blocked is not None),

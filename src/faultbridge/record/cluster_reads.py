@@ -150,7 +150,12 @@ class ClusterReads(Struct):
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
+    own = (
+        keys.cluster_config(cluster),
+        keys.cluster_control(cluster),
+        keys.cluster_coverage(cluster),
+        keys.cluster_state(cluster),
+    )
     from faultbridge.model.storage import findings  # only services that decide read it
 
     decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from faultbridge.cli.declare import BadParameter
 from faultbridge.cli.render.output import Columns, LiveTable, OutputFormat, fields, print_line
 from faultbridge.cli.render.times import short_time, stated_time
+from faultbridge.model.cluster.coverage import LastReport
 from faultbridge.model.event_data import json_text
 from faultbridge.record.entry_text import (
     EntryText,
@@ -55,6 +56,8 @@ CLUSTER: Columns = {
     "Incidents": lambda one: ", ".join(one.incidents),
     "Provider reports": lambda one: "\n".join(map(condition_text, one.provider_conditions)),
     "Nodes": lambda one: nodes_text(one.expected, one.target),
+    "Reports": lambda one: None if one.reporting is None else f"agents report from {one.reporting} of {one.expected}",
+    "Unseen groups": lambda one: ", ".join(one.unseen_groups),
     "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one.counts.items()),
     **fields("Mode", "Repair owner", "Provider", "Orchestrator", "Verifier", "Restarter", "EKS cluster"),
     **fields("HyperPod cluster", "Slurm head node", "slurmrestd=slurm_rest"),
@@ -78,7 +81,10 @@ NODE_HISTORY: Columns = {
     **fields("KIND", "WHAT=text", "INSTANCE=instance_id", "SLOT", "DEVICE", "CASE=case_id"),
 }
 NODES: Columns = {
-    **fields("NODE", "STATUS", "SEVERITY"),
+    "NODE": lambda one: one.node,
+    "STATUS": lambda one: "no_data" if one.no_data and one.status == "healthy" else one.status,
+    "SEVERITY": lambda one: one.severity,
+    "LAST REPORT": lambda one: short_time(one.last_report.at) if one.last_report else "never",
     "FAULTS": lambda one: ", ".join(condition.failure_mode for condition in one.conditions),
     "CASE": lambda one: one.case.case_id if one.case else None,
     **fields("INSTANCE=instance_id", "TYPE=instance_type", "GROUP"),
@@ -86,6 +92,7 @@ NODES: Columns = {
 NODE: Columns = {
     "Node": lambda one: f"{one.cluster}/{one.node}",
     "Status": lambda one: one.status + (" (never verified)" if one.unverified else ""),
+    "Last report": lambda one: _report_text(one.last_report),
     "Instance": lambda one: f"{one.instance_id} (instance {one.instance}, boot {one.boot})",
     "Instance since": lambda one: stated_time(one.since),
     **fields("Type=instance_type", "Group", "Failure domain=domain"),
@@ -172,6 +179,10 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
     before = list(columns).index("NODE")
     titles = [*list(columns)[:before], "CLUSTER", *list(columns)[before:]]
     return {title: {**columns, **fields("CLUSTER")}[title] for title in titles}
+
+
+def _report_text(report: LastReport | None) -> str:
+    return f"{short_time(report.at)} ({report.source})" if report else "never"
 
 
 def _hours(gpu_time: int | None) -> str:

@@ -52,6 +52,11 @@ def cluster_state(cluster: str) -> Key:
     return Key(cluster_partition(cluster), "STATE")
 
 
+def cluster_coverage(cluster: str) -> Key:
+    """Return the key of the item that states from which nodes of a cluster reports arrive."""
+    return Key(cluster_partition(cluster), "COVERAGE")
+
+
 def cluster_control(cluster: str) -> Key:
     """Return the key of the item with a cluster's repair slots, breakers and pause."""
     return Key(cluster_partition(cluster), "CONTROL")

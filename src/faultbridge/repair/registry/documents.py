@@ -17,8 +17,9 @@ from faultbridge.decide.answers import Answer, case_answer, node_answer
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
 from faultbridge.model import conditions
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.coverage import LastReport, last_report
 from faultbridge.model.cluster.state import Control
-from faultbridge.model.enums import RepairAction
+from faultbridge.model.enums import ClusterStatus, RepairAction
 from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
 from faultbridge.model.nodes import Incarnation, NodeState
 from faultbridge.model.recorded import RecordedEvent, read_event
@@ -27,7 +28,7 @@ from faultbridge.model.times import EPOCH
 from faultbridge.record.hash_chain import Break
 from faultbridge.record.timeline import Line, is_late
 from faultbridge.record.verify import Verified
-from faultbridge.repair.registry.views import CaseView, ClusterView, IncidentView
+from faultbridge.repair.registry.views import CaseView, ClusterView, IncidentView, Reports
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -109,7 +110,13 @@ class Cluster(Document, frozen=True, kw_only=True):
     """A cluster: its registration, its status, and the cases whose attempts count against its budget."""
 
     cluster: str
-    status: str | None
+    status: Annotated[
+        str | None, doc("Status; `no_nodes` without nodes, `no_data` if no node of a healthy cluster has data.")
+    ]
+    reporting: Annotated[Count | None, doc("Nodes whose reports arrive; null before the first sweep.")]
+    never_reported: Annotated[Count | None, doc("Nodes from which no report ever arrived.")]
+    no_data: Annotated[Count | None, doc("Nodes without a report for long, and without a heartbeat before.")]
+    unseen_groups: Annotated[tuple[str, ...], doc("Groups from none of whose nodes a report ever arrived.")]
     counts: dict[str, int]
     incidents: Annotated[tuple[str, ...], doc("Ids of the open incidents.")]
     provider_conditions: Annotated[tuple[ProviderCondition, ...], doc("Open conditions that the provider reports.")]
@@ -154,11 +161,15 @@ class Cluster(Document, frozen=True, kw_only=True):
 
 def cluster_document(view: ClusterView, repairs_permitted: int | None = None) -> Cluster:
     """Return a cluster as a document."""
-    config, state, control = view.config, view.state, view.control
+    config, state, control, coverage = view.config, view.state, view.control, view.coverage
     return shared(
         Cluster,
         config,
-        status=state.status,
+        status=_shown_status(view),
+        reporting=coverage.reporting if coverage else None,
+        never_reported=len(coverage.never) if coverage else None,
+        no_data=len(coverage.no_data) if coverage else None,
+        unseen_groups=tuple(coverage.unseen) if coverage else (),
         counts=dict(state.counts),
         incidents=state.incidents,
         provider_conditions=tuple(shared(ProviderCondition, one) for one in state.provider),
@@ -182,6 +193,15 @@ def cluster_document(view: ClusterView, repairs_permitted: int | None = None) ->
 def silence_documents(control: Control) -> tuple[Silence, ...]:
     """Return the silences of a cluster, the earliest start first."""
     return tuple(shared(Silence, one) for one in sorted(control.silences.values(), key=lambda one: one.since))
+
+
+def _shown_status(view: ClusterView) -> str | None:
+    status, coverage = view.state.status, view.coverage
+    if status not in {None, ClusterStatus.HEALTHY}:
+        return status
+    if not max(view.config.expected, view.state.target):
+        return "no_nodes"
+    return "no_data" if coverage and 0 < coverage.nodes <= len(coverage.no_data) else status
 
 
 class Condition(Document, frozen=True, kw_only=True):
@@ -243,6 +263,8 @@ class Node(Document, frozen=True, kw_only=True):
     status: str
     severity: str | None
     unverified: bool
+    last_report: Annotated[LastReport | None, doc("Null if no report of the node ever arrived.")]
+    no_data: Annotated[bool, doc("No report has arrived for ten heartbeat timeouts, and no heartbeat before.")]
     isolation: str
     ignored: Ignored | None
     instance_id: str | None
@@ -278,23 +300,34 @@ class ShownNode(Node, frozen=True, kw_only=True):
 _NO_INSTANCE = Incarnation(instance=0, boot=0, instance_id=None, boot_id=None, since=EPOCH)
 
 
-def node_document(state: NodeState, config: ClusterConfig | None = None) -> Node:
+def node_document(state: NodeState, config: ClusterConfig | None = None, reports: Reports | None = None) -> Node:
     """Return a node as a document; with the configuration of its cluster, also its declared failure domains."""
-    return _node(Node, state, config)
+    return _node(Node, state, config, reports)
 
 
-def shown_node_document(state: NodeState, cluster: ClusterView, now: datetime) -> ShownNode:
+def shown_node_document(
+    state: NodeState, cluster: ClusterView, now: datetime, reports: Reports | None = None
+) -> ShownNode:
     """Return a node as a document with its answer."""
-    return _node(ShownNode, state, cluster.config, answer=node_answer(state, cluster.config, cluster.control, now))
+    no_data = _has_no_data(state, reports)
+    answer = node_answer(state, cluster.config, cluster.control, now, no_data=no_data)
+    return _node(ShownNode, state, cluster.config, reports, answer=answer)
 
 
-def _node(kind: type[N], state: NodeState, config: ClusterConfig | None, **more: Answer) -> N:
+def _has_no_data(state: NodeState, reports: Reports | None) -> bool:
+    coverage = reports.coverage if reports else None
+    return coverage is not None and state.key.node in coverage.no_data
+
+
+def _node(kind: type[N], state: NodeState, config: ClusterConfig | None, reports: Reports | None, **more: Answer) -> N:
     backing, place, case = state.incarnation or _NO_INSTANCE, state.placement, state.live_case
     return shared(
         kind,
         state,
         cluster=state.key.cluster,
         node=state.key.node,
+        last_report=last_report(state, reports.heartbeats.get(state.key.node) if reports else None),
+        no_data=_has_no_data(state, reports),
         ignored=shared(Ignored, state.ignored) if state.ignored else None,
         instance_id=backing.instance_id,
         boot_id=backing.boot_id,

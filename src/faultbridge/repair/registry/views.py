@@ -12,6 +12,7 @@ from msgspec import Struct
 from faultbridge.decide.entry_builder import durations
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.coverage import Coverage
 from faultbridge.model.cluster.incidents import Incident
 from faultbridge.model.cluster.state import ClusterState, Control, Spare
 from faultbridge.model.enums import CaseStatus
@@ -22,6 +23,7 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.node_rows import RosterNode
 from faultbridge.model.storage.writes import CASES, Item
 from faultbridge.model.times import from_text, to_text
+from faultbridge.record.coverage import read_coverage, recent_heartbeats
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import (
     held_cases,
@@ -33,14 +35,24 @@ from faultbridge.record.queries import (
 )
 from faultbridge.repair.spares.pool import read_spares
 
+_OF_CLUSTER = keys.cluster_config, keys.cluster_state, keys.cluster_control, keys.cluster_coverage
+
 
 class ClusterView(Struct, frozen=True):
-    """A cluster: its configuration, its status, what limits or stops its repairs, and its spares."""
+    """A cluster: its configuration, its status, what limits or stops its repairs, its spares, and who reports."""
 
     config: ClusterConfig
     state: ClusterState
     control: Control
     pool: tuple[Spare, ...] = ()
+    coverage: Coverage | None = None
+
+
+class Reports(Struct, frozen=True):
+    """The last heartbeats of a cluster's nodes, and what the sweep found about their reports."""
+
+    heartbeats: Mapping[str, datetime]
+    coverage: Coverage | None
 
 
 class CaseView(Struct, frozen=True):
@@ -88,9 +100,9 @@ class Views(Struct, frozen=True):
 
     def cluster(self, cluster: str) -> ClusterView:
         """Return a cluster; an unregistered cluster raises Rejected `unknown_cluster`."""
-        item_keys = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
+        item_keys = tuple(key(cluster) for key in _OF_CLUSTER)
         found = self.table.get_many(item_keys)
-        config, state, control = (found.get(key) for key in item_keys)
+        config, state, control, coverage = (found.get(key) for key in item_keys)
         if config is None:
             raise UnknownName("cluster", cluster)
         parsed = items.read_config(config)
@@ -99,7 +111,12 @@ class Views(Struct, frozen=True):
             items.read_cluster(cluster, state),
             items.read_control(cluster, control),
             tuple(read_spares(self.table, cluster)) if parsed.spare_group else (),
+            read_coverage(coverage),
         )
+
+    def reports(self, view: ClusterView, now: datetime) -> Reports:
+        """Return the last heartbeats of a cluster's nodes, and what the sweep found about their reports."""
+        return Reports(recent_heartbeats(self.table, view.config.cluster, now), view.coverage)
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
         """Return all nodes of a cluster, including retired nodes, sorted by name."""

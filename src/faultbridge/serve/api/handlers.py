@@ -210,13 +210,17 @@ class Handlers(Struct, frozen=True):
         limit, last_node = self.paging.read(request, "nodes")
         nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
         more = nodes[limit - 1].key.node if len(nodes) > limit else None
-        return Page(items=tuple(map(node_document, nodes[:limit])), next=self.paging.next(request, "nodes", more))
+        view = self.directory.cluster(request.cluster)
+        reports = self.directory.reports(view, self.clock.now())
+        found = tuple(node_document(state, view.config, reports) for state in nodes[:limit])
+        return Page(items=found, next=self.paging.next(request, "nodes", more))
 
     def node(self, request: Request) -> Document:
         """Show a node with its answer: what Faultbridge does next, and what an operator should do."""
         request.check_parameters()
         cluster, state = self.directory.cluster(request.cluster), self.directory.node(self._node(request))
-        return shown_node_document(state, cluster, self.clock.now())
+        now = self.clock.now()
+        return shown_node_document(state, cluster, now, self.directory.reports(cluster, now))
 
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without `status`, resolved and expired cases are left out.

@@ -42,7 +42,7 @@ from faultbridge.repair.registry.documents import (
     shown_node_document,
 )
 from faultbridge.repair.registry.job_views import Job, JobViews, job_document
-from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView, Views
+from faultbridge.repair.registry.views import CasePageSent, CaseView, ClusterView, IncidentView, Reports, Views
 from faultbridge.serve.presentation.case_values import CaseFacts
 from faultbridge.serve.presentation.cluster_page import ClusterFacts
 from faultbridge.serve.presentation.entry_rows import ReadEntry, read_entry
@@ -174,7 +174,7 @@ class Facts:
 
     def _documents(self, view: ClusterView, states: Iterable[NodeState]) -> tuple[ShownNode, ...]:
         now = self.clock.now()
-        return tuple(shown_node_document(one, view, now) for one in states)
+        return tuple(shown_node_document(one, view, now, Reports({}, view.coverage)) for one in states)
 
     def _open_pages(self, view: ClusterView) -> int:
         """Return how many pages of a cluster are open."""
@@ -267,7 +267,7 @@ class Facts:
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
         entries, now = _documents(lines), self.clock.now()
         case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
-        document = shown_node_document(state, view, now)
+        document = shown_node_document(state, view, now, self.views.reports(view, now))
         return StreamDocuments(document, entries, older, jobs.documents(now), jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments[Job]:

@@ -19,6 +19,7 @@ from faultbridge.serve.entrypoints.publish import wire_publish
 from faultbridge.serve.entrypoints.schedules import is_stale
 from faultbridge.serve.ingest.canary import ReceiveCanary, SendCanary
 from faultbridge.serve.ops.claim_checks import ClaimChecks
+from faultbridge.serve.ops.coverage import UpdateCoverage
 from faultbridge.serve.ops.metrics import node_gauges
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
 from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
@@ -63,6 +64,8 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
     wire_backlog(installation).record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))
     for cluster, nodes in swept.node_counts.items():
         emit_for_cluster(cluster, node_gauges(nodes))
+    for cluster, found in swept.coverage.items():
+        emit_for_cluster(cluster, {"NodesReporting": found["reporting"], "NodesWithoutData": found["no_data"]})
     intake = swept.intake and {"failed": swept.intake.failed, "overdue": [key.stream for key in swept.intake.overdue]}
     document: dict[str, Any] = to_builtins(swept) | {"failures": failures.lines, "intake": intake}
     return document
@@ -115,6 +118,7 @@ def _wire_cluster_steps(app: Installation, tick_node: TickNode) -> ClusterSteps:
         job_impact=wire_job_impact(app),
         tools=wire_step_runner(app).tools,
         has_callbacks=wire_job_callbacks(app).has_waiting,
+        update_coverage=UpdateCoverage(app.append, app.rulebook).update,
         compare_peers=ComparePeers(app.append, app.rulebook, detectors()).compare,
         check_claims=ClaimChecks(wire_step_runner(app).tools).check,
     )

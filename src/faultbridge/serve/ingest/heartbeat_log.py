@@ -21,6 +21,7 @@ from faultbridge.model.storage import heartbeats as stored
 from faultbridge.model.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.model.storage.writes import Delete
 from faultbridge.model.values import replace
+from faultbridge.record.coverage import OVERLAP, STORED_EVERY, add_latest, read_heartbeats
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import query_all
 from faultbridge.record.rulebook import Rulebook, rules_of
@@ -30,12 +31,6 @@ from faultbridge.serve.ingest.record_reader import Delivery, RecordPart
 
 WRITE_AFTER = 0.2
 """A heartbeat is written if the last written one is older than this share of the timeout."""
-
-OVERLAP = timedelta(minutes=2)
-"""Each read starts this long before the last read, because a slow writer may have added a batch there."""
-
-STORE_LAST_AFTER = timedelta(minutes=5)
-"""Time after which the last heartbeats are stored again; until then each sweep reads the newer batches."""
 
 FORGET_AFTER = timedelta(days=7)
 """A silent node is forgotten after this time; its next heartbeat adds it again."""
@@ -116,21 +111,18 @@ class HeartbeatLog(Struct, frozen=True):
         partition = stored.partition(cluster)
         for row in query_all(self.table, partition, after=stored.batch_position(since), up_to=stored.LAST):
             for node, times in stored.read_snapshots(row).items():
-                _add(last.setdefault(node, {}), times)
+                add_latest(last.setdefault(node, {}), times)
         return last
 
     def read(self, config: ClusterConfig) -> ClusterHeartbeats:
         """Return the last heartbeats of a cluster, from the stored ones and the batches written afterwards."""
-        now, partition = self.clock.now(), stored.partition(config.cluster)
-        shards = tuple(stored.read_last(row) for row in query_all(self.table, partition, prefix=stored.LAST))
-        last: dict[str, datetime] = {}
+        now = self.clock.now()
+        found = read_heartbeats(self.table, config.cluster, now)
+        last, shards = found.last, found.shards
+        stored_last: dict[str, datetime] = {}
         for shard in shards:
-            _add(last, shard.last)
-        silent_since = {node: last[node] for shard in shards for node in shard.silent if node in last}
-        oldest = now - stored.KEEP_BATCHES
-        since = max(oldest, min((shard.read_to for shard in shards), default=oldest) - OVERLAP)
-        for row in query_all(self.table, partition, after=stored.batch_position(since), up_to=stored.LAST):
-            _add(last, stored.read_batch(row))
+            add_latest(stored_last, shard.last)
+        silent_since = {node: stored_last[node] for shard in shards for node in shard.silent if node in stored_last}
         returned = tuple(sorted(node for node, at in silent_since.items() if last[node] > at))
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
@@ -181,12 +173,6 @@ class HeartbeatLog(Struct, frozen=True):
             self._written[node] = at
 
 
-def _add(last: dict[str, datetime], others: Mapping[str, datetime]) -> None:
-    for name, at in others.items():
-        if name not in last or at > last[name]:
-            last[name] = at
-
-
 def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
     by_shard: dict[int, list[str]] = {number: [] for number in range(shards)}
     for node in nodes:
@@ -197,7 +183,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
     if before is None:
         return bool(after.last)
-    return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
+    return after.silent != before.silent or after.read_to - before.read_to >= STORED_EVERY
 
 
 def record_heartbeats(

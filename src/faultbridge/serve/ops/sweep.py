@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from faultbridge.decide.case_moves import opted_out_until
 from faultbridge.decide.observe import tick
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.coverage import Coverage
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, NodeStatus
 from faultbridge.model.log import Failures
@@ -171,7 +172,7 @@ class SweepResult(Struct):
     - `ticked` counts the processed nodes, and `recovered_attempts` the lost repair attempts by result of the recovery.
     - `unfinished` is True if a part of the sweep ran out of time before its work was done.
     - `intake` states whether records arrive from the nodes, or is None if that is not known.
-    - `node_counts` has the number of nodes by status for each cluster.
+    - `node_counts` has the number of nodes by status for each cluster, and `coverage` how many report or have no data.
     - `with_callbacks` lists the clusters in which job callbacks wait.
     """
 
@@ -184,6 +185,7 @@ class SweepResult(Struct):
     intake: Intake | None = None
     unfinished: bool = False
     node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    coverage: dict[str, dict[str, int]] = field(default_factory=dict)
     with_callbacks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -250,6 +252,7 @@ class ClusterSteps(Struct, frozen=True):
     job_impact: JobImpact
     tools: StepTools
     has_callbacks: Callable[[str], bool]
+    update_coverage: Callable[[str], Coverage]
     compare_peers: Callable[[str], object] = lambda _cluster: None
     check_claims: Callable[[str], object] = lambda _cluster: None
 
@@ -289,6 +292,9 @@ class ClusterSteps(Struct, frozen=True):
                 result.with_callbacks.append(cluster)
         with failures.collect(f"updating the status of {cluster}"):
             result.node_counts[cluster] = dict(self.rollup.update(cluster).counts)
+        with failures.collect(f"finding the nodes of {cluster} that do not report"):
+            coverage = self.update_coverage(cluster)
+            result.coverage[cluster] = {"reporting": coverage.reporting, "no_data": len(coverage.no_data)}
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch.admit_cases(cluster)

@@ -120,6 +120,8 @@ def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
             row = f"{kind}.{data.get('to')}"
         case EntryType.CLUSTER_STATUS:
             row = f"provider.{ProviderHealth.ACTION_REQUIRED}"
+        case EntryType.NOTE if kind == NoteKind.INVENTORY:
+            row = "intake.unseen"
         case EntryType.NOTE if kind == NoteKind.APPROVAL:
             row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
         case EntryType.NOTE if kind == NoteKind.WAITING:

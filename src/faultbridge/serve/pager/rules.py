@@ -101,6 +101,7 @@ class PageRule(Struct, frozen=True):
         - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain,
           source or failure mode if there is one.
         - Incident: cluster, kind of page, incident id.
+        - Note about a group: cluster, kind of page, group.
         - Any other page: case id (the stream if there is no case), kind of page.
         """
         metadata, data = event.metadata, event.data
@@ -108,6 +109,8 @@ class PageRule(Struct, frozen=True):
             case EntryType.CLUSTER_SAFETY:
                 about = data.get("domain") or data.get("source") or data.get("failure_mode")
                 parts = (metadata.cluster, str(data.get("kind")), about)
+            case EntryType.NOTE if metadata.node is None:
+                parts = (metadata.cluster, self.kind, (data.get("facts") or {}).get("group"))
             case EntryType.CLUSTER_INCIDENT:
                 parts = (metadata.cluster, self.kind, data.get("incident_id"))
             case _:
@@ -174,6 +177,7 @@ _INCIDENT, _EXPIRED = (
 _GROWN = replace(_INCIDENT, urgency=PageUrgency.NOTICE, replaces="incident", repeated=True)
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, CLUSTER_SHOW, "stuck-case")
 _CLAIMS = PageKind("claims", EntryType.CLUSTER_SAFETY.value, CLUSTER_SHOW, "stuck-case", PageUrgency.NOTICE)
+_UNSEEN = PageKind("unseen", EntryType.NOTE.value, CLUSTER_SHOW, "alarms", PageUrgency.NOTICE)
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, CLUSTER_SHOW, "provider")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
@@ -228,6 +232,14 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         "false claims of source {source}",
     ),
     _CLAIMS.resolved({"to": frozenset({"accepted"})}, "claims of {source} count again", "Continues ({reason})."),
+    _UNSEEN.triggered(
+        {"kind": frozenset({"inventory"}), "stage": frozenset({"overdue"})}, "no node of group {group} has reported"
+    ),
+    _UNSEEN.resolved(
+        {"kind": frozenset({"inventory"}), "stage": frozenset({"over"})},
+        "group {group} has reported, or was removed",
+        "Faultbridge records what its nodes report.",
+    ),
     _PROVIDER.triggered(
         {"provider_stage": frozenset({"begun"})},
         "provider needs an operator: {reason}",

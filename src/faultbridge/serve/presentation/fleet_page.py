@@ -62,6 +62,7 @@ class FleetPage(Struct, frozen=True):
     incidents: int
     in_repair: int
     live_cases: int
+    never_reported: int
     since: datetime
 
     @property
@@ -85,6 +86,7 @@ def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: Mapping[str, int], 
         incidents=sum(len(one.cluster.incidents) for one in shown),
         in_repair=sum(one.in_repair for one in shown),
         live_cases=sum(one.live_cases for one in shown),
+        never_reported=sum(one.cluster.never_reported or 0 for one in shown),
         since=since,
     )
 
@@ -93,7 +95,7 @@ def _cluster(facts: FleetFacts, gpus_by_type: Mapping[str, int]) -> FleetCluster
     cluster = facts.cluster
     unhealthy = sorted((one for one in facts.nodes if one.status != "healthy"), key=lambda one: natural_order(one.node))
     needs = cluster_needs(cluster, facts.shown, facts.incidents)
-    is_calm = not unhealthy and cluster.status in {None, "healthy"} and not cluster.paused
+    is_calm = not unhealthy and cluster.status in {None, "healthy", "no_nodes"} and not cluster.paused
     rank = (
         "critical"
         if cluster.status == "critical" or cluster.incidents
@@ -108,7 +110,7 @@ def _cluster(facts: FleetFacts, gpus_by_type: Mapping[str, int]) -> FleetCluster
         status=mark(cluster.status, CLUSTER),
         rank=rank,
         nodes=len(facts.nodes),
-        healthy=len(facts.nodes) - len(unhealthy),
+        healthy=max(len(facts.nodes) - len(unhealthy) - (cluster.no_data or 0), 0),
         needs=needs,
         unhealthy=tuple(unhealthy[:MAX_LISTED]),
         unlisted=len(unhealthy[MAX_LISTED:]),

@@ -67,6 +67,8 @@ CLUSTER: Mapping[str, Tone] = {
     "degraded": Tone.WATCH,
     "recovering": Tone.WORK,
     "critical": Tone.BAD,
+    "no_data": Tone.WATCH,
+    "no_nodes": Tone.OFF,
 }
 SEVERITY: Mapping[str, Tone] = {"info": Tone.OFF, "warning": Tone.WATCH, "error": Tone.BAD, "fatal": Tone.BAD}
 INCIDENT: Mapping[str, Tone] = {"open": Tone.BAD, "recovering": Tone.WORK, "expired": Tone.WAIT, "closed": Tone.GOOD}

@@ -24,6 +24,7 @@ app = Commands()
 _BACKLOG: Columns = {
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
     "Overdue": lambda one: one["stuck"],
+    "Reports": lambda one: "\n".join(map(_reports_text, one["reports"])),
     "Backlog": lambda one: "\n".join(_backlog_lines(one["waiting"])),
 }
 EMBEDDED: Columns = {
@@ -74,7 +75,10 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
     found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
     outputs = found.outputs or {}
     aws = {"table": outputs.get("TableName"), "bus": outputs.get("EventBusName")}
-    session.show_one(found.as_json() | aws | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
+    waiting = backlog(session) if found.up else []
+    session.show_one(
+        found.as_json() | aws | {"waiting": waiting, "reports": reports(session) if found.up else []}, EMBEDDED
+    )
     if not found.up:
         notice(problem)
         raise Exit(EXIT_UNREACHABLE)
@@ -83,6 +87,20 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
 def overdue(session: Session) -> int:
     """Return how many timers and retries of rejected records have been due for at least five minutes."""
     return wire_backlog(session.application).overdue()
+
+
+def reports(session: Session) -> list[dict[str, Any]]:
+    """Return for each cluster from how many of its nodes reports arrive, as the sweep last found."""
+    found = ((name, session.directory.cluster(name).coverage) for name in session.cluster_names())
+    return [
+        {"cluster": name, "nodes": one.nodes, "reporting": one.reporting, "never_reported": len(one.never)}
+        for name, one in found
+        if one is not None
+    ]
+
+
+def _reports_text(one: Document) -> str:
+    return f"{one['cluster']}: agents report from {one['reporting']} of {one['nodes']}"
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
@@ -131,7 +149,7 @@ def _deployed_status(session: Session) -> dict[str, Any]:
     ]
     found = StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
     aws = {"table": settings.table, "bus": settings.bus, "queues": queues, "executions_running": None}
-    return found | aws | {"waiting": [*backlog(session), _subscriptions(session)]}
+    return found | aws | {"waiting": [*backlog(session), _subscriptions(session)], "reports": reports(session)}
 
 
 def _subscriptions(session: Session) -> dict[str, Any]:

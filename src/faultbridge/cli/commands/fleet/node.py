@@ -224,6 +224,7 @@ def _invalid(row: InvalidRow) -> dict[str, str | None]:
     "faultbridge node list --cluster train-a",
     "faultbridge node list --cluster train-a --status degraded --json",
     "faultbridge node list --not-healthy --by rack",
+    "faultbridge node list --cluster train-a --never-reported",
 )
 def list_nodes(
     session: StackSession,
@@ -236,6 +237,9 @@ def list_nodes(
     not_healthy: Annotated[
         bool, Option("--not-healthy", help="Only nodes that are neither healthy nor retired.")
     ] = False,
+    never_reported: Annotated[
+        bool, Option("--never-reported", help="Only nodes from which no report ever arrived.")
+    ] = False,
     since: Annotated[
         str | None, Option(metavar="TIME", help=f"Only nodes with a fault since then. {PAST_HELP}")
     ] = None,
@@ -246,7 +250,8 @@ def list_nodes(
 
     def read() -> Iterator[tuple[Shown, Facts]]:
         found = (one for name in names for one in _documents(session, name, not_healthy=not_healthy))
-        wanted = (one for one in found if not status or one.status in status)
+        unseen = (one for one in found if not never_reported or _is_unseen(one))
+        wanted = (one for one in unseen if not status or one.status in status)
         recent = (one for one in wanted if begin is None or any(each.since >= begin for each in one.conditions))
         return selected(recent, node_facts, selection)
 
@@ -254,9 +259,14 @@ def list_nodes(
 
 
 def _documents(session: Session, cluster: str, *, not_healthy: bool) -> Iterator[Node]:
-    config = session.directory.cluster(cluster).config
+    view = session.directory.cluster(cluster)
     states = session.directory.unhealthy(cluster) if not_healthy else session.directory.nodes(cluster)
-    return (node_document(state, config) for state in states)
+    reports = session.directory.reports(view, session.now())
+    return (node_document(state, view.config, reports) for state in states)
+
+
+def _is_unseen(node: Node) -> bool:
+    return node.last_report is None and node.status != NodeStatus.RETIRED
 
 
 @app.command("show", "faultbridge node show ip-10-0-0-7 --cluster train-a")
@@ -266,7 +276,8 @@ def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption)
     It also shows what Faultbridge does next with the node, and what an operator should do.
     """
     state = session.directory.node(NodeKey(cluster, node))
-    shown = shown_node_document(state, session.directory.cluster(cluster), session.now())
+    view, now = session.directory.cluster(cluster), session.now()
+    shown = shown_node_document(state, view, now, session.directory.reports(view, now))
     session.show_one(shown, SHOWN_NODE)
 
 
