@@ -76,7 +76,7 @@ def _model(service: str) -> ServiceModel:
 def calls() -> list[AwsCall]:
     """Return the calls of all adapters, one for each operation, client and file."""
     found = {call for path in ADAPTERS.rglob("*.py") for call in _calls_in(path)}
-    return sorted(found, key=lambda one: (one.service, one.method, one.client, one.file))
+    return sorted(found, key=lambda one: (one.service, one.method, one))
 
 
 def _calls_in(path: Path) -> Iterator[AwsCall]:
