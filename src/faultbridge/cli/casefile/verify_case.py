@@ -156,16 +156,15 @@ def check_transitions(file: CaseFile) -> None:
 
 def check_intents(file: CaseFile) -> None:
     """Check that each release and each reset or reboot has an earlier intent, which names the same instance."""
-    intents: dict[int, Entry] = {}
+    intent: Entry | None = None  # a recovered attempt has the next number, and the intent of the one before it
     for entry in file.steps("intent", "repair_in_place", RELEASE):
         data = entry.data
         if data["step"] == "intent" and data["outcome"] == "committed":
-            intents[data["attempt"]] = entry
+            intent = entry
         if data["outcome"] not in {"begun", "back", "released", "inconclusive"}:
             continue
-        intent = intents.get(data["attempt"])
         if intent is None:
-            raise Defect(f"{entry.name}: {data['step']} without an earlier intent of attempt {data['attempt']}")
+            raise Defect(f"{entry.name}: {data['step']} without an earlier intent")
         instance = data["old_instance"] if data["step"] == RELEASE else data["new_instance"]
         if instance is not None and instance != intent.data["old_instance"]:
             raise Defect(f"{entry.name}: {instance} is not the instance {intent.data['old_instance']} of the intent")
@@ -173,8 +172,8 @@ def check_intents(file: CaseFile) -> None:
             raise Defect(f"{entry.name}: the intent is for {intent.data['repair_action']}")
     others = [e.place for e in file.own if e.data.get("to") == "provisioning" and e.metadata["recorded_by"] != "step"]
     for entry in file.steps("await_successor"):
-        released = {e.data["attempt"] for e in file.steps(RELEASE) if e.place < entry.place}
-        if entry.data["outcome"] == "claimed" and entry.data["attempt"] not in released and not others:
+        released = [e.place for e in file.steps(RELEASE) if e.place < entry.place]
+        if entry.data["outcome"] == "claimed" and not (released or others):
             raise Defect(f"{entry.name}: a successor was claimed before the release")
 
 
