@@ -155,7 +155,7 @@ def test_what_ends_a_breaker_is_shown_whole(opened: Opened, width: int) -> None:
     browser.show(opened.driver, width, "light")
     with browser.served(SimpleNamespace(app=installation)) as address:
         opened.driver.get(f"{address}/clusters/train-a")
-        note = "[...document.querySelectorAll('.facts dd.note')].find((one) => one.textContent.includes('breaker'))"
+        note = "[...document.querySelectorAll('.facts dd .note')].find((one) => one.textContent.includes('breaker'))"
         assert opened.run(f"return {note}.scrollHeight <= {note}.clientHeight + 1")
         assert browser.violations(opened.driver) == []
     browser.show(opened.driver, 1920, "light")

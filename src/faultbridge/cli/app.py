@@ -79,7 +79,7 @@ COMMANDS: Mapping[str, Row] = {
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
     "tail": Row("records.timeline", "Print entries as they are recorded, of all clusters."),
     "report": Row("records.report", "Write a report of a cluster as one HTML file."),
-    "console": Row("records.console", "Print the address of the read-only web console, or serve it."),
+    "console": Row("records.console", "Print the address of the web console, or serve it."),
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
     "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
