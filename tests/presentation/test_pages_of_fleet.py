@@ -210,8 +210,8 @@ def test_the_fleet_page_sums_up_its_clusters() -> None:
     world.fault_and_react(2)
     page = fleet_page(facts_of(world).fleet(None), {"p5.48xlarge": 8}, NOON)
     (cluster,) = page.clusters
-    assert (cluster.nodes, cluster.healthy, page.live_cases) == (3, 0, 1), "no node of this history sends a report"
-    assert (page.gpus.gpus, page.gpus.in_service) == (24, 16)
+    assert (cluster.nodes, cluster.healthy, cluster.no_data, page.live_cases) == (3, 1, 1, 1)
+    assert (page.gpus.gpus, page.gpus.in_service) == (24, 8)
     assert (page.needs, [one.name for one in cluster.needs]) == (1, ["Pause", "node-2"])
     assert page.live
 

@@ -154,9 +154,11 @@ class Facts:
             rows = unhealthy_nodes(self.views.table, view.config)
             lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
             live = sum(1 for row in rows if row.case)
-            grid, shown = self._grid(view.config, rows), self._documents(view, self._states(view, rows))
+            reports, states = self.views.reports(view, self.clock.now()), self._states(view, rows)
+            grid, shown = self._grid(view, rows), self._documents(view, states, reports)
             pages, incidents = self._open_pages(view), self._open_incidents(view)
-            facts.append(FleetFacts(cluster_document(view), grid, live, lost, shown, pages, incidents))
+            newest = max(reports.heartbeats.values(), default=None)
+            facts.append(FleetFacts(cluster_document(view), grid, live, lost, shown, pages, incidents, newest))
         return tuple(facts)
 
     def _open_incidents(self, view: ClusterView) -> tuple[Incident, ...]:
@@ -172,9 +174,9 @@ class Facts:
         found = self.views.table.get_many(wanted)
         return tuple(registered(read_state(node, found.get(key))) for key, node in wanted.items() if key in found)
 
-    def _documents(self, view: ClusterView, states: Iterable[NodeState]) -> tuple[ShownNode, ...]:
+    def _documents(self, view: ClusterView, states: Iterable[NodeState], reports: Reports) -> tuple[ShownNode, ...]:
         now = self.clock.now()
-        return tuple(shown_node_document(one, view, now, Reports({}, view.coverage)) for one in states)
+        return tuple(shown_node_document(one, view, now, reports) for one in states)
 
     def _open_pages(self, view: ClusterView) -> int:
         """Return how many pages of a cluster are open."""
@@ -213,7 +215,7 @@ class Facts:
             live = views.cases_by_id([str(row.case) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
             jobs = JobViews(views.table).first(cluster, MAX_JOBS)
-            states = self._states(view, rows)
+            states, reports = self._states(view, rows), views.reports(view, now)
         known = frozenset(str(row.case) for row in opened)
         closed = self.kept.read("closed", view.config, CLOSED_AGE, self._closed_last, known)
         entries, older = self._entries(view, window)
@@ -223,14 +225,14 @@ class Facts:
             [case_document(one, now) for one in live],
             [case_document(one, now) for one in closed],
             [incident_document(one) for one in incidents],
-            self._grid(view.config, rows),
+            self._grid(view, rows),
             entries,
             older,
             jobs.documents(now),
             live=len(opened),
             followed=jobs.total,
             policy=self._limits(view.config),
-            shown=self._documents(view, states),
+            shown=self._documents(view, states, reports),
             counters=self.kept.read(
                 "counters",
                 view.config,
@@ -328,21 +330,22 @@ class Facts:
             for one in self._roster(config)
             if incident.domain in failure_domains(cluster, one.node, one.domain, one.domains, config.domains)
         }
-        nodes = tuple(one for one in self._grid(config, rows) if one.node in members)
+        nodes = tuple(one for one in self._grid(of, rows) if one.node in members)
         return StreamDocuments(incident_document(view), entries, older), cluster_document(of), nodes
 
-    def _grid(self, config: ClusterConfig, rows: Iterable[UnhealthyNode]) -> tuple[GridNode, ...]:
-        """Return the nodes of a cluster, up to 15 minutes old; one without a row is `healthy`."""
-        unhealthy = {row.node: row.status.value for row in rows}
+    def _grid(self, view: ClusterView, rows: Iterable[UnhealthyNode]) -> tuple[GridNode, ...]:
+        """Return the nodes of a cluster, up to 15 minutes old; one without a row is `healthy`, or has no data."""
+        status = dict.fromkeys(view.coverage.no_data if view.coverage else (), "no_data")
+        status |= {row.node: row.status.value for row in rows}
         return tuple(
             GridNode(
                 node=one.node,
-                status=unhealthy.get(one.node, NodeStatus.HEALTHY.value),
+                status=status.get(one.node, NodeStatus.HEALTHY.value),
                 group=one.group,
                 domain=one.domain,
                 instance_type=one.type,
             )
-            for one in self._roster(config)
+            for one in self._roster(view.config)
         )
 
     @contextmanager

@@ -174,6 +174,7 @@ def _controls(cluster: Cluster, facts: ClusterFacts) -> tuple[ControlRow, ...]:
         *((ControlRow("Maintenance", Mark(f"until {until:%Y-%m-%d %H:%M} UTC", Tone.WAIT)),) if until else ()),
         *(ControlRow("Pages silenced", Mark(_silenced(one), Tone.WAIT), _order(one)) for one in cluster.silences),
         *(_breaker(one, facts) for one in cluster.breakers),
+        *(() if cluster.reporting is None else (_reports(cluster, len(facts.nodes)),)),
         _budget(facts),
         *(ControlRow(f"{which} {words(name)}", Mark(str(n), Tone.WAIT)) for name, n in sorted(waiting.items())),
         ControlRow("Mode", Mark(mode, Tone.GOOD if acts else Tone.WATCH)),
@@ -193,6 +194,13 @@ def _order(one: Pause | Silence) -> str:
 def _silenced(one: Silence) -> str:
     named = (("group", one.group), ("rack", one.rack), ("node", one.node), ("mode", one.mode))
     return ", ".join(f"{name} {pattern}" for name, pattern in named if pattern) or "the whole cluster"
+
+
+def _reports(cluster: Cluster, nodes: int) -> ControlRow:
+    """Return from how many nodes reports arrive, and which groups no one has seen yet."""
+    unseen = f"No node of group {', '.join(cluster.unseen_groups)} ever reported." if cluster.unseen_groups else ""
+    tone = Tone.WATCH if cluster.no_data else Tone.GOOD
+    return ControlRow("Nodes that report", Mark(f"{cluster.reporting} of {nodes}", tone), unseen)
 
 
 def _budget(facts: ClusterFacts) -> ControlRow:

@@ -32,6 +32,7 @@ class FleetFacts(Struct, frozen=True):
     shown: Sequence[ShownNode] = ()
     pages: int = 0
     incidents: Sequence[Incident] = ()
+    last_report: datetime | None = None
 
 
 class FleetCluster(Struct, frozen=True):
@@ -42,6 +43,8 @@ class FleetCluster(Struct, frozen=True):
     rank: str
     nodes: int
     healthy: int
+    no_data: int
+    last_report: datetime | None
     needs: tuple[Need, ...]
     unhealthy: tuple[GridNode, ...]
     unlisted: int
@@ -61,8 +64,8 @@ class FleetPage(Struct, frozen=True):
     needs: int
     incidents: int
     in_repair: int
-    live_cases: int
     never_reported: int
+    live_cases: int
     since: datetime
 
     @property
@@ -85,15 +88,17 @@ def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: Mapping[str, int], 
         needs=sum(1 for one in shown for need in one.needs if need.node),
         incidents=sum(len(one.cluster.incidents) for one in shown),
         in_repair=sum(one.in_repair for one in shown),
-        live_cases=sum(one.live_cases for one in shown),
         never_reported=sum(one.cluster.never_reported or 0 for one in shown),
+        live_cases=sum(one.live_cases for one in shown),
         since=since,
     )
 
 
 def _cluster(facts: FleetFacts, gpus_by_type: Mapping[str, int]) -> FleetCluster:
     cluster = facts.cluster
-    unhealthy = sorted((one for one in facts.nodes if one.status != "healthy"), key=lambda one: natural_order(one.node))
+    faulty = (one for one in facts.nodes if one.status not in {"healthy", "no_data"})
+    unhealthy = sorted(faulty, key=lambda one: natural_order(one.node))
+    no_data = sum(one.status == "no_data" for one in facts.nodes)
     needs = cluster_needs(cluster, facts.shown, facts.incidents)
     is_calm = not unhealthy and cluster.status in {None, "healthy", "no_nodes"} and not cluster.paused
     rank = (
@@ -110,7 +115,9 @@ def _cluster(facts: FleetFacts, gpus_by_type: Mapping[str, int]) -> FleetCluster
         status=mark(cluster.status, CLUSTER),
         rank=rank,
         nodes=len(facts.nodes),
-        healthy=max(len(facts.nodes) - len(unhealthy) - (cluster.no_data or 0), 0),
+        healthy=len(facts.nodes) - len(unhealthy) - no_data,
+        no_data=no_data,
+        last_report=facts.last_report,
         needs=needs,
         unhealthy=tuple(unhealthy[:MAX_LISTED]),
         unlisted=len(unhealthy[MAX_LISTED:]),

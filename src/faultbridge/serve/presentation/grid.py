@@ -32,7 +32,7 @@ class GridNode(Struct, frozen=True):
 
 
 class NodeGroup(Struct, frozen=True):
-    """The nodes of one group: those that are not healthy, and the names of the healthy ones, which are folded."""
+    """The nodes of one group: those with faults or without data, and the names of healthy ones, which are folded."""
 
     group: str
     nodes: tuple[GridNode, ...]

@@ -51,6 +51,7 @@ NODE: Mapping[str, Tone] = {
     "replacing": Tone.WORK,
     "provisioning": Tone.WORK,
     "validating": Tone.WORK,
+    "no_data": Tone.OFF,
     "retired": Tone.OFF,
 }
 CASE: Mapping[str, Tone] = {
