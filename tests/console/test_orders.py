@@ -82,6 +82,7 @@ RECORDED = {
 def test_a_posted_form_gives_the_order_once_with_its_person(site: Site, kind: str) -> None:
     if kind == "return":
         wire_node_orders(site.world.app).quarantine(NodeKey("train-a", "n-1"), OperatorOrder("lin", "burnt smell"))
+        assert '/orders/return?target=n-1">Return to service</a>' in site.operated(N1).text
     before, path = len(orders(site)), path_of(site, kind)
     fields = site.form(path) | {"reason": "checked", "hours": "4"}
     for _ in range(2):
