@@ -20,9 +20,14 @@ Every command has `--help` (`-h`) with examples. `-o` chooses the format: `table
 `yaml`. `--json` prints one JSON document, `--jsonl` prints one JSON object per line. Tables fit the terminal, and
 `--wide` prints all columns. `eval "$(faultbridge --show-completion bash)"` completes commands in your shell.
 
-Commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`, `--profile` or
-`--endpoint-url` is given, or if `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` or `AWS_ENDPOINT_URL` is set to values other than
-those of `faultbridge env`; else the embedded stack, if it is running; else on AWS, with the default credentials.
+`faultbridge` alone shows the current stack and what waits for you. `faultbridge context use` names a stack that later
+commands use; `--context` and the options of a stack precede it. A command that changes something ends with a line on
+stderr that names the stack. Times are local on a terminal, and UTC in files, pipes and JSON.
+
+Without a context, commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`,
+`--profile` or `--endpoint-url` is given, or if `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` or `AWS_ENDPOINT_URL` is set to
+values other than those of `faultbridge env`; else the embedded stack, if it is running; else on AWS, with the default
+credentials.
 
 A command that destroys or gives up something asks first; `--yes` confirms in advance, and without a terminal it is
 required. These commands have that option; no other command asks. An approval (`case approve`) is itself the answer to a

@@ -41,6 +41,22 @@ def test_decode_imports_nothing_slow(tmp_path: Path) -> None:
     assert imported_by("decode", "--source", "kernel-log", "--node", "n-1", str(log)).isdisjoint(SLOW)
 
 
+def test_a_command_on_a_stack_imports_only_what_reads_it(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "FAULTBRIDGE_HOME": str(tmp_path / "stacks")}
+    environment |= {"AWS_EC2_METADATA_DISABLED": "true"}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "case", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment,
+    )
+    code, modules = json.loads(ran.stderr.splitlines()[-1])
+    assert code == 69, "there is no stack"
+    assert set(modules).isdisjoint({"boto3", "jsonschema", "moto", "pydantic", "rich", "textual", "yaml"})
+
+
 def test_values_that_need_a_conversion_are_converted_and_checked(desk: Desk) -> None:
     assert "valid integer" in desk("timeline", "--cluster", "c", "--limit", "lots").err
     assert desk("timeline", "--cluster", "c", "--limit", "lots").code == 2

@@ -6,21 +6,25 @@ the emulators where they differ from AWS; `kubernetes` and `hyperpod` are fakes 
 faults, and `subscriptions` collects events and pages.
 """
 
-from faultbridge.local.compute_control import (
-    break_diagnostics,
-    configure_hyperpod,
-    configure_kubernetes,
-    create_fleet,
-    heal_instance,
-    make_next_instance_bad,
-    reset_faults,
-    set_capacity,
-    set_command_output,
-    set_launch_faults,
-)
-from faultbridge.local.servers.fault_injection import LaunchFaultRates
-from faultbridge.local.stack.lifecycle import StackInfo, down, endpoint_environment, stack_info, stack_names, up
-from faultbridge.local.stack.status import StackStatus, status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from faultbridge.local.compute_control import (
+        break_diagnostics,
+        configure_hyperpod,
+        configure_kubernetes,
+        create_fleet,
+        heal_instance,
+        make_next_instance_bad,
+        reset_faults,
+        set_capacity,
+        set_command_output,
+        set_launch_faults,
+    )
+    from faultbridge.local.servers.fault_injection import LaunchFaultRates
+    from faultbridge.local.stack.lifecycle import StackInfo, down, endpoint_environment, stack_info, stack_names, up
+    from faultbridge.local.stack.status import StackStatus, status
 
 __all__ = [
     "LaunchFaultRates",
@@ -43,3 +47,30 @@ __all__ = [
     "status",
     "up",
 ]
+
+# A command that only looks for a stack imports neither the deployment nor AWS clients.
+_MODULES = {
+    "servers.fault_injection": ("LaunchFaultRates",),
+    "stack.lifecycle": ("StackInfo", "down", "endpoint_environment", "stack_info", "stack_names", "up"),
+    "stack.status": ("StackStatus", "status"),
+    "compute_control": (
+        "break_diagnostics",
+        "configure_hyperpod",
+        "configure_kubernetes",
+        "create_fleet",
+        "heal_instance",
+        "make_next_instance_bad",
+        "reset_faults",
+        "set_capacity",
+        "set_command_output",
+        "set_launch_faults",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any name of `__all__`
+    """Import the module of a name at its first use."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(name)

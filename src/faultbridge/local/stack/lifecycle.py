@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from faultbridge.local import clients, environment
@@ -20,9 +20,7 @@ from faultbridge.local.environment import (
     endpoint,
     event_plane_environment,
 )
-from faultbridge.local.stack import deployment as deploying
 from faultbridge.local.stack import files
-from faultbridge.local.stack.deployment import Deployment
 from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
 from faultbridge.model.errors import Misconfigured, Transient
 
@@ -135,6 +133,9 @@ def last_line(log: str | Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "the log is empty")
 
 
+if TYPE_CHECKING:
+    from faultbridge.local.stack.deployment import Deployment
+
 DEFAULT_STACK = "faultbridge"
 
 Progress = Callable[[str], None]
@@ -177,7 +178,9 @@ def up(
     the call fails, the processes that it started are stopped; a stack that already ran continues to run.
     """
     folder = stack_folder(stack)
-    wanted = deployment or Deployment.of_project()
+    from faultbridge.local.stack import deployment as deploying  # a command that only looks for a stack needs none
+
+    wanted = deployment or deploying.Deployment.of_project()
     with folder.locked(progress):
         running = _reusable_stack(folder, progress, fresh=fresh)
         state = running or _start(folder, stack, progress, default_ports=default_ports)
