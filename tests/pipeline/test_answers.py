@@ -123,6 +123,16 @@ def test_every_reachable_state_of_a_case_or_node_has_a_row_and_every_row_is_reac
     assert {name for name in ROWS if name.startswith(("case.", "node."))} == reached
 
 
+def test_an_operator_is_needed_only_where_nothing_continues_by_itself() -> None:
+    blocked = {"not_permitted", "ignored", "label", "tag"}
+    queued = {"approval", "unproven", "paused", "breaker_stays_open", *blocked}
+    needed = {f"case.queued.{one}" for one in queued} | {f"node.isolated_{one}" for one in blocked}
+    needed |= {"node.provisioning", "node.out_of_service"}
+    needed |= {name for name in ROWS if name.startswith("case.escalated.")}
+    shown = {name for name, row in ROWS.items() if row.needs_you and name.startswith(("case.", "node."))}
+    assert shown == needed
+
+
 def test_a_value_of_a_later_version_has_the_row_that_its_vocabulary_names() -> None:
     assert case_row({"status": "resolved", "resolution": "melted"}) == "case.resolved.by_operator"
     assert case_row({"status": "queued", "waiting_for": "godot"}) == "case.queued.wait"
