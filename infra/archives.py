@@ -21,8 +21,8 @@ from faultbridge.local.stack.deployment import write_state_machines
 
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = ("manylinux2014_aarch64", "manylinux2014_x86_64")
-_MAY_DIFFER = ("/RECORD", "/WHEEL")
-"""Endings of the files that differ between the wheels of two platforms, and that Python does not read at import."""
+_LEFT_OUT = "RECORD"
+"""The list of installed files has the hash of scripts, which contain the path of this Python; nothing reads it."""
 
 
 def layer(lock: Path) -> bytes:
@@ -30,7 +30,7 @@ def layer(lock: Path) -> bytes:
     files: dict[str, bytes] = {}
     for platform in PLATFORMS:
         for name, content in _wheels(lock, platform):
-            if files.setdefault(name, content) != content and not name.endswith(_MAY_DIFFER):
+            if files.setdefault(name, content) != content and not name.endswith("/WHEEL"):
                 raise SystemExit(f"{lock.name}: {name} differs between the platforms; such a package needs two layers")
     return compiled_archive(files, place="/opt")
 
@@ -48,7 +48,7 @@ def _wheels(lock: Path, platform: str) -> Iterator[tuple[str, bytes]]:
             raise SystemExit(f"{lock.name}: {done.stderr.strip()[-500:]}")
         for path in sorted(Path(scratch).rglob("*")):
             inside = path.relative_to(scratch)
-            if path.is_file() and inside.parts[0] != "bin":
+            if path.is_file() and inside.parts[0] != "bin" and path.name != _LEFT_OUT:
                 yield f"python/{inside.as_posix()}", path.read_bytes()
 
 

@@ -36,7 +36,7 @@ def findings(desk: Desk) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture
 def well(connected: Desk, account: FakeAccount) -> Desk:
-    """A connected cluster whose nodes report, and whose pages somebody reads."""
+    """A connected cluster whose nodes report, and whose pages an operator reads."""
     connected.json("connect", "asg", GROUP, "--cluster", CLUSTER, "--yes")
     account.subscriptions = ["arn:aws:sns:us-east-1:123456789012:urgent:1"]
     beat(connected)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = Commands()
 
 _MEGABYTE = 1_000_000
-_SET_BY_DEPLOY = (BUCKET_PARAMETER, "PythonRuntime")
+SET_BY_DEPLOY = (BUCKET_PARAMETER, "PythonRuntime")
 RETAINED: Mapping[str, str] = {
     "Table": "nodes, cases and entries: the record of what was done",
     "RawBucket": "raw records, log bundles and output of verifications",
@@ -124,7 +124,7 @@ def deploy(
 
 def _parameters(packaged: Packaged, given: Sequence[str]) -> dict[str, str]:
     """Return the parameters of `--set`; an unknown name or one that this command sets is a usage error."""
-    known = [name for name in packaged.template["Parameters"] if name not in _SET_BY_DEPLOY]
+    known = [name for name in packaged.template["Parameters"] if name not in SET_BY_DEPLOY]
     chosen: dict[str, str] = {}
     for one in given:
         name, equals, value = one.partition("=")
