@@ -125,7 +125,7 @@ def _topics(session: Session, stack: Installation) -> Iterator[Finding]:
         answer = session.clients.sns.list_subscriptions_by_topic(TopicArn=arn)
         if not any(one["SubscriptionArn"].startswith("arn:") for one in answer["Subscriptions"]):
             command = f"aws sns subscribe --topic-arn {arn} --protocol email --notification-endpoint YOU@EXAMPLE.COM"
-            yield Finding("topics", name, "no confirmed subscriber: nobody receives them", command)
+            yield Finding("topics", name, "no confirmed subscription: the pages reach no operator", command)
 
 
 def _dead_letters(session: Session, stack: Installation) -> Iterator[Finding]:
