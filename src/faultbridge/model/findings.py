@@ -77,8 +77,8 @@ class Finding(Stored, frozen=True):
     the id of a case. `component` is the component that caused more than half of the rise. It is None if no component
     did, or if that is not known.
 
-    The finding of a recurrence has `case`, the newest case of the failed nodes; `value` counts these nodes, and `peers`
-    all nodes of their group or failure domain.
+    In the finding of a recurrence, `node` failed last, `value` counts the failed nodes, and `peers` counts all nodes of
+    their group or failure domain.
     """
 
     id: str
@@ -95,7 +95,6 @@ class Finding(Stored, frozen=True):
     marked_by: str | None = None
     reason: str = ""
     component: Component | None = None
-    case: str | None = None
 
 
 class Precision(Struct, frozen=True):

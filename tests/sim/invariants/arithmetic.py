@@ -25,7 +25,7 @@ FAULT_ACTIONS = ("run_diagnostics", "reset_gpu", "reboot_node", "replace_node")
 TRIGGERED, RESOLVED = "triggered", "resolved"
 CLOSED = frozenset({"resolved", "expired"})
 REPAIRABLE = frozenset(FAULT_ACTIONS)
-NOTE_PAGES = frozenset({"approval", "isolation", "waiting"})
+NOTE_PAGES = frozenset({"approval", "isolation", "recurrence", "waiting"})
 NOTE_STAGES = {"begun": TRIGGERED, "overdue": TRIGGERED, "over": RESOLVED}
 SAFETY_PAGES = {
     **dict.fromkeys(("open", "half_open", "used_up", "paused", "damped"), TRIGGERED),

@@ -39,14 +39,13 @@ MAX_NAMED = 8
 
 
 class Recurrence(Struct, frozen=True):
-    """A failure mode of several nodes of one place. `case` is the newest of their cases, and `node` its node."""
+    """A failure mode of several nodes of one place; `node` failed last."""
 
     mode: str
     place: str
     nodes: tuple[str, ...]
     total: int
     node: str
-    case: str
 
     @property
     def detector(self) -> str:
@@ -99,8 +98,8 @@ def _of_place(place: str, nodes: Sequence[NodeState], now: datetime) -> Iterator
     for mode, failed in sorted(by_mode.items()):
         if len(failed) < max(MIN_NODES, math.ceil(len(nodes) * MIN_PERCENT / 100)):
             continue
-        case, node = max(failed, key=lambda one: (one[0].opened_at, one[0].id))
-        yield Recurrence(mode, place, tuple(sorted(name for _, name in failed)), len(nodes), node, case.id)
+        _, node = max(failed, key=lambda one: (one[0].opened_at, one[0].id))
+        yield Recurrence(mode, place, tuple(sorted(name for _, name in failed)), len(nodes), node)
 
 
 def _counts(case: Case, now: datetime) -> bool:
@@ -125,11 +124,9 @@ def record_recurrences(
 def _open(append: Append, cluster: str, one: Recurrence) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         name = finding_id(cluster, one.node, one.detector, now)
-        finding = Finding(name, cluster, one.node, one.detector, now, len(one.nodes), 0, 0, one.total, case=one.case)
+        finding = Finding(name, cluster, one.node, one.detector, now, len(one.nodes), 0, 0, one.total)
         facts = {"finding_id": name, "failure_mode": one.mode, "place": one.place, "nodes": list(one.nodes)}
-        note = entry_builder.note(
-            kind=NoteKind.RECURRENCE, text=one.text, at=now, case_id=one.case, facts=facts, stage="begun"
-        )
+        note = entry_builder.note(kind=NoteKind.RECURRENCE, text=one.text, at=now, facts=facts, stage="begun")
         return Transition(state, (note,), (Put(stored.finding_item(finding, now), when=Absent()),))
 
     append(NodeKey(cluster, one.node), revise, actor=Actor.SWEEP)
@@ -143,9 +140,7 @@ def _end(append: Append, finding: Finding) -> None:
         ended = replace(stored.read_finding(row), ended_at=now)
         text = f"{finding.detector}: fewer nodes failed within {WITHIN.days} days"
         facts = {"finding_id": finding.id}
-        note = entry_builder.note(
-            kind=NoteKind.RECURRENCE, text=text, at=now, case_id=finding.case, facts=facts, stage="over"
-        )
+        note = entry_builder.note(kind=NoteKind.RECURRENCE, text=text, at=now, facts=facts, stage="over")
         unchanged = Equals("updated_at", str(row["updated_at"]))
         return Transition(state, (note,), (Put(stored.finding_item(ended, now), when=unchanged),))
 
