@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from faultbridge.adapters.hyperpod.provider import BASIC, CONNECTED, CONNECTIVITY, DEEP, STRESS
+from faultbridge.decide.answers import answer_table
 from tests.architecture.project import ROOT
 from tests.cli.desk import Desk
 from tests.cli.orders import case_for_approval
@@ -87,9 +88,17 @@ REPLACING = [path for path in RUNBOOKS if "node replace" in path.read_text(encod
 
 
 @pytest.mark.parametrize("runbook", REPLACING, ids=lambda path: path.stem)
-def test_a_runbook_names_the_return_through_verification_before_the_replacement(runbook: Path) -> None:
+def test_a_runbook_names_return_and_replacement_in_the_order_of_the_table_of_answers(runbook: Path) -> None:
     text = runbook.read_text(encoding="utf-8")
-    assert 0 <= text.find("node return") < text.find("node replace")
+    failed = answer_table().rows["case.escalated.verify_failed"]
+    orders = ["node replace", "node return"] if runbook.stem == failed.runbook else ["node return", "node replace"]
+    assert 0 <= text.find(orders[0]) < text.find(orders[1])
+    of_table = [
+        [name for step in row.you for name in orders if step.command and f" {name} " in step.command]
+        for row in answer_table().rows.values()
+        if row.runbook == runbook.stem and runbook.stem.startswith("reason-") and len(row.you) == 2
+    ]
+    assert all(given in ([], orders) for given in of_table)
 
 
 def test_some_runbooks_give_both_orders() -> None:
