@@ -153,9 +153,11 @@ def test_an_acknowledged_case_is_not_repeated_for_the_time_of_the_policy() -> No
     wire_case_orders(desk.world.app).acknowledge(case_id, ADA)
     for _ in range(7):
         desk.wait(hours=1)
-    assert len([page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]) == 1
+    about = [page.attributes["state"] for page in desk.pager.sent if page.key == f"{case_id}:escalated"]
+    assert about == ["triggered", "acknowledged"]
     desk.wait(hours=2)
-    assert len([page for page in desk.pager.sent if page.key == f"{case_id}:escalated"]) == 2
+    assert desk.pager.sent[-1].key == f"{case_id}:escalated"
+    assert "Reminder 1" in desk.pager.sent[-1].bodies["email"]
 
 
 def test_an_incident_that_outgrows_the_silenced_nodes_is_paged() -> None:
@@ -205,3 +207,17 @@ def test_the_page_of_an_approval_request_has_buttons_that_name_the_request() -> 
     assert json.loads(buttons[1].value)["attempt"] == 2
     assert "replace_node of train-a/n-1" in buttons[2].confirm
     assert [one.order for one in buttons_of(place, "escalated", waiting)] == ["ack"]
+
+
+def test_the_recipients_of_a_page_learn_once_who_took_its_case_over() -> None:
+    desk = Desk()
+    case_id = desk.escalate("n-1")
+    wire_case_orders(desk.world.app).acknowledge(case_id, ADA)
+    for _ in range(2):
+        desk.page()
+    (told,) = [page for page in desk.pager.sent if page.attributes["state"] == "acknowledged"]
+    assert "Acknowledged by ada until 2026-02-03T20:02Z: RMA 123." in told.bodies["email"]
+    assert told.subject.startswith("[acknowledged] train-a/n-1")
+    event = json.loads(told.forms[PageFormat.PAGERDUTY].body)
+    assert (event["event_action"], event["dedup_key"]) == ("acknowledge", f"{case_id}:escalated")
+    assert json.loads(told.forms[PageFormat.ALARM].body)["NewStateValue"] == "ALARM"

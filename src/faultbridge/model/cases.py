@@ -18,7 +18,7 @@ from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.faults import Component
 from faultbridge.model.stored import Stored
 
-APPROVED, DENIED = "approved", "denied"
+APPROVED, DENIED, ACKNOWLEDGED = "approved", "denied", "acknowledged"
 
 
 REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {

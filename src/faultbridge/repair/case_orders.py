@@ -10,7 +10,7 @@ from msgspec import Struct
 from faultbridge.decide import entry_builder
 from faultbridge.decide.case_moves import Rules, drop_approval, due_at, move_case
 from faultbridge.decide.fold.expire import end_orders
-from faultbridge.model.cases import APPROVED, DENIED, Approval, Case, Reason
+from faultbridge.model.cases import ACKNOWLEDGED, APPROVED, DENIED, Approval, Case, Reason
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Actor, CaseStatus, NoteKind, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Rejected, UnknownName
@@ -22,8 +22,6 @@ from faultbridge.record.append import Append
 from faultbridge.record.ports import Table
 from faultbridge.record.rulebook import Rulebook, rules_of
 from faultbridge.repair.requests import RequestKey, once
-
-ACKNOWLEDGED = "acknowledged"
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
@@ -134,7 +132,17 @@ class CaseOrders(Struct, frozen=True):
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             until = now + rules_of(self.rulebook, state.key.cluster).policy.limits.acknowledged_for
             owned = replace(case, owner=order.person, owner_note=order.reason, acknowledged_until=until)
-            note = order.note(ACKNOWLEDGED, now, case_id=case.id, facts={"until": to_text(until)})
+            facts = {"order": ACKNOWLEDGED, "reason": order.reason, "until": to_text(until)}
+            text = f"{ACKNOWLEDGED}{': ' if order.reason else ''}{order.reason}"
+            note = entry_builder.note(
+                kind=NoteKind.OPERATOR,
+                text=text,
+                at=now,
+                case_id=case.id,
+                facts=facts,
+                operator=order.operator,
+                stage="begun",
+            )
             return Transition(replace(state, case=owned), (note,))
 
         return self._order(case_id, order, revise)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from faultbridge.decide.answers import answer, case_fields, case_row, cluster_fields, node_fields
 from faultbridge.decide.entry_builder import component_data
-from faultbridge.model.cases import Case
+from faultbridge.model.cases import ACKNOWLEDGED, Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
@@ -28,10 +28,10 @@ from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.recorded import as_structure
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Write
-from faultbridge.model.times import from_text
+from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
 from faultbridge.record.entry_text import component_text
-from faultbridge.record.ports import Clock, Pager, Table
+from faultbridge.record.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Button, Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
@@ -294,7 +294,26 @@ class Paging(Struct, frozen=True):
                 failures.append(error)
         if failures:
             raise failures[-1]
+        if (event.data.get("facts") or {}).get("order") == ACKNOWLEDGED:
+            self._send_acknowledged(event)
         return tuple(delivered)
+
+    def _send_acknowledged(self, event: PagedEvent) -> None:
+        """Send that a person took a case over, once to the recipients of each page about it that is open."""
+        case, told = self._stored_details(event).case, event.data["facts"].get("until")
+        until = case.acknowledged_until if case is not None else None
+        # A repeated event about an earlier acknowledgement, or one that is over, says nothing any more.
+        if case is None or until is None or to_text(until) != told or self.clock.now() >= until:
+            return
+        words = f": {case.owner_note}" if case.owner_note else ""
+        note = f"Acknowledged by {case.owner} until {until:%Y-%m-%dT%H:%MZ}{words}."
+        for urgency in PageUrgency:
+            for one in self._open_pages.read_all(event.metadata.cluster, urgency)[0]:
+                if one.page.case_id != case.id or not one.individual or one.acknowledged_until == until:
+                    continue
+                page = replace(one.page, state=PageState.ACKNOWLEDGED, note=note, buttons=())
+                self.pager.send(message_of(page))
+                self._open_pages.update(replace(one, acknowledged_until=until))
 
     @property
     def _notifications(self) -> NotificationLog:

@@ -14,9 +14,13 @@ from faultbridge.record.ports import PageUrgency
 
 
 class PageState(StrEnum):
-    """The state of a page: `triggered` while its reason exists, `resolved` afterwards."""
+    """The state of a page: `triggered` while its reason exists, `resolved` afterwards.
+
+    A message in the state `acknowledged` says that a person took the case of a triggered page over.
+    """
 
     TRIGGERED = "triggered"
+    ACKNOWLEDGED = "acknowledged"
     RESOLVED = "resolved"
 
 

@@ -127,7 +127,7 @@ def place_text(page: Page) -> str:
 
 
 def _label(page: Page) -> str:
-    return page.state.value if page.state is PageState.RESOLVED else page.urgency.value
+    return page.urgency.value if page.state is PageState.TRIGGERED else page.state.value
 
 
 def _time_text(at: datetime | None) -> str | None:
@@ -206,7 +206,11 @@ def teams(page: Page) -> Json:
     return {"type": "message", "attachments": [content]}
 
 
-_COLORS: Mapping[PageState, str] = {PageState.TRIGGERED: "Attention", PageState.RESOLVED: "Good"}
+_COLORS: Mapping[PageState, str] = {
+    PageState.TRIGGERED: "Attention",
+    PageState.ACKNOWLEDGED: "Warning",
+    PageState.RESOLVED: "Good",
+}
 
 
 def _facts(page: Page) -> Iterator[tuple[str, str]]:
@@ -240,7 +244,11 @@ MAX_DEDUP_KEY = 255
 MAX_PAGERDUTY_SUMMARY = 1024
 MAX_CHAT_TITLE, MAX_CHAT_TEXT, MAX_CHAT_STEP, MAX_CHAT_KEYWORD = 250, 8000, 350, 75
 
-_EMOJI = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green_circle:"}
+_EMOJI = {
+    PageState.TRIGGERED: ":red_circle:",
+    PageState.ACKNOWLEDGED: ":large_yellow_circle:",
+    PageState.RESOLVED: ":large_green_circle:",
+}
 
 
 def message_of(page: Page) -> PageMessage:
@@ -293,8 +301,8 @@ def pagerduty(page: Page) -> dict[str, Any]:
     The channel that sends the event to PagerDuty adds the routing key.
     """
     event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
-    if page.state is PageState.RESOLVED:
-        return event | {"event_action": "resolve"}
+    if page.state is not PageState.TRIGGERED:
+        return event | {"event_action": "resolve" if page.state is PageState.RESOLVED else "acknowledge"}
     details = {label: value for label, value in rows(page) if value}
     links = ((page.timeline, "Timeline"), (page.runbook, "Runbook"))
     return event | {
@@ -354,7 +362,7 @@ def _pagerduty_severity(page: Page) -> str:
 
 
 def _alarm_state(page: Page) -> str:
-    return "ALARM" if page.state is PageState.TRIGGERED else "OK"
+    return "OK" if page.state is PageState.RESOLVED else "ALARM"
 
 
 def _json(value: Mapping[str, Any]) -> str:
