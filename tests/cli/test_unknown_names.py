@@ -67,7 +67,6 @@ WITH_A_CLUSTER = {
     "timeline": IN_TYPO,
     "tail": IN_TYPO,
     "test-page": IN_TYPO,
-    "sla": IN_TYPO,
     "silence list": IN_TYPO,
     "silence add": (*IN_TYPO, "--until", "2h", "--reason", "x"),
     "silence end": ("s-1", *IN_TYPO),

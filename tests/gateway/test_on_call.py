@@ -124,7 +124,7 @@ def test_a_repeated_button_orders_nothing_again(hooks: Hooks) -> None:
 
 
 @pytest.mark.parametrize("user", ["U0STRANGER", "U0OTHER", ""])
-def test_a_user_without_the_right_changes_nothing_and_is_told_so(hooks: Hooks, user: str) -> None:
+def test_a_user_without_the_right_changes_nothing_and_gets_the_reason(hooks: Hooks, user: str) -> None:
     assert hooks.press("approve", value(waiting(hooks), **ANSWER), user) == 200
     assert hooks.persons() == []
     ((_, answer),) = hooks.answers

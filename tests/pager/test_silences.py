@@ -215,9 +215,9 @@ def test_the_recipients_of_a_page_learn_once_who_took_its_case_over() -> None:
     wire_case_orders(desk.world.app).acknowledge(case_id, ADA)
     for _ in range(2):
         desk.page()
-    (told,) = [page for page in desk.pager.sent if page.attributes["state"] == "acknowledged"]
-    assert "Acknowledged by ada until 2026-02-03T20:02Z: RMA 123." in told.bodies["email"]
-    assert told.subject.startswith("[acknowledged] train-a/n-1")
-    event = json.loads(told.forms[PageFormat.PAGERDUTY].body)
+    (sent,) = [page for page in desk.pager.sent if page.attributes["state"] == "acknowledged"]
+    assert "Acknowledged by ada until 2026-02-03T20:02Z: RMA 123." in sent.bodies["email"]
+    assert sent.subject.startswith("[acknowledged] train-a/n-1")
+    event = json.loads(sent.forms[PageFormat.PAGERDUTY].body)
     assert (event["event_action"], event["dedup_key"]) == ("acknowledge", f"{case_id}:escalated")
-    assert json.loads(told.forms[PageFormat.ALARM].body)["NewStateValue"] == "ALARM"
+    assert json.loads(sent.forms[PageFormat.ALARM].body)["NewStateValue"] == "ALARM"

@@ -300,10 +300,10 @@ class Paging(Struct, frozen=True):
 
     def _send_acknowledged(self, event: PagedEvent) -> None:
         """Send that a person took a case over, once to the recipients of each page about it that is open."""
-        case, told = self._stored_details(event).case, event.data["facts"].get("until")
+        case, stated = self._stored_details(event).case, event.data["facts"].get("until")
         until = case.acknowledged_until if case is not None else None
         # A repeated event about an earlier acknowledgement, or one that is over, says nothing any more.
-        if case is None or until is None or to_text(until) != told or self.clock.now() >= until:
+        if case is None or until is None or to_text(until) != stated or self.clock.now() >= until:
             return
         words = f": {case.owner_note}" if case.owner_note else ""
         note = f"Acknowledged by {case.owner} until {until:%Y-%m-%dT%H:%MZ}{words}."

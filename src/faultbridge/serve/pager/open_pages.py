@@ -36,7 +36,7 @@ class OpenPage(Stored, frozen=True):
       page that resolves this page is then sent in any case, even if only summaries list this page.
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
     - `silenced` is the id of the silence that holds the page, or None. `subject` is what the matchers of silences see.
-    - `acknowledged_until` is the end of the last acknowledgement about which the recipients of the page were told.
+    - `acknowledged_until` is the end of the last acknowledgement of which the recipients of the page were informed.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent, in a message of
       its own or in a summary.
     - `failed_at` is the time at which a wrong setting prevented the last reminder; None if no setting prevented it.
