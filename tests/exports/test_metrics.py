@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from faultbridge.cli.export.api_client import ApiClient
 from faultbridge.cli.export.metrics import METRICS, STATUS_NUMBERS, FleetCollector
 from faultbridge.model.enums import NodeStatus
+from faultbridge.model.times import from_text
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
 from tests.exports.builders import break_a_gpu
@@ -49,6 +50,10 @@ def test_the_metrics_state_what_the_api_states(gateway: Gateway, api: ApiClient)
     assert values["faultbridge_conditions", "train-a", "gpu.lost", "fatal"] == 1
     assert values["faultbridge_gpu_condition_observations", "train-a", "xid.79", "gpu.lost", "0000:c1:00", "n-1"] == 1
     assert values["faultbridge_repairs_paused", "train-a"] == 0
+    last = gateway.get("/clusters/train-a/nodes/n-1").json["last_report"]
+    found = values["faultbridge_node_last_report_timestamp_seconds", "train-a", "n-1", last["source"]]
+    assert found == from_text(last["at"]).timestamp()
+    assert not any(name[0].startswith("faultbridge_node_last_report") and "n-2" in name for name in values)
     cases = gateway.get("/clusters/train-a/cases").json["items"]
     assert sum(value for name, value in values.items() if name[0] == "faultbridge_cases") == len(cases) == 1
     permitted = gateway.get("/clusters/train-a").json["repairs_permitted"]

@@ -18,6 +18,7 @@ from faultbridge.cli.export.api_client import PAGE_SIZE, ApiClient
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause
+from faultbridge.model.times import from_text
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels after `cluster`, and the value of the metric."""
@@ -78,7 +79,27 @@ def _budget_left(read: ClusterDocuments) -> Iterator[Sample]:
         yield (), float(max(permitted - len(read.cluster["holders"]), 0))
 
 
+def _last_reports(read: ClusterDocuments) -> Iterator[Sample]:
+    for node in read.nodes:
+        last = node["last_report"]
+        if last is not None:
+            yield (node["node"], last["source"]), from_text(last["at"]).timestamp()
+
+
+def _stated(name: str) -> Callable[[ClusterDocuments], Iterable[Sample]]:
+    """Return a function that yields the value of a field of the cluster, unless it is unknown."""
+    return lambda read: [] if read.cluster[name] is None else [((), float(read.cluster[name]))]
+
+
 METRICS: tuple[Metric, ...] = (
+    Metric(
+        "faultbridge_node_last_report_timestamp_seconds",
+        "When the last report of each node arrived, and from which source; absent if none ever did.",
+        ("node", "source"),
+        _last_reports,
+    ),
+    Metric("faultbridge_reporting_nodes", "Nodes whose reports arrive.", (), _stated("reporting")),
+    Metric("faultbridge_never_reported_nodes", "Nodes that never reported.", (), _stated("never_reported")),
     Metric(
         "faultbridge_nodes",
         "Nodes by status.",
