@@ -170,9 +170,16 @@ def repair_history(api: Api, given: argparse.Namespace) -> Json:
     return {"history_queryable": True, "records": found}
 
 
-def health_agents(_: Api, __: argparse.Namespace) -> Json:
-    """BFX04-01: the API does not state yet when an agent last reported."""
-    raise Skip("the API does not state when the agent of a node last reported; a silent agent becomes a fault")
+def health_agents(api: Api, _: argparse.Namespace) -> Json:
+    """BFX04-01: the agent of each node, which runs if the last report of the node is its heartbeat."""
+    agents = []
+    for node in api.items("nodes", limit=500):
+        if node["status"] != "retired":
+            last, is_silent = node["last_report"], any(one["code"] == "host.silent" for one in node["conditions"])
+            running = last is not None and last["source"] == "heartbeat" and not is_silent
+            seen = last["at"] if last else None
+            agents.append({"node_id": node["node"], "agent_name": PLATFORM, "running": running, "last_report": seen})
+    return {"agents_observable": True, "agents": agents}
 
 
 def _notifications(api: Api, *, planned: bool) -> Iterator[Json]:

@@ -19,8 +19,10 @@ from types import ModuleType
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
+from faultbridge.model.enums import NodeStatus
 from faultbridge.model.storage.wire.message import Message, encode_message
 from faultbridge.model.times import to_text
+from faultbridge.repair.registry.views import Views
 from faultbridge.serve.entrypoints.ingest import wire_ingest
 from faultbridge.serve.ingest.record_reader import Delivery
 from faultbridge.serve.wiring.installation import Installation
@@ -29,7 +31,10 @@ from tests.sim.history import build_system, draw_actions, play_on
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "breakfix" / "bfx.py"
-SEED = 0
+SEEDS = (8, 41, *range(40))
+HEALTHY = 2
+"""Number of healthy nodes that the demo needs at its end."""
+
 GPUS = 8
 
 
@@ -64,11 +69,17 @@ def load_provider() -> ModuleType:
 
 
 def build_history() -> SimulatedSystem:
-    """Return a simulated history with a GPU reset and a replacement; the faults that are injected into calls end."""
-    system = build_system(SEED)
-    play_on(system, SEED, draw_actions(SEED))
-    system.injector.enabled = False
-    return system
+    """Return the first simulated history with a completed GPU reset; the faults that are injected into calls end."""
+    for seed in SEEDS:
+        system = build_system(seed)
+        play_on(system, seed, draw_actions(seed))
+        bodies = [str(item["body"]) for item in system.ports.table.items() if "body" in item]
+        has_reset = any('"outcome":"back"' in body and '"repair_action":"reset_gpu"' in body for body in bodies)
+        healthy = [one for one in Views(system.ports.table).nodes(REPAIRED) if one.status is NodeStatus.HEALTHY]
+        if has_reset and len(healthy) >= HEALTHY and not system.racks:
+            system.injector.enabled = False
+            return system
+    raise AssertionError("no seed has a completed GPU reset and two healthy nodes")
 
 
 def retirement(instance: str, at: str) -> bytes:
@@ -94,18 +105,21 @@ class Demo:
 
     def add_reports(self) -> None:
         """Let a node report its card, a job start, and EC2 schedule a retirement."""
-        other, node = (one for one in self.api.items("nodes") if one["status"] == "healthy")
+        other, node, *_ = (one for one in self.api.items("nodes") if one["status"] == "healthy")
         later = to_text(self.system.ports.clock.now() + timedelta(days=14))
         self.report("nvidia-smi-xml", cards(), node)
         self.report("ec2-status", retirement(other["instance_id"], later), other)
         self.pass_time(600)
         self.api.order("jobs", change="start", job_id="88213", nodes=[node["node"]])
         self.pass_time(60)
+        for one in self.api.items("nodes"):
+            at = to_text(self.system.ports.clock.now())
+            self.report("heartbeat", json.dumps({"heartbeat": 1, "at": at}).encode(), one)
 
     def report(self, source: str, body: bytes, node: dict[str, Any]) -> None:
         """Ingest a raw record about a node."""
         now = self.system.ports.clock.now()
-        message = Message(f"demo-{source}", source, REPAIRED, now, body=body, node=node["node"])
+        message = Message(f"demo-{source}-{node['node']}", source, REPAIRED, now, body=body, node=node["node"])
         delivery = Delivery(source, encode_message(message), now)
         self.system.workers.operate(lambda app: wire_ingest(app).ingest([delivery]))
 

@@ -17,8 +17,8 @@ from tests.architecture.project import ROOT
 from tests.breakfix.demo import Demo, demo, load_provider
 
 CHANGING = ("cordon_node", "return_node_maintenance", "request_host_replacement")
-NOT_SHOWN = {"query_switch_firmware", "return_rack_maintenance", "query_node_health_agents"}
-"""What a tenant of EC2 cannot show, and what the API does not show."""
+NOT_SHOWN = {"query_switch_firmware", "return_rack_maintenance"}
+"""What a tenant of EC2 cannot show."""
 
 Json = dict[str, Any]
 
@@ -97,7 +97,13 @@ def failures(document: Json) -> None:
         assert from_text(one["detected_at"]) <= from_text(one["notified_at"])
 
 
+def agents(document: Json) -> None:
+    queryable("agents_observable", "agents", "node_id", "agent_name", "last_report")(document)
+    assert all(one["running"] is True for one in document["agents"])
+
+
 CONTRACT = {
+    "query_node_health_agents": agents,
     "query_serial_numbers": serials,
     "query_bmc_kernel_logs": logs,
     "query_maintenance_events": queryable("events_queryable", "events", "machine_id", "status", "message"),
