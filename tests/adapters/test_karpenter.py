@@ -213,10 +213,10 @@ def test_a_cluster_of_karpenter_is_drained_through_its_orchestrator() -> None:
 def test_the_manifests_grant_exactly_the_permissions_in_use(
     clients: Clients, karpenter: FakeKarpenter, config: ClusterConfig, provider: KarpenterProvider
 ) -> None:
-    folder = Path(__file__).parents[2] / "infra" / "kubernetes"
+    folder = Path(__file__).parents[2] / "infra"
 
     def granted(*names: str) -> set[tuple[str, str]]:
-        files = ("faultbridge-rbac.yaml", "faultbridge-karpenter-rbac.yaml")
+        files = ("helm/faultbridge/templates/rbac.yaml", "kubernetes/faultbridge-karpenter-rbac.yaml")
         parts = [part for file in files for part in yaml.safe_load_all((folder / file).read_text())]
         rules = [rule for part in parts if part["metadata"]["name"] in names for rule in part.get("rules", ())]
         return {(verb, kind) for rule in rules for kind in rule["resources"] for verb in rule["verbs"]}
