@@ -111,7 +111,7 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_berlin")
-def test_times_are_local_on_a_terminal_and_utc_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_local_on_a_terminal_and_utc_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     at, now = datetime(2026, 2, 3, 12, tzinfo=UTC), datetime(2026, 2, 4, tzinfo=UTC)
     assert times.stated_time(at) == "2026-02-03 12:00:00 UTC"
     assert times.parse_time("2026-02-03 12:00", now) == at

@@ -77,7 +77,7 @@ SelectionOptions = Annotated[Selection, Group(_selection)]
 
 
 @dataclass(slots=True)
-class Places:
+class NodeFacts:
     """The group, type and failure domains of the nodes of a stack; None reads nothing, as for an archive."""
 
     session: Session | None
@@ -127,7 +127,7 @@ def node_facts(one: Node) -> Facts:
     }
 
 
-def case_facts(one: Case, places: Places) -> Facts:
+def case_facts(one: Case, places: NodeFacts) -> Facts:
     """Return the facts of a case and of its node."""
     return {
         **places.of(one.cluster, one.node),
@@ -141,7 +141,7 @@ def case_facts(one: Case, places: Places) -> Facts:
     }
 
 
-def entry_facts(one: Entry, places: Places) -> Facts:
+def entry_facts(one: Entry, places: NodeFacts) -> Facts:
     """Return the facts of a timeline entry and of its node."""
     metadata, data = one.metadata, one.data
     codes = [data.get("code"), *(data.get("codes") or ())]

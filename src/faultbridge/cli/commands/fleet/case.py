@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import WRITTEN, FileOption, write_file
-from faultbridge.cli.commands.selection import Facts, Places, SelectionOptions, case_facts, selected, show_selected
+from faultbridge.cli.commands.selection import Facts, NodeFacts, SelectionOptions, case_facts, selected, show_selected
 from faultbridge.cli.declare import Argument, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
@@ -87,7 +87,7 @@ def list_cases(
     """List cases by opening time, oldest first. A case tracks one fault of one node until it is closed."""
     wanted = status or (tuple(CaseStatus) if everything or node or since else ())
     clusters, now = session.cluster_names(cluster), session.now()
-    begin, places = parse_time(since, now), Places(session)
+    begin, places = parse_time(since, now), NodeFacts(session)
 
     def read() -> Iterator[tuple[Shown, Facts]]:
         views = [view for name in clusters for view in session.directory.cases(name, wanted)]

@@ -227,8 +227,8 @@ class TopScreen(App[None]):
     def _summarize(self) -> None:
         filtered = f"   filter: {self.pattern}" if self.pattern else ""
         at = f"{short_time(self.session.now())[11:]} {zone_name()}"
-        trouble = f"   not read: {self.problem}" if self.problem else ""
-        text = f"{self.place.title}   {self.table.summary}{filtered}   {self.session.place}, {at}{trouble}"
+        failure = f"   not read: {self.problem}" if self.problem else ""
+        text = f"{self.place.title}   {self.table.summary}{filtered}   {self.session.place}, {at}{failure}"
         self.query_one("#summary", Static).update(Text(visible_line(text), overflow="ellipsis", no_wrap=True))
 
     def _open(self, places: list[Place]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import default_cluster
-from faultbridge.cli.commands.selection import Places, Selection, SelectionOptions, entry_facts
+from faultbridge.cli.commands.selection import NodeFacts, Selection, SelectionOptions, entry_facts
 from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
@@ -215,7 +215,7 @@ def show_timeline(
         return
     limit = limit or MAX_ENTRIES
     wanted = _query(session, filters, selection, archive)
-    places = Places(None if archive else session)
+    places = NodeFacts(None if archive else session)
     keeps = _keeps(selection, places)
     if selection.by is not None:
         every = archived_entries(archive, wanted) if archive is not None else session.timeline.entries(wanted)
@@ -237,7 +237,7 @@ def show_tail(session: StackSession, filters: Annotated[Filters, Group(_filters)
     """Print entries as they are recorded, of all clusters or of those selected; the same as `timeline --follow`."""
     if selection.by is not None:
         raise BadParameter("conflicting options: tail with --by; `faultbridge timeline --by` prints counts")
-    _follow(session, _query(session, filters, selection, None), _keeps(selection, Places(session)))
+    _follow(session, _query(session, filters, selection, None), _keeps(selection, NodeFacts(session)))
 
 
 def _follow(session: Session, wanted: TimelineQuery, keeps: Callable[[Line], bool] | None) -> None:
@@ -278,7 +278,7 @@ def _newest(
     return found[-limit:], len(found) > limit
 
 
-def _keeps(selection: Selection, places: Places) -> Callable[[Line], bool] | None:
+def _keeps(selection: Selection, places: NodeFacts) -> Callable[[Line], bool] | None:
     """Return the filter for what no query can select; None, which filters nothing, without one."""
     chosen = Selection({name: given for name, given in selection.patterns.items() if name != "code"}, None)
     return None if chosen.is_empty else lambda line: chosen.keeps(entry_facts(entry_document(line), places))
