@@ -98,6 +98,7 @@ def test_status_prints_emulators_queues_and_backlog(
     monkeypatch.setattr(local, "stack_info", lambda stack: INFO)
     monkeypatch.setattr(local, "status", lambda **_named: UP)
     monkeypatch.setattr("faultbridge.cli.commands.embedded.status.backlog", lambda _session: BACKLOG)
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.status.reports", lambda _session: [])
     assert run(["status"]) == 0
     out = capsys.readouterr().out
     assert "event-plane http://127.0.0.1:4566 (pid 1)" in out
