@@ -210,6 +210,12 @@ def test_a_cluster_of_karpenter_is_drained_through_its_orchestrator() -> None:
         ClusterConfig("train-a", provider=KARPENTER).validated()
 
 
+def test_a_cluster_that_faultbridge_repairs_has_a_verifier(config: ClusterConfig) -> None:
+    with pytest.raises(Rejected, match="no_verifier"):
+        replace(config, verifier="none").validated()
+    assert replace(config, verifier="none", repair_owner=RepairOwner.PROVIDER).validated()
+
+
 def test_the_manifests_grant_exactly_the_permissions_in_use(
     clients: Clients, karpenter: FakeKarpenter, config: ClusterConfig, provider: KarpenterProvider
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.model.enums import NodeStatus
+from faultbridge.model.enums import NodeStatus, Resolution
 from faultbridge.model.policy import Limits
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.registry.registration import Registration
 from tests.scenarios.provider.external_replacement import ExternalReplacement
 from tests.scenarios.provider.external_termination import busy_world
 from tests.scenarios.provider.provider_repair import (
@@ -18,7 +19,7 @@ from tests.scenarios.provider.provider_repair import (
     repair_calls,
     run_inventory_until,
 )
-from tests.scenarios.world import GROUP, World
+from tests.scenarios.world import CLUSTER, GROUP, World
 
 
 def step(world: World, name: str, outcome: str) -> dict[str, Any]:
@@ -99,3 +100,27 @@ def test_a_case_that_is_canceled_before_the_provider_begins_leads_to_a_verificat
         "verify begun",
         "verify passed",
     ]
+
+
+def test_a_repaired_node_that_no_diagnostics_reach_serves_and_stays_marked_as_never_verified() -> None:
+    world = followed_world()
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"verifier": "none"})
+    external = ExternalReplacement(world)
+    world.fleet.terminate(FIRST)
+    run_inventory_until(world, external, world.case_is(RESOLVED))
+    assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.EXTERNAL)
+    assert world.node().unverified
+    assert list(world.node().active()) == []
+    assert "verify not_applicable" in world.record_history()
+    assert repair_calls(world) == []
+    assert world.verifier.started == {}
+
+
+def test_a_rebooted_node_that_no_diagnostics_reach_waits_until_its_fault_is_no_longer_reported() -> None:
+    world = followed_world(code="xid.79")
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"verifier": "none"})
+    world.advance_minutes(5)
+    world.report_boot("boot-2")
+    world.fault(code="xid.79")
+    world.advance_minutes(30)
+    assert world.status() is not NodeStatus.HEALTHY

@@ -80,9 +80,9 @@ def end_verified(
     return _end(state, at, reason or f"verification passed after {repair_action.value}", ends_at)
 
 
-def end_former(state: NodeState, *, at: datetime) -> Folded:
-    """End the conditions of a replaced instance after its successor has passed a verification."""
-    reason = f"verification passed after {RepairAction.REPLACE_NODE.value}"
+def end_former(state: NodeState, *, at: datetime, reason: str = "") -> Folded:
+    """End the conditions of a replaced instance; without a reason, because its successor passed a verification."""
+    reason = reason or f"verification passed after {RepairAction.REPLACE_NODE.value}"
     return _end(state, at, reason, lambda condition: at if is_former(state, condition) else None)
 
 

@@ -163,6 +163,9 @@ HYPERPOD = "hyperpod"
 KARPENTER = "karpenter"
 """The name of the provider of nodes that Karpenter, also that of EKS Auto Mode, launches in EKS clusters."""
 
+NO_VERIFIER = "none"
+"""The verifier name of clusters whose nodes no diagnostics reach, as in EKS Auto Mode; the provider repairs them."""
+
 OWN_PARTS: Mapping[str, Mapping[str, str]] = {
     HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD},
     KARPENTER: {"orchestrator": EKS},
@@ -305,6 +308,9 @@ class ClusterConfig(Stored, frozen=True):
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
+        if self.verifier == NO_VERIFIER and self.repair_owner is RepairOwner.FAULTBRIDGE:
+            text = f"verifier none cannot be used with repair owner faultbridge: {self.cluster}"
+            raise Rejected("no_verifier", f"{text}; it returns no node to service without diagnostics")
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:

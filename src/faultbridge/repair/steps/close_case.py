@@ -8,6 +8,7 @@ from functools import partial
 from faultbridge.decide.case_moves import move_case
 from faultbridge.decide.governing_rules import start_probation
 from faultbridge.model.cases import EXTERNAL, RELEASED, Case, Phase, Reason
+from faultbridge.model.cluster.config import NO_VERIFIER
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Actor, CaseStatus, Isolation, NodeStatus, RepairAction, Resolution
@@ -68,9 +69,11 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
         raise _FaultAfterVerification
     degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
-    reason = "verification passed, a condition remains" if degraded else "verification passed"
+    unverified = context.rules.config.verifier == NO_VERIFIER
+    passed = "not verified: no diagnostics reach the node" if unverified else "verification passed"
+    reason = f"{passed}, a condition remains" if degraded else passed
     present = mark_gone(_without_cordon(context, state, now), None)
-    state, draft = move_node(replace(present, unverified=False), target, now, reason)
+    state, draft = move_node(replace(present, unverified=unverified), target, now, reason)
     resolution = _resolution(case, replaced=is_replaced(state))
     resolved = replace(
         case,

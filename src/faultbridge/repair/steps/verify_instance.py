@@ -17,6 +17,7 @@ from faultbridge.decide.governing_rules import required_repair_action, rests_on_
 from faultbridge.decide.work import work_stays
 from faultbridge.decode.frames.instance_type import missing_gpus
 from faultbridge.model.cases import Phase, Reason
+from faultbridge.model.cluster.config import NO_VERIFIER
 from faultbridge.model.cluster.vacancies import mark_gone
 from faultbridge.model.entries import Draft, Transition
 from faultbridge.model.enums import Isolation, ProviderFailure, RepairAction, WaitingFor
@@ -47,7 +48,7 @@ def verify_instance(context: StepContext) -> StepResult:
     if context.instance_id is None:
         raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
     if context.attempt.operation is None:
-        return _requeue_if_gone(context) or _start(context, context.instance_id)
+        return _requeue_if_gone(context) or _finish_unverified(context) or _start(context, context.instance_id)
     found = context.verifier.status(context.instance_id, context.attempt.operation, verification_level(context))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
@@ -176,6 +177,26 @@ def _finish_passed(context: StepContext, found: Verification) -> StepResult:
         since = watched_since(case, attempt) if is_successor(state, case) else None
         verified = ended.state if since is None else ignore_observations(ended.state, before=since)
         decided = decide(verified, ended.changes, context.rules, now)
+        return Transition(decided.state, (step, *decided.drafts))
+
+    return context.finish(StepOutcome.DONE, Phase.VERIFYING, finished)
+
+
+def _finish_unverified(context: StepContext) -> StepResult | None:
+    """Finish without diagnostics once no fault of the node is reported; None if the cluster has a verifier."""
+    if context.rules.config.verifier != NO_VERIFIER:
+        return None
+    reason = "no diagnostics reach the nodes of this provider"
+    remaining = end_former(context.state, at=context.now, reason=reason).state
+    active = sorted({one.code for one in remaining.active() if one.action.opens_case})
+    if active and not context.case.cancelled:
+        return waiting(f"{', '.join(active)} is still reported, and {reason}")
+
+    def finished(state: NodeState, now: datetime) -> Transition:
+        case, _ = live_attempt(state)
+        step = entry_builder.step(case, NAME, "not_applicable", now, reason=reason, new_instance=context.instance_id)
+        ended = end_former(state, at=now, reason=f"another instance backs the node; {reason}")
+        decided = decide(ended.state, ended.changes, context.rules, now)
         return Transition(decided.state, (step, *decided.drafts))
 
     return context.finish(StepOutcome.DONE, Phase.VERIFYING, finished)

@@ -151,7 +151,7 @@ OrchestratorOption = Annotated[
     str | None, Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
 VerifierOption = Annotated[
-    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod.")
+    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")
 ]
 RestarterOption = Annotated[str | None, Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[
