@@ -66,6 +66,7 @@ WITH_A_CLUSTER = {
     "webhook add": ("prometheus", "--source", "alertmanager", *IN_TYPO),
     "timeline": IN_TYPO,
     "tail": IN_TYPO,
+    "doctor": IN_TYPO,
     "test-page": IN_TYPO,
     "silence list": IN_TYPO,
     "silence add": (*IN_TYPO, "--until", "2h", "--reason", "x"),
@@ -77,7 +78,9 @@ WITH_A_CLUSTER = {
 """Every command that works on a registered cluster, with the arguments that name an unknown one."""
 
 OTHERS = {
-    **dict.fromkeys(("cluster add", "fleet create"), "registers the cluster"),
+    **dict.fromkeys(
+        ("cluster add", "fleet create", "connect eks", "connect hyperpod", "connect asg"), "registers the cluster"
+    ),
     **dict.fromkeys(("fleet break", "fleet heal"), "works on an embedded stack only; shown below by its nodes"),
     **dict.fromkeys(("reject list", "reject show", "reject retry", "send"), "a record may name any cluster"),
     "job run": "runs the launcher of a job in any case, and names the unknown cluster in a notice",
