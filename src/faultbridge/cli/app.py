@@ -82,6 +82,7 @@ COMMANDS: Mapping[str, Row] = {
     "console": Row("records.console", "Print the address of the web console, or serve it."),
     "exporter": Row("records.exports", "Serve the state of clusters as Prometheus metrics."),
     "mcp": Row("records.exports", "Serve read-only tools for assistants (MCP)."),
+    "sla": Row("records.sla", "Show the service level of a cluster and its outages."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
     "restore": Row("records.maintenance", "Copy a restored backup into the table of the stack."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
