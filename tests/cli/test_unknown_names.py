@@ -72,6 +72,7 @@ WITH_A_CLUSTER = {
     "silence add": (*IN_TYPO, "--until", "2h", "--reason", "x"),
     "silence end": ("s-1", *IN_TYPO),
     "report": IN_TYPO,
+    "sla": IN_TYPO,
     "verify": IN_TYPO,
     "erase": (TYPO, "--yes"),
 }

@@ -70,6 +70,8 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
             yield from ((f"{owner}:{kind}", state) for kind, state in pages)
         case "Node Note Recorded" if data["kind"] in NOTE_PAGES and data.get("stage") in NOTE_STAGES:
             yield f"{owner}:{data['kind']}", NOTE_STAGES[data["stage"]]
+        case "Node Note Recorded" if data["kind"] == "inventory" and data.get("stage") in NOTE_STAGES:
+            yield f"{cluster}:unseen:{data['facts']['group']}", NOTE_STAGES[data["stage"]]
         case "Cluster Safety Change" if data["to"] in SAFETY_PAGES:
             covered = data.get("incident_id") or data.get("covered_by")
             if covered and SAFETY_PAGES[data["to"]] == TRIGGERED:

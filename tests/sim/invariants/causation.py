@@ -26,13 +26,14 @@ def _without_cause(view: SystemView) -> Iterator[str]:
     """Yield the entries that name no cause but need a cause.
 
     Entries of actors in `STARTS_CHAINS` need no cause. Entries about the repair budget need no cause either, because a
-    policy with a lower limit can cause them, and no entry records a new policy.
+    policy with a lower limit can cause them, and no entry records a new policy. Notes about groups from which no report
+    arrives need none: time alone causes them.
     """
     for body in _all(view):
         meta = body["metadata"]
         # An operator who lowers the limit of repairs an hour writes no entry; the budget may be used up by that alone.
-        by_policy = body["data"].get("kind") == "budget"
-        if meta["causation_id"] is None and Actor(meta["recorded_by"]) not in STARTS_CHAINS and not by_policy:
+        needs_none = body["data"].get("kind") in {"budget", "inventory"}
+        if meta["causation_id"] is None and Actor(meta["recorded_by"]) not in STARTS_CHAINS and not needs_none:
             yield _text(body)
 
 
