@@ -106,6 +106,8 @@ def answers() -> frozenset[Answer]:
 def _answers() -> Iterator[Answer]:
     placed = node(NodeStatus.QUARANTINED)
     unplaced = replace(placed, placement=Placement())
+    drained = replace(WAITING_CASE, status=CaseStatus.IN_PROGRESS, attempts=1, wait_paged=True)
+    yield case_answer(node(NodeStatus.DRAINING), drained, CONFIGS[0], CONTROLS[0], NOON)
     for case, settings, control in itertools.product(cases(), CONFIGS, CONTROLS):
         yield case_answer(placed, case, settings, control, NOON)
     for case, settings, ignored in itertools.product(cases(), CONFIGS, EXCLUSIONS):

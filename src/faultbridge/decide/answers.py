@@ -142,7 +142,8 @@ def case_row(fields: Fields) -> str:
         case CaseStatus.QUEUED:
             situation = _queued(fields)
         case CaseStatus.IN_PROGRESS:
-            situation = "overdue" if fields.get("wait_paged") else "running"
+            held = fields.get("node_status") in {NodeStatus.DRAINING, NodeStatus.REPLACING}
+            situation = ("drain" if held else "overdue") if fields.get("wait_paged") else "running"
         case CaseStatus.ESCALATED:
             situation = _stopped(fields)
         case CaseStatus.RESOLVED:

@@ -41,6 +41,9 @@ ESCALATED_AT = "escalated_at"
 OUT_OF_SERVICE = "out_of_service"
 """The key in `Case.marks` for the first time at which the node was out of service while the case was live."""
 
+DRAIN = "its drain"
+"""What a node waits for while work on it delays its drain, in the note that pages."""
+
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 

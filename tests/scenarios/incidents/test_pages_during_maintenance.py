@@ -117,7 +117,7 @@ def test_an_incident_that_closes_during_maintenance_sends_no_page_at_all():
     restore_links(rack.world)
     rack.advance_minutes(9 * 60)
     assert [incident.status for incident in incidents(rack.world)] == [IncidentStatus.CLOSED]
-    assert rack.pager.sent == []
+    assert rack.sent == []
 
 
 def test_an_incident_that_expires_during_maintenance_sends_only_the_page_of_its_expiry_afterwards():

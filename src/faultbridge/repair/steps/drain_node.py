@@ -9,8 +9,9 @@ from faultbridge.decide import entry_builder
 from faultbridge.decide.fold.expire import ORDERED_REPLACEMENT
 from faultbridge.decide.governing_rules import believed, orchestrator_timed_out, reason_to_proceed, rests_on_claims
 from faultbridge.decide.work import work_stays
-from faultbridge.model.cases import Phase, Reason
+from faultbridge.model.cases import DRAIN, Phase, Reason
 from faultbridge.model.catalog import LOST
+from faultbridge.model.cluster.config import KARPENTER
 from faultbridge.model.entries import Transition
 from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, WaitingFor
 from faultbridge.model.errors import Transient
@@ -99,7 +100,8 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
     if answer.failure is None:
         return _finish_drained(context, "drained", answer.reason)
     if answer.failure.retriable:
-        page_overdue_wait(context, "its drain", context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
+        if context.rules.config.provider == KARPENTER:  # elsewhere, only the deadline of the drain tells
+            page_overdue_wait(context, DRAIN, context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
         return waiting(answer.reason)
     failure = answer.failure
     draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decide import entry_builder
-from faultbridge.model.cases import ACCEPTED, RELEASED, Intent, Phase, Reason
+from faultbridge.model.cases import ACCEPTED, DRAIN, RELEASED, Intent, Phase, Reason
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.model.entries import Transition
@@ -142,7 +142,7 @@ def _await_provider(context: StepContext, since: datetime, reason: str) -> StepR
             return Transition(replace(state, case=replace(case, marks={**case.marks, ACCEPTED: since})))
 
         context = context.commit(accept)
-    page_overdue_wait(context, "its drain", since, reason, PAGE_DRAIN_AFTER)
+    page_overdue_wait(context, DRAIN, since, reason, PAGE_DRAIN_AFTER)
     return waiting(reason)
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from faultbridge.decide.answers import answer, case_fields, case_row, cluster_fields, node_fields
 from faultbridge.decide.entry_builder import component_data
-from faultbridge.model.cases import ACKNOWLEDGED, Case
+from faultbridge.model.cases import ACKNOWLEDGED, DRAIN, Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
@@ -125,7 +125,8 @@ def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
         case EntryType.NOTE if kind == NoteKind.APPROVAL:
             row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
         case EntryType.NOTE if kind == NoteKind.WAITING:
-            row = f"case.{'queued' if fields.get('waiting_for') == WaitingFor.CAPACITY else 'in_progress'}.overdue"
+            waits = {WaitingFor.CAPACITY.value: "queued.overdue", DRAIN: "in_progress.drain"}
+            row = f"case.{waits.get(str(fields.get('waiting_for')), 'in_progress.overdue')}"
         case EntryType.NOTE if kind == NoteKind.TEST_PAGE:
             row = "test.page"
         case EntryType.NOTE:
