@@ -102,3 +102,13 @@ def test_a_few_nodes_of_a_large_group_are_no_recurrence() -> None:
     many = [*few, *(few[7] for _ in range(200))]
     assert len(find_recurrences(config, few, world.clock.now())) == 1
     assert find_recurrences(config, many, world.clock.now()) == ()
+
+
+def test_instances_that_another_controller_ended_are_no_recurrence() -> None:
+    world = racked()
+    for node in (1, 2, 3):
+        world.fleet.terminate(world.instance(node))
+        world.fault_and_react(node, "cloud.instance_gone", source="ec2-event")
+        world.until(lambda node=node: not world.case(node).status.live)  # type: ignore[misc]
+    assert {world.case(node).code for node in (1, 2, 3)} == {"cloud.instance_gone"}
+    assert found(world) == []

@@ -241,11 +241,14 @@ def test_repairs_but_no_verification_wait_until_the_update_of_their_group_is_ove
     assert picked(admit(control(), ROOM, waiting, HALF_PAST, holds)) == ["c-1", "c-2", "c-3", "c-4"]
 
 
-@pytest.mark.parametrize(("running", "what"), [(True, "is being updated"), (False, "was updated")])
+@pytest.mark.parametrize(
+    ("running", "what"),
+    [(True, "is being updated by its owner, or its block ends"), (False, "was updated by its owner")],
+)
 def test_a_repair_that_waits_for_an_update_says_whether_it_still_runs_and_when_the_wait_ends(running, what):
     hold = UpdateHold("a", NOON, HALF_PAST, running=running)
     (refused,) = admit(control(), ROOM, [queued(group="a")], NOON, [hold]).refusals
-    assert refused.reason == f"a {what} by its owner; repairs wait until {to_text(HALF_PAST)} at most"
+    assert refused.reason == f"a {what}; repairs wait until {to_text(HALF_PAST)} at most"
 
 
 HOUR = timedelta(hours=1)

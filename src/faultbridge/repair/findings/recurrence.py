@@ -32,6 +32,9 @@ MIN_PERCENT = 2
 WIDE = frozenset({DomainKind.CLUSTER, DomainKind.INTAKE, DomainKind.ZONE, DomainKind.CAPACITY_BLOCK})
 """Domains whose nodes share nothing that one failure mode could point to, besides their group."""
 
+ENDED_BY_OTHERS = frozenset({"cloud.instance_gone", "cloud.instance_replaced"})
+"""Codes of cases of instances that another controller ended: a scale-in or an update, and no failure."""
+
 PREFIX = "recurrence "
 """The start of the detector's name in the finding of a recurrence; its failure mode and its place follow."""
 
@@ -105,7 +108,8 @@ def _of_place(place: str, nodes: Sequence[NodeState], now: datetime) -> Iterator
 def _counts(case: Case, now: datetime) -> bool:
     """Return whether a case shows a failure of its own node: proven, and not explained by an incident."""
     explained = case.incident is not None or CaseStatus.ABSORBED.value in case.marks
-    return bool(case.mode) and not (case.claimed or case.before_service or explained) and case.opened_at > now - WITHIN
+    unrelated = case.claimed or case.before_service or explained or case.code in ENDED_BY_OTHERS
+    return bool(case.mode) and not unrelated and case.opened_at > now - WITHIN
 
 
 def record_recurrences(

@@ -93,11 +93,12 @@ def deploy(
     clients, stack = session.clients, session.target.stack
     if len(stack) > cloudformation.MAX_STACK_NAME:
         raise BadParameter(f"invalid --stack: {stack!r}; at most {cloudformation.MAX_STACK_NAME} characters")
+    chosen = _parameters(packaged, given or ())
     account, region = clients.sts.get_caller_identity()["Account"], clients.region
     if region is None:
         raise Misconfigured("no AWS region is set; set AWS_REGION, or give --region REGION")
     place = bucket or f"faultbridge-artifacts-{account}-{region}"
-    parameters = {**_parameters(packaged, given or ()), "PythonRuntime": f"python{packaged.python}"}
+    parameters = {**chosen, "PythonRuntime": f"python{packaged.python}"}
     found = cloudformation.find_stack(clients.cloudformation, stack)
     plan = Plan(
         account=account,
