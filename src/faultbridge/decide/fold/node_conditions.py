@@ -82,12 +82,13 @@ class NodeConditions:
         """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self.devices)
-        mode = self._catalog.modes.get(self._catalog.row_of(fault).mode)
+        row = self._catalog.row_of(fault)
+        mode = self._catalog.modes.get(row.mode)
         says_nothing = mode is not None and mode.needs_job and not self._state.jobs
         if fault.severity is Severity.INFO or says_nothing:
             note_key = condition_key(fault.code, component)
             return self.note(ChangeKind.NOTED, daily_notes.INFORMATION, note_key, fault, arrival)
-        key = condition_key(self._catalog.row_of(fault).mode, component)
+        key = condition_key(row.mode, component)
         if key in self.active:
             return self._repeat(key, fault, arrival)
         fault = replace(fault, component=component)
