@@ -33,6 +33,7 @@ def test_the_counters_follow_what_the_collector_did(world: Collected) -> None:
     with world.running() as collector:
         world.until(1)
         eventually(lambda: collector.sender.sent >= 1)
+        eventually(lambda: values(metrics_text(collector))["faultbridge_collector_records_waiting"] == 0)
         after = values(metrics_text(collector))
     assert after["faultbridge_collector_records_sent_total"] >= 1
     assert after["faultbridge_collector_records_waiting"] == 0

@@ -100,7 +100,7 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
     if answer.failure is None:
         return _finish_drained(context, "drained", answer.reason)
     if answer.failure.retriable:
-        if context.rules.config.provider == KARPENTER:  # elsewhere, only the deadline of the drain tells
+        if context.rules.config.provider == KARPENTER:  # elsewhere, the deadline of the drain ends the wait
             page_overdue_wait(context, DRAIN, context.attempt.since, answer.reason, PAGE_DRAIN_AFTER)
         return waiting(answer.reason)
     failure = answer.failure
