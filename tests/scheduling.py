@@ -9,8 +9,9 @@ from xdist.scheduler import LoadFileScheduling
 
 IS_XDIST_PROCESS = "PYTEST_XDIST_WORKER" in os.environ
 
-_STACK_TESTS = ("tests/local/", "tests/e2e/")
-_OF_SHARED_STACK = ("tests/e2e/", "tests/local/test_archive.py", "tests/local/test_product.py")
+_DEPLOYMENT = "tests/install/test_deploy_command.py"
+_STACK_TESTS = ("tests/local/", "tests/e2e/", _DEPLOYMENT)
+_OF_SHARED_STACK = ("tests/e2e/", "tests/local/test_archive.py", "tests/local/test_product.py", _DEPLOYMENT)
 """Tests on the product's stack, which one process starts once; the others of `tests/local` start smaller ones."""
 
 
