@@ -206,13 +206,15 @@ class Deployer(msgspec.Struct, frozen=True):
 
     def failure(self) -> str:
         """Return the reason of the first resource that failed in the last operation, or an empty text."""
-        reason = ""
+        reason, begun = "", None
         pages = self.cloudformation.get_paginator("describe_stack_events").paginate(StackName=self.stack)
         # The latest event is first: the last one that is read is the first failure of the operation.
         for event in (event for page in pages for event in page["StackEvents"]):
+            if begun is not None and event["Timestamp"] < begun:
+                break
             status, of_stack = event["ResourceStatus"], event["LogicalResourceId"] == self.stack
             if of_stack and status in {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"}:
-                break
+                begun = event["Timestamp"]  # events of one millisecond may be in any order
             text = event.get("ResourceStatusReason", "")
             if status.endswith("_FAILED") and "cancelled" not in text:
                 reason = f"{event['LogicalResourceId']}: {text or status}"
