@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ class FakeCloudFormation:
         self.refusal = refusal
         self.calls: list[str] = []
         self.created: dict[str, Any] = {}
-        self.events: list[dict[str, str]] = []
+        self.events: list[dict[str, Any]] = []
 
     def describe_stacks(self, StackName: str) -> dict[str, Any]:  # noqa: N803 - as in boto3
         status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
@@ -134,13 +135,19 @@ def test_a_change_that_would_lose_data_is_not_executed(change: dict[str, str]) -
     assert fake.calls == ["create UPDATE", "delete change set"]
 
 
-def test_a_failed_update_names_the_first_resource_that_failed() -> None:
+def of(resource: str, status: str, second: int, reason: str = "") -> dict[str, Any]:
+    at = datetime(2026, 2, 3, 12, 0, second, tzinfo=UTC)
+    return {"LogicalResourceId": resource, "ResourceStatus": status, "Timestamp": at, "ResourceStatusReason": reason}
+
+
+@pytest.mark.parametrize("begun_first", [True, False])
+def test_a_failed_update_names_the_first_resource_that_failed(begun_first: bool) -> None:
     fake = FakeCloudFormation("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+    same_time = [of("faultbridge", "UPDATE_IN_PROGRESS", 2), of("A", "UPDATE_FAILED", 2, "no permission")]
     fake.events = [
-        {"LogicalResourceId": "B", "ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "update cancelled"},
-        {"LogicalResourceId": "A", "ResourceStatus": "UPDATE_FAILED", "ResourceStatusReason": "no permission"},
-        {"LogicalResourceId": "faultbridge", "ResourceStatus": "UPDATE_IN_PROGRESS"},
-        {"LogicalResourceId": "C", "ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "of an earlier one"},
+        of("B", "UPDATE_FAILED", 3, "update cancelled"),
+        *(same_time if begun_first else reversed(same_time)),
+        of("C", "CREATE_FAILED", 1, "of an earlier one"),
     ]
     with pytest.raises(Transient, match="A: no permission"):
         deploy(fake)
