@@ -81,7 +81,7 @@ def test_a_report_of_the_demo_is_small_and_opens_from_disk_without_a_network(
     installation: Installation, demo: dict[str, Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"
-    assert installation.cli("report", "--cluster", demo["cluster"], "-o", str(file)).returncode == 0
+    assert installation.cli("report", "--cluster", demo["cluster"], "--output-file", str(file)).returncode == 0
     assert file.stat().st_size < 1_000_000
     with browser.chromium() as driver:
         browser.disconnect(driver)
