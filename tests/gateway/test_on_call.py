@@ -204,6 +204,7 @@ def test_a_pagerduty_user_without_a_row_owns_the_case_by_their_id(hooks: Hooks) 
     [
         ("triggered", {}),
         ("acknowledged", {"agent": None}),
+        ("resolved", {"agent": {"id": "PINT3GR", "type": "events_api_v2_inbound_integration_reference"}}),
         ("acknowledged", {"data": {"incident_key": "train-a:breaker"}}),
         ("acknowledged", {"occurred_at": "2026-01-01T00:00:00Z"}),
         ("acknowledged", {"data": {"incident_key": f"c-{'a' * 26}:escalated"}}),

@@ -124,7 +124,9 @@ class OnCall(Struct):
         event = _members(_json_object(request.body).get("event"))
         data, agent = _members(event.get("data")), _members(event.get("agent"))
         case_id = str(data.get("incident_key") or "").partition(":")[0]
-        kind, user = str(event.get("event_type") or ""), str(agent.get("id") or "")
+        # The agent of an incident that Faultbridge itself resolves is an integration.
+        user = str(agent.get("id") or "") if agent.get("type") == "user_reference" else ""
+        kind = str(event.get("event_type") or "")
         if kind not in PAGERDUTY_ACKS or not CASE_ID.fullmatch(case_id) or not user:
             return "ignored: not a person's acknowledgement of a case"
         if self.clock.now() - _time(event.get("occurred_at")) > RETRIED_FOR:
