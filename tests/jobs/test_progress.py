@@ -362,6 +362,17 @@ def test_a_job_that_sends_again_makes_progress_again_and_can_stall_again() -> No
     assert changes(world) == ["started", "stalled", "advanced", "stalled"]
 
 
+def test_a_stop_in_an_earlier_job_does_not_stall_the_next_job_of_the_nodes() -> None:
+    world = running_on_two_nodes()
+    stop_sending(world, 1, 2)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.clock.advance(60)
+    jobs(world).start(CLUSTER, "2", ["node-1", "node-2"])
+    world.observe_fault(1, Fault("faultbridge", "host.silent", NODE_COMPONENT, "no data", world.clock.now()))
+    world.process_entries()
+    assert (jobs(world).show(CLUSTER, "2").stalled_at, world.node(1).jobs) == (None, ("2",))
+
+
 def test_traffic_says_nothing_about_a_job_with_heartbeats() -> None:
     world = running_on_two_nodes()
     beat(world, 7)

@@ -71,7 +71,7 @@ class JobProgress(Struct, frozen=True):
             job = self.jobs.find(state.key.cluster, job_id)
             if job is None or not job.runs or _of_run(self._stored(job.cluster, job.id), job) is not None:
                 continue
-            stopped_at = self._stopped_at(job) if traffic_stopped_at(state) is not None else None
+            stopped_at = self._stopped_at(job) if traffic_stopped_at(state, job) is not None else None
             if stopped_at is None and job.stalled_at is not None:
                 text = f"the job makes progress again: {state.key.node} sends data"
                 self._change_stall(job, None, JobChange(JobChangeKind.ADVANCED, text))
@@ -87,7 +87,7 @@ class JobProgress(Struct, frozen=True):
         found: list[datetime] = []
         for at in range(0, len(job.nodes), NODES_READ_AT_ONCE):  # usually one of the first nodes still sends
             keys = [NodeKey(job.cluster, node) for node in job.nodes[at : at + NODES_READ_AT_ONCE]]
-            times = [traffic_stopped_at(one) for one in self.jobs.append.read_many(keys)]
+            times = [traffic_stopped_at(one, job) for one in self.jobs.append.read_many(keys)]
             stopped = [one for one in times if one is not None]
             if len(stopped) < len(keys):
                 return None
@@ -172,10 +172,12 @@ class JobProgress(Struct, frozen=True):
             log_cause("job_heartbeat_not_stored", reason=str(conflict), cluster=job.cluster, job_id=job.id)
 
 
-def traffic_stopped_at(state: NodeState) -> datetime | None:
-    """Return since when a node sends no data to the other nodes of its job, or None."""
+def traffic_stopped_at(state: NodeState, job: Job) -> datetime | None:
+    """Return since when a node sends no data to the other nodes of its job; None if that began before this job."""
     condition = state.conditions.get(NO_TRAFFIC)
-    return condition.since if condition is not None and condition.active else None
+    if condition is None or not condition.active or condition.since < job.started_at:
+        return None
+    return condition.since
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
