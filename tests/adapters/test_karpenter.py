@@ -96,6 +96,22 @@ def test_a_repeated_call_deletes_nothing_again_and_returns_when_the_deletion_was
     assert len(karpenter.deletions) == 1
 
 
+def test_a_claim_without_finalizers_is_gone_when_the_deletion_is_accepted(
+    provider: KarpenterProvider, karpenter: FakeKarpenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, first = next(iter(karpenter.claims)), instances(karpenter)[0]
+
+    def delete(deleted: str, _options: object) -> dict[str, Any]:
+        del karpenter.claims[deleted]
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+    monkeypatch.setattr(karpenter, "delete_claim", delete)
+    answer = provider.replace(first, "token")
+    assert (answer.failure, answer.operation) == (ProviderFailure.TIMEOUT, name)
+    assert first not in instances(karpenter)
+    assert provider.replace(first, "token").failure is ProviderFailure.NOT_FOUND
+
+
 def test_an_instance_without_a_claim_is_not_terminated(provider: KarpenterProvider) -> None:
     answer = provider.replace("i-0123456789abcdef0", "token")
     assert (answer.failure, answer.since) == (ProviderFailure.NOT_FOUND, None)

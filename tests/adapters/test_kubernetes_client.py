@@ -179,6 +179,12 @@ def test_an_unreachable_api_is_transient(api: Api, kubernetes: Kubernetes) -> No
         kubernetes.call("reading node a", read_node)
 
 
+def test_an_incomplete_list_is_no_empty_list(api: Api, kubernetes: Kubernetes) -> None:
+    api.answers = [(200, b'{"items": [')]
+    with pytest.raises(Transient, match="listing pods: no complete response"):
+        list(kubernetes.documents("listing pods", "/api/v1/pods"))
+
+
 @pytest.mark.parametrize("endpoint", ["http://kubernetes.example.com", "", "ftp://127.0.0.1"])
 def test_no_token_is_sent_to_an_unencrypted_endpoint(endpoint: str) -> None:
     kubernetes = Kubernetes(lambda: ApiAccess(endpoint, None, "token"))

@@ -48,30 +48,21 @@ def restore_items(
     """
     if source == target:
         raise Misconfigured(f"{target} is the table of the stack; restore the backup to another one")
-    wanted = {_key(item): _digest(item) for item in _scan(clients, source)}
-    count = len(wanted)
-    surplus = _remove_equal(clients, target, wanted)
+    wanted, present = _digests(clients, source), _digests(clients, target)
+    surplus = sorted(present.keys() - wanted.keys())
+    different = {key for key, digest in wanted.items() if present.get(key) != digest}
     if not check_only:
         deletions = ({"DeleteRequest": {"Key": {"pk": {"S": pk}, "sk": {"S": sk}}}} for pk, sk in surplus)
         _write(clients, target, deletions, sleep)
-        different = (item for item in _scan(clients, source) if _key(item) in wanted)
-        _write(clients, target, ({"PutRequest": {"Item": item}} for item in different), sleep)
-        left = {_key(item): _digest(item) for item in _scan(clients, source)}
-        if _remove_equal(clients, target, left) or left:
+        changed = (item for item in _scan(clients, source) if _key(item) in different)
+        _write(clients, target, ({"PutRequest": {"Item": item}} for item in changed), sleep)
+        if _digests(clients, target) != wanted:
             raise Transient(f"{target} changes during the restore; stop all functions of the stack and run it again")
-    return RestoredItems(len(wanted), len(surplus), count - len(wanted))
+    return RestoredItems(len(different), len(surplus), len(wanted) - len(different))
 
 
-def _remove_equal(clients: Clients, table: str, wanted: dict[ItemKey, str]) -> list[ItemKey]:
-    """Remove the items that a table has already from `wanted`; return the keys of its other items."""
-    surplus: list[ItemKey] = []
-    for item in _scan(clients, table):
-        key = _key(item)
-        if key not in wanted:
-            surplus.append(key)
-        elif wanted[key] == _digest(item):
-            del wanted[key]
-    return surplus
+def _digests(clients: Clients, table: str) -> dict[ItemKey, str]:
+    return {_key(item): _digest(item) for item in _scan(clients, table)}
 
 
 def _scan(clients: Clients, table: str) -> Iterator[Mapping[str, Any]]:

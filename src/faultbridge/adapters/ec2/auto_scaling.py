@@ -12,10 +12,9 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import AWS_ERRORS, translate, translated
 from faultbridge.adapters.ec2.instances import failure_of, launch_order, launched_instance_of
 from faultbridge.adapters.ec2.launch import Ec2Instances
-from faultbridge.model.cluster.config import CapacitySource
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import Misconfigured
-from faultbridge.record.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence
+from faultbridge.record.ports import CallResult, LaunchedInstance, Presence
 
 INSTANCES_AT_ONCE = 200
 # Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
@@ -65,23 +64,7 @@ class AutoScalingProvider(Ec2Instances):
         recent = (one for one in found if one.launched_at >= earliest or one.instance_id in late)
         return tuple(sorted(recent, key=launch_order))
 
-    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`).
-
-        No source has capacity for a group that launches nothing (`_why_no_launch`), which is read only before an
-        answer that could permit a release.
-        """
-        if source is CapacitySource.ON_DEMAND:
-            found = Capacity(reason="EC2 shows on-demand capacity only by a launch")
-        else:
-            found = self._capacity.ask(source, instance_id)
-        if found.evidence is CapacityEvidence.ABSENT or not found.free:
-            return found
-        with translated(f"reading whether {group} launches instances"):
-            refusal = self._why_no_launch(group)
-        return Capacity(free=False, reason=refusal) if refusal else found
-
-    def _why_no_launch(self, group: str) -> str:
+    def why_no_launch(self, group: str, instance_id: str) -> str:  # noqa: ARG002 - the group decides for every instance
         """Return why the group launches no successor now; empty if nothing shows that.
 
         An operator can suspend the processes of a group. A group with fewer instances than it wants, whose newest

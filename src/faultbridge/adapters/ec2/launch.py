@@ -215,6 +215,26 @@ class Ec2Instances:
         """Return the running instances of the account whose system or instance status check fails."""
         return impaired_instances(self._clients)
 
+    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
+        """Return what a source has for a successor; on-demand capacity shows only at a launch (`NONE`).
+
+        No source has capacity for a group that launches nothing (`why_no_launch`), which is read only before an answer
+        that could permit a release.
+        """
+        if source is CapacitySource.ON_DEMAND:
+            found = Capacity(reason="EC2 shows on-demand capacity only by a launch")
+        else:
+            found = self._capacity.ask(source, instance_id)
+        if found.evidence is CapacityEvidence.ABSENT or not found.free:
+            return found
+        with translated(f"reading whether {group} launches instances"):
+            refusal = self.why_no_launch(group, instance_id)
+        return Capacity(free=False, reason=refusal) if refusal else found
+
+    def why_no_launch(self, group: str, instance_id: str) -> str:
+        """Return why a group launches no successor of an instance now; empty if nothing shows that."""
+        raise NotImplementedError
+
 
 class LaunchTemplateProvider(Ec2Instances):
     """A Provider for nodes whose group is a launch template; a Launcher launches the successors."""

@@ -119,12 +119,13 @@ class Kubernetes(Struct):
             response = self._http.request(method, path, params=params, content=content, headers=headers)
             try:
                 document: Document = response.json()
-            except ValueError:
+            except ValueError as error:
+                if not response.is_error:  # an incomplete list must not look like an empty one
+                    raise Transient(f"Kubernetes, {action}: no complete response: {error}") from error
                 document = {}
             if response.is_error:
-                raise error_of_status(
-                    action, response.status_code, str(document.get("message") or f"HTTP {response.status_code}")
-                )
+                text = str(document.get("message") or f"HTTP {response.status_code}")
+                raise error_of_status(action, response.status_code, text)
             return document
 
         return self.call(action, request)

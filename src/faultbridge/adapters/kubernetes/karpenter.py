@@ -20,12 +20,12 @@ from faultbridge.adapters.ec2.instances import launch_order
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.adapters.ec2.launch import Ec2Instances
 from faultbridge.adapters.kubernetes.orchestrator import PROVIDER_ID, ZONE, connections, failure_of
-from faultbridge.model.cluster.config import CapacitySource, ClusterConfig
+from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ProviderFailure
 from faultbridge.model.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.times import to_text
-from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance, SuccessorNotNeeded
+from faultbridge.record.ports import CallResult, LaunchedInstance, SuccessorNotNeeded
 from faultbridge.record.ports.inventory import GroupMember
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ class NodePools:
         return next((one for one in self.claims() if instance_in(one) == instance_id), None)
 
     def delete(self, claim: Document) -> Document:
-        """Delete this NodeClaim and no other of its name; raises ApiRejection 409 if it is another one."""
+        """Delete this NodeClaim, and return it as it is then; raises ApiRejection 409 if another one has its name."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": claim["metadata"]["uid"]}}
-        return self.api.send(f"deleting NodeClaim {_name(claim)}", "DELETE", _path(claim), body)
+        answer = self.api.send(f"deleting NodeClaim {_name(claim)}", "DELETE", _path(claim), body)
+        return claim if answer.get("kind") == "Status" else answer  # a claim without finalizers is gone immediately
 
     def unready_nodes(self, pool: str) -> frozenset[str]:
         """Return the names of the nodes of a NodePool whose condition `Ready` is not true."""
@@ -194,7 +195,7 @@ class KarpenterProvider(Ec2Instances):
         if claim is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"no NodeClaim names the instance {instance_id}")
         if deleted_at(claim) is None:
-            refusal = self._refusal(_labels(claim).get(POOL_LABEL, ""), instance_id)
+            refusal = self.why_no_launch(_labels(claim).get(POOL_LABEL, ""), instance_id)
             if refusal:
                 return CallResult(ProviderFailure.CONFLICT, refusal)
             claim = self._pools.delete(claim)
@@ -202,11 +203,11 @@ class KarpenterProvider(Ec2Instances):
         reason = "; ".join(filter(None, texts))
         return CallResult(ProviderFailure.TIMEOUT, reason, operation=_name(claim), since=deleted_at(claim))
 
-    def _refusal(self, pool: str, instance_id: str) -> str:
+    def why_no_launch(self, group: str, instance_id: str) -> str:
         """Return why the NodePool's disruption budgets permit no disruption now; empty if they permit one."""
-        budgets = ((self._pools.pool(pool).get("spec") or {}).get("disruption") or {}).get("budgets")
-        unready = self._pools.unready_nodes(pool)
-        claims = [one for one in self._pools.claims(pool) if is_true(one, "Initialized") or deleted_at(one)]
+        budgets = ((self._pools.pool(group).get("spec") or {}).get("disruption") or {}).get("budgets")
+        unready = self._pools.unready_nodes(group)
+        claims = [one for one in self._pools.claims(group) if is_true(one, "Initialized") or deleted_at(one)]
         disrupted = [
             one
             for one in claims
@@ -216,19 +217,9 @@ class KarpenterProvider(Ec2Instances):
         if len(disrupted) < allowed:
             return ""
         return (
-            f"the disruption budget of NodePool {pool} permits {allowed} of {len(claims)} nodes now, "
+            f"the disruption budget of NodePool {group} permits {allowed} of {len(claims)} nodes now, "
             f"and {len(disrupted)} others are disrupted or not ready"
         )
-
-    def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what a source has for a successor; no source has any while the NodePool's budget is used up."""
-        with translated(f"reading the disruption budget of {group}"):
-            refusal = self._refusal(group, instance_id)
-        if refusal:
-            return Capacity(free=False, reason=refusal)
-        if source is CapacitySource.ON_DEMAND:
-            return Capacity(reason="Karpenter shows on-demand capacity only by a launch")
-        return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the NodePool's claims that were created since `launched_after`, oldest first.
