@@ -13,7 +13,7 @@ from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
 from faultbridge.node.agent.agent import build_agent
 from faultbridge.node.agent.settings import AgentSettings
-from faultbridge.node.agent.traffic import CODE, SAMPLE_SECONDS, TrafficWatch, sent_bytes
+from faultbridge.node.agent.traffic import SAMPLE_SECONDS, GpuWatch, TrafficWatch, gpu_loads, sent_bytes
 from tests.agent.fakes import FakeTransport, ManualClock
 
 MINUTE, LIMIT = 60, 900
@@ -62,7 +62,7 @@ def test_a_node_of_a_hung_job_is_reported_once_a_quarter_of_an_hour_after_its_la
     recording: list[Phase],
 ) -> None:
     (report,) = replay(recording)
-    assert (report["kind"], report["code"]) == ("fault", CODE)
+    assert (report["kind"], report["code"]) == ("fault", "train.traffic_stopped")
     hung_at = sum(seconds for seconds, _ in recording[:-1])
     assert LIMIT <= report["after"] - hung_at <= LIMIT + 2 * SAMPLE_SECONDS
 
@@ -117,3 +117,81 @@ def test_the_agent_sends_the_report_and_the_catalog_knows_its_code(tmp_path: Pat
     (body,) = transport.bodies("faultbridge")
     (fault,) = registry.decode("faultbridge", body)
     assert load_catalog().row(fault.code).mode == "app.no_traffic"
+
+
+Load = tuple[int, int, int]
+"""Percent of the time of one GPU with a kernel and with memory access, and of its power limit of 700 W."""
+WORKS, WAITS, STANDS, READS, FREE = (100, 45, 90), (100, 0, 28), (0, 0, 18), (20, 5, 25), None
+
+
+def smi(loads: Iterable[Load | None]) -> bytes:
+    """Return the XML of nvidia-smi about GPUs with these loads; a GPU with None holds no memory."""
+    return b"<nvidia_smi_log>%s</nvidia_smi_log>" % b"".join(
+        b'<gpu id="0"><fb_memory_usage><total>81559 MiB</total><used>%d MiB</used></fb_memory_usage><utilization>'
+        b"<gpu_util>%d %%</gpu_util><memory_util>%d %%</memory_util></utilization><instant_power_draw>%d.50 W<"
+        b"/instant_power_draw><current_power_limit>700.00 W</current_power_limit></gpu>"
+        % (70000 if load else 2, *(load or (0, 0, 0))[:2], 7 * (load or (0, 0, 10))[2])
+        for load in loads
+    )
+
+
+def watched(recording: Iterable[tuple[int, list[Load | None]]]) -> list[dict[str, Any]]:
+    """Return the reports of a watch about a synthetic recording of GPUs: minutes, and the load of each GPU in them."""
+    clock, found, watch = ManualClock(), list[dict[str, Any]](), GpuWatch(LIMIT)
+    for minutes, loads in recording:
+        for _ in range(0, minutes, 2):
+            clock.advance(2 * MINUTE)
+            found += [json.loads(body) for _, body in watch.read(smi(loads), clock.now(), clock.monotonic())]
+    return found
+
+
+GPU_HANGS: dict[str, tuple[list[Load | None], str | None]] = {
+    "seven ranks wait for the fourth": ([WAITS] * 3 + [STANDS] + [WAITS] * 4, "3"),
+    "all ranks wait in a kernel": ([WAITS] * 8, None),
+    "the loader of a job on two GPUs hangs": ([STANDS, STANDS, FREE], "0,1"),
+}
+GPU_CLEAN: dict[str, list[tuple[int, list[Load | None]]]] = {
+    "steady steps": [(300, [WORKS] * 8)],
+    "a checkpoint of ten minutes in each hour": [(60, [WORKS] * 8), (10, [STANDS] * 8)] * 5,
+    "an evaluation on one GPU": [(60, [WORKS] * 8), (40, [WORKS] + [WAITS] * 7), (60, [WORKS] * 8)],
+    "a job that ends": [(60, [WORKS] * 8), (10, [STANDS] * 8), (120, [FREE] * 8)],
+    "a second job that loads its data": [(60, [WORKS] * 8), (2, [FREE] * 8), (90, [STANDS] * 8), (60, [WORKS] * 8)],
+    "a slow job": [(300, [READS] * 8)],
+    "a start": [(90, [STANDS] * 8), (60, [WORKS] * 8)],
+    "a node without work": [(600, [FREE] * 8)],
+    "steps with long loads of data": [(6, [WORKS] * 8), (12, [STANDS] * 8)] * 20,
+    "an interactive session that never trained": [(300, [STANDS])],
+}
+
+
+@pytest.mark.parametrize(("loads", "behind"), GPU_HANGS.values(), ids=GPU_HANGS)
+def test_gpus_that_stop_are_reported_with_those_that_are_behind(loads: list[Load | None], behind: str | None) -> None:
+    trains = [WORKS if load else FREE for load in loads]
+    reports = watched([(60, trains), (40, loads), (60, trains)])
+    assert [one["kind"] for one in reports] == ["fault", "clear"]
+    assert (reports[0]["code"], reports[0]["attributes"].get("behind")) == ("train.gpus_stopped", behind)
+    assert load_catalog().row(reports[0]["code"]).mode == "app.gpus_stopped"
+
+
+@pytest.mark.parametrize("recording", GPU_CLEAN.values(), ids=GPU_CLEAN)
+def test_checkpoints_evaluation_ends_and_idle_gpus_are_not_reported(
+    recording: list[tuple[int, list[Load | None]]],
+) -> None:
+    assert watched(recording) == []
+
+
+def test_real_outputs_of_nvidia_smi_have_the_fields_that_are_watched(shared: Path) -> None:
+    for name, gpus in (("h100x8-v13-580", 8), ("t4-aws-v13-595", 1), ("a100-sxm4-v12-570", 1)):
+        xml = (shared / f"samples/nvidia-smi-xml__{name}.xml").read_bytes()
+        held = xml.replace(b"<reserved>", b"<used>40000 MiB</used><reserved>")
+        assert (len(gpu_loads(xml)), len(gpu_loads(held))) == (0, gpus)
+
+
+def test_the_stop_of_traffic_names_the_gpus_behind_too() -> None:
+    clock, sent = ManualClock(), 0
+    watch, found = TrafficWatch(lambda: sent, LIMIT), list[dict[str, Any]]()
+    for second in range(0, 60 * MINUTE, 30):
+        clock.advance(30)
+        sent += 30 * GB if second < 30 * MINUTE else 0
+        found += [json.loads(body) for _, body in watch.poll(clock.now(), clock.monotonic(), "5")]
+    assert [one["attributes"]["behind"] for one in found] == ["5"]

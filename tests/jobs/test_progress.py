@@ -326,16 +326,17 @@ def running_on_two_nodes() -> World:
     return world
 
 
-def stop_sending(world: World, *nodes: int) -> None:
+def stop_sending(world: World, *nodes: int, code: str = "train.traffic_stopped", behind: str = "") -> None:
     for node in nodes:
-        stopped = Fault("faultbridge", "train.traffic_stopped", NODE_COMPONENT, "no data sent", world.clock.now())
+        attributes = {"behind": behind} if behind else {}
+        stopped = Fault("faultbridge", code, NODE_COMPONENT, "nothing", world.clock.now(), attributes=attributes)
         world.observe_fault(node, stopped)
     world.process_entries()
 
 
-def send_again(world: World, node: int) -> None:
+def send_again(world: World, node: int, code: str = "train.traffic_stopped") -> None:
     world.clock.advance(1)
-    world.clear(node, "train.traffic_stopped", "faultbridge", NODE_COMPONENT)
+    world.clear(node, code, "faultbridge", NODE_COMPONENT)
     world.process_entries()
 
 
@@ -388,11 +389,36 @@ def test_a_node_without_a_running_job_that_sends_nothing_stays_healthy() -> None
     assert changes(world) == ["started", "ended"]
 
 
-def test_a_job_on_one_node_is_not_judged_by_its_traffic() -> None:
+def test_a_job_on_one_node_is_stalled_when_its_gpus_stop_and_not_by_traffic() -> None:
     world = World(nodes=2, catalog=load_catalog())
-    jobs(world).start(CLUSTER, "1", ["node-1"])
+    jobs(world).start(CLUSTER, "1", ["node-1"], ranks={"node-1": "8-15"})
     stop_sending(world, 1)
     assert changes(world) == ["started"]
+    world.advance_minutes()
+    stop_sending(world, 1, code="train.gpus_stopped", behind="3")
+    stopped_at = world.clock.now()
+    world.advance_minutes()  # the node was degraded before, so no entry starts `react`
+    reason = f"the GPUs of its node did nothing since {to_text(stopped_at)}"
+    reason += "; behind, without a running kernel: node-1 GPU 3 (rank 11)"
+    assert (state(world), job_data(world)[-1]["reason"]) == ("stalled", reason)
+    send_again(world, 1, "train.gpus_stopped")
+    world.advance_minutes()
+    assert changes(world) == ["started", "stalled", "advanced"]
+
+
+def test_a_job_on_several_nodes_is_not_judged_by_its_gpus() -> None:
+    world = running_on_two_nodes()
+    stop_sending(world, 1, 2, code="train.gpus_stopped")
+    assert changes(world) == ["started"]
+
+
+@pytest.mark.parametrize(("of_first", "of_second"), [("", "1,3"), ("1", "1"), ("", "x" * 5000), ("", "")])
+def test_the_ranks_behind_are_named_if_the_counters_of_one_node_show_them(of_first: str, of_second: str) -> None:
+    world = running_on_two_nodes()
+    stop_sending(world, 1, behind=of_first)
+    stop_sending(world, 2, behind=of_second)
+    _, _, named = job_data(world)[-1]["reason"].partition("; behind, without a running kernel: ")
+    assert named == ("node-2 GPU 1, node-2 GPU 3" if of_second == "1,3" else "")
 
 
 def test_a_job_that_ended_meanwhile_is_not_stalled() -> None:

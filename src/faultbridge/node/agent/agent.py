@@ -22,7 +22,7 @@ from faultbridge.node.agent.kernel_log import JournalLog, KernelLog
 from faultbridge.node.agent.log_follower import Follower
 from faultbridge.node.agent.probes import ProbeScheduler, node_probes
 from faultbridge.node.agent.settings import AgentSettings
-from faultbridge.node.agent.traffic import TrafficWatch, sent_bytes
+from faultbridge.node.agent.traffic import GpuWatch, TrafficWatch, sent_bytes
 from faultbridge.node.agent.unchanged_output import UnchangedOutput
 
 SOURCE = "heartbeat"
@@ -54,6 +54,7 @@ class Agent:
     cpu_budget: resource_limits.CpuBudget
     heartbeat_seconds: int
     traffic: TrafficWatch
+    gpus: GpuWatch
     sender: Sender = field(init=False)
     heartbeats: int = 0
     cpu_seconds: Callable[[], float] = resource_limits.cpu_seconds
@@ -85,13 +86,16 @@ class Agent:
         """
         for follower in self.followers:
             follower.poll()
+        reports = list(self.traffic.poll(self.clock.now(), self.clock.monotonic(), self.gpus.behind))
         for source, output in self.probes.poll():
+            if source == "nvidia-smi-xml":
+                reports += self.gpus.read(output, self.clock.now(), self.clock.monotonic())
             selected = self.unchanged.select(source, output, self.clock.now(), self.clock.monotonic())
             for at, body, wait, values in selected:
                 record = self.packer.pack(source, body, at, wait=wait, values=values)
                 if not self.outbox.store_repeatable(record):
                     self.unchanged.forget(source)
-        for source, body in self.traffic.poll(self.clock.now(), self.clock.monotonic()):
+        for source, body in reports:
             record = self.packer.pack(source, body, self.clock.now())
             self.outbox.dropped += record is None or not self.outbox.store(record)
         for file, source, body in self.drop_folder.pending():
@@ -197,9 +201,8 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
     interval = settings.heartbeat_seconds
     unchanged = UnchangedOutput(settings.unchanged_seconds, ValueLog(settings.spool))
     traffic = TrafficWatch(partial(sent_bytes, settings.sysfs / "class" / "infiniband"), settings.traffic_seconds)
-    agent = Agent(
-        clock, followers, probes, unchanged, drop_folder, outbox, packer, services, cpu_budget, interval, traffic
-    )
+    gpus, parts = GpuWatch(settings.traffic_seconds), (probes, unchanged, drop_folder, outbox, packer)
+    agent = Agent(clock, followers, *parts, services, cpu_budget, interval, traffic, gpus)
     agent.sender = Sender(
         outbox,
         transport,

@@ -6,7 +6,7 @@ import http.client
 import json
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -37,6 +37,7 @@ ABSENT_RETRY_SECONDS = 600.0
 
 FAULT_SOURCE = "faultbridge"
 MAX_EVIDENCE = 2048
+_NONE: Mapping[str, str] = {}
 _CODES_AND_MESSAGES = {
     Outcome.HUNG: ("hang", "did not respond within {seconds} s"),
     Outcome.CRASHED: ("crash", "crashed"),
@@ -208,7 +209,9 @@ def probe_clear(probe: str, code_prefix: str, outcome: Outcome, *, at: datetime,
     return encode_report("clear", probe, code, message, at, "")
 
 
-def encode_report(kind: str, probe: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
+def encode_report(
+    kind: str, probe: str, code: str, message: str, at: datetime, evidence: str, attributes: Mapping[str, str] = _NONE
+) -> bytes:
     """Return a report of the agent itself as JSON: the `fault` or the `clear` of a code, as of the time `at`."""
     report = {
         "kind": kind,
@@ -218,7 +221,7 @@ def encode_report(kind: str, probe: str, code: str, message: str, at: datetime, 
         "observed_at": to_text(at),
         "message": message,
         "evidence": evidence[:MAX_EVIDENCE] or message,
-        "attributes": {"look": probe},
+        "attributes": {"look": probe, **attributes},
     }
     return json.dumps(report).encode() + b"\n"
 

@@ -56,22 +56,24 @@ class JobImpact(Struct, frozen=True):
         busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 
-    def missed(self, cluster: str, unhealthy: Iterable[UnhealthyNode]) -> tuple[NodeKey, ...]:
-        """Return the unhealthy nodes with a fault that is possibly not recorded on their jobs yet.
+    def missed(self, cluster: str, unhealthy: Iterable[UnhealthyNode]) -> Iterator[NodeKey]:
+        """Return the unhealthy nodes with a fault or a stop of work that is possibly not recorded on their jobs yet.
 
-        Only nodes with a fault of severity `error` or worse count:
-
-        - A node on which a job runs is always returned.
-        - A node whose job ended within the last hour is returned if no fault of the node is recorded on the job.
+        - A node on which a job runs is returned if it has a fault of severity `warning` or worse.
+        - A node whose job ended within the last hour is returned if no fault of the node is recorded on the job, and if
+          it has a fault of severity `error` or worse.
         """
-        now, busy = self.jobs.clock.now(), set[str]()
+        now, busy, left = self.jobs.clock.now(), set[str](), set[str]()
         for one in self.jobs.rows(cluster):
             if one.ended_at is None:
                 busy |= one.nodes
             elif now < one.ended_at + MISSED_WITHIN:
-                busy |= one.nodes - one.affected
-        failed = (one for one in unhealthy if one.severity and one.severity.rank >= Severity.ERROR.rank)
-        return tuple(NodeKey(cluster, one.node) for one in failed if one.node in busy)
+                left |= one.nodes - one.affected
+        for row in unhealthy:
+            rank = row.severity.rank if row.severity else -1
+            wanted = row.node in busy and rank >= Severity.WARNING.rank
+            if wanted or (row.node in left and rank >= Severity.ERROR.rank):
+                yield NodeKey(cluster, row.node)
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:

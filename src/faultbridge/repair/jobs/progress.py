@@ -7,12 +7,16 @@ advance if it is higher than every step since the rollback. No repair starts bec
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import MAX_LOSSES, NOT_FINITE, Job, Progress, loss_alarm
-from faultbridge.model.conditions import condition_key
+from faultbridge.model.cluster.ranks import ranks_of
+from faultbridge.model.conditions import Condition, condition_key
 from faultbridge.model.enums import JobChangeKind
 from faultbridge.model.errors import Conflict, Rejected
 from faultbridge.model.faults import NODE_COMPONENT
@@ -27,7 +31,10 @@ from faultbridge.repair.jobs.jobs import Jobs
 
 MAX_STEP = 10**12
 NO_TRAFFIC = condition_key("app.no_traffic", NODE_COMPONENT)
+GPUS_STOPPED = condition_key("app.gpus_stopped", NODE_COMPONENT)
 NODES_READ_AT_ONCE = 32
+MAX_BEHIND = 16
+_NUMBER = re.compile(r"\d{1,3}\Z", re.ASCII)
 
 
 class JobProgress(Struct, frozen=True):
@@ -61,38 +68,36 @@ class JobProgress(Struct, frozen=True):
         return job
 
     def check_traffic(self, state: NodeState) -> None:
-        """Record for the jobs of a node, which has a new entry, whether data still moves between their nodes.
+        """Record for the jobs of a node, which has a new entry, whether its nodes still work.
 
-        A job stalls without heartbeats if all its nodes, at least two, have stopped sending. It makes progress again
-        with the first one that sends. A job with heartbeats is judged by its steps only.
+        A job stalls without heartbeats if all its nodes have stopped sending, or, on one node, if the node's GPUs have
+        stopped. It makes progress again with the first node that works. A job with heartbeats is judged by its steps
+        only.
         """
-        judged = NO_TRAFFIC in state.conditions or NO_TRAFFIC in state.tombstones
+        judged = {NO_TRAFFIC, GPUS_STOPPED} & (state.conditions.keys() | state.tombstones.keys())
         for job_id in state.jobs if judged else ():
             job = self.jobs.find(state.key.cluster, job_id)
             if job is None or not job.runs or _of_run(self._stored(job.cluster, job.id), job) is not None:
                 continue
-            stopped_at = self._stopped_at(job) if traffic_stopped_at(state, job) is not None else None
-            if stopped_at is None and job.stalled_at is not None:
-                text = f"the job makes progress again: {state.key.node} sends data"
+            stops = self._stops(job) if stop_of(state, job) is not None else {}
+            if not stops and job.stalled_at is not None:
+                text = f"the job makes progress again: {state.key.node} works"
                 self._change_stall(job, None, JobChange(JobChangeKind.ADVANCED, text))
-            elif stopped_at is not None and job.stalled_at is None:
-                text = f"no data has moved between its {len(job.nodes)} nodes since {to_text(stopped_at)}"
+            elif stops and job.stalled_at is None:
                 now = truncate(self.jobs.clock.now())
-                self._change_stall(job, now, JobChange(JobChangeKind.STALLED, text))
+                self._change_stall(job, now, JobChange(JobChangeKind.STALLED, _stopped(job, stops)))
 
-    def _stopped_at(self, job: Job) -> datetime | None:
-        """Return when the last node of a job stopped sending; None if one sends, or if the job has one node."""
-        if len(job.nodes) < 2:  # noqa: PLR2004 - a pair
-            return None
-        found: list[datetime] = []
+    def _stops(self, job: Job) -> dict[str, Condition]:
+        """Return the condition of each node of a job that has stopped; empty if one has not."""
+        found: dict[str, Condition] = {}
         for at in range(0, len(job.nodes), NODES_READ_AT_ONCE):  # usually one of the first nodes still sends
             keys = [NodeKey(job.cluster, node) for node in job.nodes[at : at + NODES_READ_AT_ONCE]]
-            times = [traffic_stopped_at(one, job) for one in self.jobs.append.read_many(keys)]
-            stopped = [one for one in times if one is not None]
-            if len(stopped) < len(keys):
-                return None
-            found += stopped
-        return max(found)
+            for state in self.jobs.append.read_many(keys):
+                stop = stop_of(state, job)
+                if stop is None:
+                    return {}
+                found[state.key.node] = stop
+        return found
 
     def _change_stall(self, job: Job, stalled_at: datetime | None, change: JobChange) -> None:
         def update(before: Job | None, _: datetime) -> Job | None:
@@ -172,12 +177,29 @@ class JobProgress(Struct, frozen=True):
             log_cause("job_heartbeat_not_stored", reason=str(conflict), cluster=job.cluster, job_id=job.id)
 
 
-def traffic_stopped_at(state: NodeState, job: Job) -> datetime | None:
-    """Return since when a node sends no data to the other nodes of its job; None if that began before this job."""
-    condition = state.conditions.get(NO_TRAFFIC)
-    if condition is None or not condition.active or condition.since < job.started_at:
-        return None
-    return condition.since
+def stop_of(state: NodeState, job: Job) -> Condition | None:
+    """Return the condition that a node has stopped to work for its job; None if that began before this job."""
+    condition = state.conditions.get(NO_TRAFFIC if len(job.nodes) > 1 else GPUS_STOPPED)
+    is_own = condition is not None and condition.active and condition.since >= job.started_at
+    return condition if is_own else None
+
+
+def _stopped(job: Job, stops: Mapping[str, Condition]) -> str:
+    """Return why a job is stalled, with the GPUs and ranks that are behind, if the counters of its GPUs show them."""
+    since = to_text(max(one.since for one in stops.values()))
+    what = f"no data has moved between its {len(stops)} nodes" if len(stops) > 1 else "the GPUs of its node did nothing"
+    found = {node: one.attributes.get("behind", "").split(",") for node, one in stops.items()}
+    behind = {node: own for node, numbers in found.items() if (own := [one for one in numbers if _NUMBER.match(one)])}
+    if not behind or len(behind) == len(stops) > 1:
+        return f"{what} since {since}"
+    named = (f"{node} GPU {number}{_rank(job, node, number)}" for node in sorted(behind) for number in behind[node])
+    return f"{what} since {since}; behind, without a running kernel: {', '.join(islice(named, MAX_BEHIND))}"
+
+
+def _rank(job: Job, node: str, number: str) -> str:
+    """Return the rank of a GPU as text; by the convention of launchers, the ranks of a node follow its GPUs."""
+    ranks = ranks_of(job.ranks.get(node, ""))
+    return f" (rank {ranks[int(number)]})" if int(number) < len(ranks) else ""
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
