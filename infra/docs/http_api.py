@@ -81,7 +81,8 @@ BODIES = {
 RESOURCES = {
     "clusters": ("Clusters and nodes", {"", "nodes"}),
     "orders": ("Pauses, silences and failure domains", {"domains", "pause", "resume", "silences"}),
-    "cases": ("Cases and incidents", {"cases", "incidents"}),
+    "cases": ("Cases", {"cases"}),
+    "incidents": ("Incidents", {"incidents"}),
     "entries": ("Entries, streams and rejects", {"entries", "streams", "rejects"}),
     "findings": ("Findings and devices", {"findings", "devices", "offenders"}),
     "jobs": ("Jobs", {"jobs"}),

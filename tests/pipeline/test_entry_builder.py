@@ -190,6 +190,12 @@ def test_the_entry_of_a_closed_case_has_the_times_of_its_phases_and_the_lost_gpu
         "phases": {"detected": 1000, "in_progress": 2000},
         "gpus": 8,
         "gpu_time_lost": 8_000,
+        "receipt": {
+            "recorded": 8_000,
+            "provider_repair": 8 * (10 + 5) * 60_000,
+            "no_automation": 8 * 4 * 3_600_000,
+            "unknown": ["detection", "launch", "operator", "lost_work"],
+        },
         "previous_case": None,
         "owner": None,
         "owner_note": "",

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from faultbridge.decide.backtest.receipt import receipt
 from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
 from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
 from faultbridge.model import event_data
@@ -184,6 +185,7 @@ def case_change(
 ) -> Draft:
     """Draft the entry of a case's transition; with `state`, it has the fault message and the placement."""
     closing, request, because = not case.status.live, case.pending_approval, Reason.of(reason)
+    lost = gpu_time_lost(case, at) if closing else None
     return Draft(
         type=EntryType.CASE_STATUS,
         occurred_at=at,
@@ -205,7 +207,8 @@ def case_change(
             detected_at=case.marks.get("detected"),
             answer_by=request.answer_by if request else None,
             phases=durations(case, at) if closing else {},
-            gpu_time_lost=gpu_time_lost(case, at) if closing else None,
+            gpu_time_lost=lost,
+            receipt=receipt(case, lost, at) if closing else None,
             previous_case=case.previous_case,
             rule=case.rule,
             policy=case.policy,

@@ -232,6 +232,20 @@ class Cause(EventData, frozen=True, kw_only=True):
     message: Annotated[str | None, doc("The condition's message, while the condition is active.")] = None
 
 
+class Receipt(EventData, frozen=True, kw_only=True):
+    """What a closed case cost, and would have cost under other rules of repair: GPUs times milliseconds without work.
+
+    A value is null if it is unknown. The page `service-level` states the rules, and what each name in `unknown` means.
+    """
+
+    recorded: Annotated[Milliseconds | None, doc("As it was: the GPU time out of service.")]
+    provider_repair: Annotated[
+        Milliseconds | None, doc("If the provider had replaced the instance, as EKS node auto repair does.")
+    ] = None
+    no_automation: Annotated[Milliseconds | None, doc("If an operator had repaired the node.")] = None
+    unknown: Annotated[tuple[Text, ...], doc("What the record does not show, and a rule therefore assumes.")]
+
+
 class CaseFacts(EventData, frozen=True, kw_only=True):
     """What a case states in the same words everywhere: in its state and its item, in its events and in the API.
 
@@ -281,6 +295,9 @@ class CaseStatusData(CaseFacts, frozen=True, kw_only=True):
     ] = UNSET
     gpu_time_lost: Annotated[
         Milliseconds | None, doc("Number of GPUs times the time out of service; set after the case closed.")
+    ] = None
+    receipt: Annotated[
+        Receipt | None, doc("What the case cost, and would have cost otherwise; set after the case closed.")
     ] = None
 
 

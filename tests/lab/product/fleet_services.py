@@ -7,6 +7,7 @@ from datetime import datetime
 from random import Random
 
 from faultbridge.decide.case_moves import SETTLE, Rules, continue_alone
+from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.cluster.state import Control
@@ -95,7 +96,7 @@ def fleet_services(
     """Build the product's services for a cluster of `nodes` nodes that Faultbridge repairs."""
     catalog, table, stack = lab_catalog(), ItemTable(), Stack(stack_id, "faultbridge")
     config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, expected=nodes)
-    rules = Rules(policy, config, catalog, stack_id)
+    rules = Rules(policy, config, catalog, stack_id, gpus=gpus_by_instance_type())
     rulebook = FixedRulebook(table, stack_id, lambda: catalog, lambda: policy, fixed=rules)
     store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)
     orchestrators = {"none": orchestrator}

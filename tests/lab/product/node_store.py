@@ -20,7 +20,7 @@ from faultbridge.model.storage.projections import control_writes
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import truncate
 from faultbridge.model.values import replace
-from faultbridge.record.append import Append, Appended, Revise, check_moves
+from faultbridge.record.append import Append, Appended, Revise, check_moves, marked_out_of_service
 from faultbridge.record.ports import ClusterNode
 from tests.lab.product.item_table import ItemTable
 
@@ -78,7 +78,8 @@ class NodeStore(Append, frozen=True):
         The repair slot of a case that is no longer in progress is released, and so is a permit that the node no longer
         needs.
         """
-        head, drafts, after = before.head, transition.drafts, without_spent_permit(transition.state)
+        head, drafts = before.head, transition.drafts
+        after = marked_out_of_service(without_spent_permit(transition.state), truncate(self.clock.now()))
         if drafts or before.status is not after.status or _status(before) is not _status(after):
             check_moves(before, after, drafts, actor)
             moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))

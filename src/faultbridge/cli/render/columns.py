@@ -134,6 +134,8 @@ CASE: Columns = {
     "Duration": lambda one: duration_text(one.age_ms),
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one.phases.items()),
     "GPU-hours lost": lambda one: _hours(one.gpu_time_lost_ms),
+    "with the provider's repair": lambda one: one.receipt and _hours(one.receipt.provider_repair),
+    "without automation": lambda one: one.receipt and _hours(one.receipt.no_automation),
     "Capacity": lambda one: "\n".join(map(answer_text, one.capacity)),
     "Rule": lambda one: f"{one.rule} of policy {one.policy}",
     **fields("Previous case", "Relapse of"),

@@ -31,6 +31,24 @@ class Cause(Model):
     message: str | None = Field(default=None, description="The condition's message, while the condition is active.")
 
 
+class Receipt(Model):
+    """What a closed case cost, and would have cost under other rules of repair: GPUs times milliseconds without work.
+
+    A value is null if it is unknown. The page `service-level` states the rules, and what each name in `unknown` means.
+    """
+
+    recorded: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
+        description="As it was: the GPU time out of service."
+    )
+    provider_repair: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
+        default=None, description="If the provider had replaced the instance, as EKS node auto repair does."
+    )
+    no_automation: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
+        default=None, description="If an operator had repaired the node."
+    )
+    unknown: tuple[Text, ...] = Field(description="What the record does not show, and a rule therefore assumes.")
+
+
 class CaseStatusData(Model):
     """The data of a case event: the status of a case before and after a change, and the cause of the case."""
 
@@ -78,6 +96,9 @@ class CaseStatusData(Model):
     )
     gpu_time_lost: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
         default=None, description="Number of GPUs times the time out of service; set after the case closed."
+    )
+    receipt: Receipt | None = Field(
+        default=None, description="What the case cost, and would have cost otherwise; set after the case closed."
     )
 
 

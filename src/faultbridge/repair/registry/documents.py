@@ -14,13 +14,23 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from faultbridge.decide.answers import Answer, case_answer, node_answer
+from faultbridge.decide.backtest.receipt import receipt
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
 from faultbridge.model import conditions
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.coverage import LastReport, last_report
 from faultbridge.model.cluster.state import Control
 from faultbridge.model.enums import ClusterStatus, RepairAction
-from faultbridge.model.event_data import CaseFacts, Component, Count, Domain, EventData, ProviderCondition, doc
+from faultbridge.model.event_data import (
+    CaseFacts,
+    Component,
+    Count,
+    Domain,
+    EventData,
+    ProviderCondition,
+    Receipt,
+    doc,
+)
 from faultbridge.model.nodes import Incarnation, NodeState
 from faultbridge.model.recorded import RecordedEvent, read_event
 from faultbridge.model.storage import rejects
@@ -402,6 +412,7 @@ class Case(CaseFacts, Document, frozen=True, kw_only=True):
     age_ms: Count
     phases: dict[str, int]
     gpu_time_lost_ms: Annotated[Count | None, doc("GPUs times milliseconds out of service; null if unknown.")]
+    receipt: Annotated[Receipt | None, doc("What it cost, and would have cost otherwise; null until it closes.")]
     rule: str
     policy: str
     previous_case: str | None
@@ -427,6 +438,7 @@ def shown_case_document(view: CaseView, state: NodeState, cluster: ClusterView, 
 
 def _case(kind: type[C], view: CaseView, now: datetime, **more: Answer) -> C:
     case = view.case
+    lost = gpu_time_lost(case, case.closed_at or now)
     return shared(
         kind,
         case,
@@ -441,7 +453,8 @@ def _case(kind: type[C], view: CaseView, now: datetime, **more: Answer) -> C:
         approval=shared(Approval, case.approval) if case.approval else None,
         age_ms=view.age(now),
         phases=view.phases(now),
-        gpu_time_lost_ms=gpu_time_lost(case, case.closed_at or now),
+        gpu_time_lost_ms=lost,
+        receipt=receipt(case, lost, case.closed_at) if case.closed_at else None,
         **more,
     )
 

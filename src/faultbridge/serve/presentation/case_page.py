@@ -247,7 +247,6 @@ def _wait_lane(facts: CaseFacts, span: Span) -> Lane:
 
 
 def _facts(case: Case) -> tuple[tuple[str, str], ...]:
-    lost = case.gpu_time_lost_ms
     rows = [
         ("Repair action", action_text(case.repair_action)),
         ("Attempts", str(case.attempt)),
@@ -255,8 +254,15 @@ def _facts(case: Case) -> tuple[tuple[str, str], ...]:
     ]
     if case.code == "operator.quarantine":
         rows = []  # the order decides, not the action and the rule of its code
-    hours = "-" if lost is None else f"{lost / 3_600_000:.2f} GPU-hours"
-    return (*rows, ("GPU time lost", hours), ("Case", case.case_id))
+    rows.append(("GPU time lost", _hours(case.gpu_time_lost_ms)))
+    if case.receipt is not None:
+        rows.append(("With the provider's repair", _hours(case.receipt.provider_repair)))
+        rows.append(("Without automation", _hours(case.receipt.no_automation)))
+    return (*rows, ("Case", case.case_id))
+
+
+def _hours(gpu_ms: int | None) -> str:
+    return "-" if gpu_ms is None else f"{gpu_ms / 3_600_000:.2f} GPU-hours"
 
 
 def _related(case: Case) -> tuple[tuple[str, str], ...]:
