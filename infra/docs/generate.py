@@ -26,6 +26,7 @@ from infra.docs import (
     state_machines,
 )
 from infra.docs.asyncapi import asyncapi_document
+from infra.docs.event_schemas import event_schemas_template
 from infra.docs.openapi import openapi_document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
     "../../schemas/job-report/v1.json": http_api.job_report_schema,
+    "../../infra/event-schemas.yaml": event_schemas_template,
     "../../schemas/asyncapi.json": lambda: json.dumps(asyncapi_document(), indent=2) + "\n",
     "metrics.md": metrics.generate,
     "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
-from jsonschema import Draft7Validator
+from jsonschema import Draft4Validator, Draft7Validator
 
 from faultbridge.model.events.json_schema import EVENT_MODELS, validator_of
 from faultbridge.model.times import from_text
 from infra.docs.asyncapi import asyncapi_document
+from infra.docs.event_schemas import DRAFT_4, draft_4_event
 from tests.architecture.project import read_template
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, ROOT, SCHEMAS, label, name_of
@@ -91,3 +92,36 @@ def test_the_message_of_each_event_describes_its_samples(name: str) -> None:
     for sample in samples:
         assert list(Draft7Validator(whole).iter_errors(sample)) == []
         assert list(validator_of(detail).iter_errors(sample["detail"])) == []
+
+
+REGISTRY = read_template(ROOT / "infra" / "event-schemas.yaml")["Resources"]
+MAX_CONTENT = 100_000
+"""The most characters of a schema in the registry of EventBridge."""
+
+
+@pytest.mark.parametrize("name", EVENT_MODELS)
+def test_the_registry_of_eventbridge_describes_each_event_in_draft_4(name: str) -> None:
+    (found,) = (
+        one["Properties"]
+        for one in REGISTRY.values()
+        if one["Type"] == "AWS::EventSchemas::Schema"
+        and one["Properties"]["SchemaName"] == {"Fn::Sub": f"${{EventSource}}@{name.title().replace('-', '')}"}
+    )
+    assert (found["Type"], json.loads(found["Content"])) == ("JSONSchemaDraft4", draft_4_event(name))
+    assert len(found["Content"]) <= MAX_CONTENT
+    schema = json.loads(found["Content"])
+    assert schema["$schema"] == DRAFT_4
+    Draft4Validator.check_schema(schema)
+    assert not set(re.findall(r'"(\$defs|const|prefixItems|dependentRequired|if)":', found["Content"]))
+    for sample in (envelope(path) for path in FILES if name_of(path) == name):
+        assert list(Draft4Validator(schema).iter_errors(sample)) == []
+        del sample["detail"]["metadata"]["event_id"]
+        assert list(Draft4Validator(schema).iter_errors(sample)) != []
+
+
+def test_the_template_of_the_registry_fits_cloudformation_and_creates_no_role() -> None:
+    assert (ROOT / "infra" / "event-schemas.yaml").stat().st_size < 1_000_000
+    assert {one["Type"] for one in REGISTRY.values()} == {
+        "AWS::EventSchemas::Registry",
+        "AWS::EventSchemas::Schema",
+    }
