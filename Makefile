@@ -67,8 +67,9 @@ types: setup ## check the types with mypy (strict)
 	@$(BIN)/mypy
 
 .PHONY: template-lint
-template-lint: setup machines ## check the SAM template (sam validate --lint)
+template-lint: setup machines ## check the SAM template (sam validate --lint) and its resources in other regions
 	@$(BIN)/sam validate --lint --region us-east-1
+	@$(BIN)/cfn-lint --template infra/template.yaml --regions us-west-2 eu-central-1 ap-northeast-1 cn-north-1
 
 # The scanner has a virtual environment of its own; the stamp's name holds a checksum of its lock.
 SCAN := $(VENV)/scan

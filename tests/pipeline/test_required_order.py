@@ -160,6 +160,15 @@ def test_a_pause_and_a_breaker_that_stays_open_are_ended_by_an_operator(
     assert order_of(with_case(CaseStatus.QUEUED, repair_action=action), control=control) == command
 
 
+def test_the_answer_to_a_pause_names_the_command_that_also_ends_the_pauses_of_others() -> None:
+    paused = Control(KEY.cluster, pauses={"ada": Pause(NOON)})
+    answer = node_answer(with_case(CaseStatus.QUEUED), config(), paused, NOON)
+    assert [step.command for step in answer.you] == [
+        f"faultbridge resume --cluster {KEY.cluster}",
+        f"faultbridge resume --cluster {KEY.cluster} --force",
+    ]
+
+
 def test_an_answer_states_what_blocks_the_repair() -> None:
     asked = node_answer(with_case(CaseStatus.QUEUED, approval=ASKED), config(), Control(KEY.cluster), NOON)
     assert asked.what == "Rule r requires that an operator approves this repair first: replace the node."
