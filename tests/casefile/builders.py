@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from faultbridge.cli.casefile.collect import CaseFiles, pack
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.nodes import Head
 from faultbridge.record.append import Stack
 from faultbridge.record.archive.anchor import Anchor, leaf, merkle_root
 from faultbridge.repair.registry.views import Views
+from faultbridge.serve.casefile.collect import CaseFiles, pack
 from tests.sim.history import build_system, draw_actions, play_on
 
 Members = dict[str, bytes]

@@ -15,8 +15,8 @@ from random import Random
 
 import pytest
 
-from faultbridge.cli.casefile.collect import VERIFIER, transitions
-from faultbridge.cli.casefile.verify_case import TRANSITIONS, Defect, verify
+from faultbridge.serve.casefile.collect import VERIFIER, transitions
+from faultbridge.serve.casefile.verify_case import TRANSITIONS, Defect, verify
 from tests.casefile.builders import CHANGES, case_files, changed, unpack
 
 FEW_SEEDS = (0, 8, 235)

@@ -136,8 +136,7 @@ def test_the_command_line_prints_only_through_the_safe_printer() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTERS
     ]
-    # A case file carries its verifier, which runs without this package.
-    assert {call.partition(":")[0] for call in calls} == {"render/output.py", "casefile/verify_case.py"}
+    assert {call.partition(":")[0] for call in calls} == {"render/output.py"}
 
 
 PRINTERS = {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"}

@@ -53,6 +53,12 @@ class Site:
             body = gzip.decompress(body)
         return Answer(answered["statusCode"], answered["headers"], body.decode())
 
+    def binary(self, path: str) -> tuple[str, bytes]:
+        """GET a path below the base, and return the type and the bytes of the response."""
+        answered: dict[str, Any] = answer(event("GET", f"/console{path}", "", b"", ADMIN), self.world.app)
+        assert answered["statusCode"] == 200
+        return answered["headers"]["Content-Type"], base64.b64decode(answered["body"])
+
     def post(
         self, path: str, fields: dict[str, str], operated: Iterable[str] = ADMIN, person: str = "ada", **headers: str
     ) -> Answer:

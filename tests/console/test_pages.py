@@ -16,12 +16,15 @@ from faultbridge.model.enums import NodeStatus
 from faultbridge.model.nodes import NodeKey
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.registration import NewNode
+from faultbridge.serve.api.requests import Caller, Request
+from faultbridge.serve.casefile.collect import CaseFiles
 from faultbridge.serve.console.facts import MAX_JOBS
 from faultbridge.serve.console.html import Links, linked_ids
-from faultbridge.serve.console.pages import POLICY
+from faultbridge.serve.console.pages import MAX_CASE_FILE, POLICY, Pages
 from faultbridge.serve.entrypoints.ingest import wire_ingest
+from faultbridge.serve.entrypoints.react import wire_react
 from faultbridge.serve.wiring.job_tracking import wire_jobs
-from faultbridge.serve.wiring.repairing import wire_cluster_status
+from faultbridge.serve.wiring.repairing import wire_cluster_status, wire_orders
 from faultbridge.serve.wiring.services import wire_facts, wire_registration, wire_retirement
 from tests.console.sites import HOSTILE, Site
 
@@ -250,3 +253,24 @@ def test_a_retired_node_is_not_shown_as_a_node_of_its_cluster(site: Site) -> Non
     shown = addresses(site.get(C).text)
     assert not [address for address in shown if address.endswith("/nodes/n-2")]
     assert [address for address in shown if address.endswith("/nodes/n-3")]
+
+
+def test_the_page_of_a_closed_case_gives_its_case_file_to_readers_of_the_cluster(site: Site) -> None:
+    case = site.case  # type: ignore[attr-defined]
+    path = f"{C}/cases/{case}"
+    assert f"{path}/file" not in site.get(path).text
+    wire_orders(site.world.app).cases.cancel(case, OperatorOrder("ada"))
+    wire_react(site.world.app).run([("train-a", "n-1")])
+    stack = site.world.app.stack
+    ports = site.world.app.ports
+    written = CaseFiles(ports.table, ports.vault, ports.clock, stack)(wire_facts(site.world.app).views.case(case))
+    assert site.binary(f"{path}/file") == ("application/zip", written)
+    assert site.get(f"{path}/file", clusters=["other"]).status == 403
+    assert site.get(f"/clusters/other/cases/{case}/file").status == 404
+    assert site.get(f"{C}/cases/c-none/file").status == 404
+
+
+def test_a_case_file_that_is_too_large_for_a_response_names_the_command(site: Site) -> None:
+    pages = Pages(wire_facts(site.world.app), case_files=lambda _: bytes(MAX_CASE_FILE + 1))
+    shown = pages(f"{C}/cases/{site.case}/file", Request({}, {}, caller=Caller("ada")))  # type: ignore[attr-defined]
+    assert (shown.status, f"faultbridge case file {site.case}" in html.unescape(shown.text)) == (422, True)  # type: ignore[attr-defined]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from faultbridge.cli.commands.offline.catalog import code_document
 from faultbridge.cli.export.api_client import ApiClient
 from faultbridge.cli.export.tools import Tools, build_server
+from faultbridge.decode.data import code_document
 from tests.api.builders import START, case_of
 from tests.api.gateway import Gateway
 from tests.exports.builders import break_a_gpu

@@ -10,5 +10,6 @@ Read in this order:
 - `pager`: events to pages, reminders and summaries.
 - `ops`: the sweep of each minute, the reaction to new entries, the backlog, metrics.
 - `api`: the HTTP API without its server.
+- `casefile`: the case file of a repair, which proves itself to a reader without a stack.
 - `console`, `presentation`: the pages of the console as HTML, and what a page shows as plain data.
 """

@@ -31,6 +31,36 @@ def load_catalog() -> Catalog:
     return Catalog(index["version"], rows, verification_coverage(), verifiers_by_fault(), failure_modes())
 
 
+def code_document(code: str) -> dict[str, Any]:
+    """Return the row of the catalog for a code in any case, with its details; an unknown code has the default row."""
+    known = load_catalog()
+    by_lower_case = {listed.lower(): listed for listed in known.rows}
+    row = known.row(by_lower_case.get(code.lower(), code))
+    details = [row_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
+    return row_document(row, known) | {"details": details}
+
+
+def row_document(row: Row, known: Catalog) -> dict[str, Any]:
+    """Return a row of the catalog as plain data, as `faultbridge catalog --json` prints it."""
+    return {
+        "code": row.code,
+        "name": row.name,
+        "failure_mode": row.mode,
+        "work": row.work,
+        "severity": row.severity,
+        "action": row.action,
+        "kind": row.kind,
+        "scope": row.scope,
+        "ends_on": list(row.ends_on),
+        "stands_for": list(row.stands_for),
+        "conflict": row.conflict,
+        "reason": row.reason,
+        "recommendations": [{"source": one.source, "says": one.says} for one in row.recommendations],
+        "known": row.code in known.rows,
+        "catalog": known.version,
+    }
+
+
 @cache
 def failure_modes() -> Mapping[str, Mode]:
     """Return the failure modes by name: what is physically wrong, whichever source and code reports it."""

@@ -18,6 +18,7 @@ from faultbridge.model.event_data import json_text
 from faultbridge.model.safe_text import visible
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
+from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.api.problems import problem_of
 from faultbridge.serve.api.requests import ALL_CLUSTERS, Request
 from faultbridge.serve.console.facts import WEEK, Facts, Window, gpus, meaning
@@ -58,7 +59,10 @@ def entity_tag(version: str) -> str:
 
 
 class Content(Struct, frozen=True):
-    """A response, which a browser saves as `file_name`, if set; equal tags show the same state but for ages."""
+    """A response, which a browser saves as `file_name`, if set; equal tags show the same state but for ages.
+
+    `packed` is the body of a response that is not text.
+    """
 
     text: str
     media_type: str = HTML
@@ -67,6 +71,12 @@ class Content(Struct, frozen=True):
     file_name: str | None = None
     tag: str = ""
     location: str = ""
+    packed: bytes = b""
+
+    @property
+    def body(self) -> bytes:
+        """Return the bytes of the response."""
+        return self.packed or self.text.encode()
 
     def headers(self) -> dict[str, str]:
         """Return the HTTP headers of the response, security headers included."""
@@ -87,6 +97,9 @@ class Content(Struct, frozen=True):
 
 
 FORMATS = ("html", "json", "csv")
+MAX_CASE_FILE = 4_000_000
+"""The largest case file in bytes that fits into the response of a function, with its encoding."""
+
 SECONDS_LIVE, SECONDS_QUIET = 10, 60
 """Seconds after which an open page checks for changes: the first value if the page is live, else the second."""
 
@@ -111,6 +124,7 @@ class Pages(Struct, frozen=True):
     facts: Facts
     links: Links = field(default_factory=Links)
     forms: OrderForms | None = None
+    case_files: Callable[[CaseView], bytes] | None = None
 
     def __call__(self, path: str, request: Request) -> Content:
         """Return the content for a path below `/console`; a `FaultbridgeError` becomes a page."""
@@ -137,6 +151,8 @@ class Pages(Struct, frozen=True):
             return Content(found.text, found.media_type, cache=IMMUTABLE)
         if self.forms and (order := _ORDER.fullmatch(path)):
             return self._form(self.forms, order["kind"], replace(request, path={"cluster": order["cluster"]}))
+        if self.case_files and (wanted := _CASE_FILE.fullmatch(path)):
+            return self._case_file(self.case_files, wanted["cluster"], wanted["case"], request)
         for pattern, build in _ROUTES:
             matched = pattern.fullmatch(path)
             if matched:
@@ -172,6 +188,17 @@ class Pages(Struct, frozen=True):
             return Content("", status=HTTPStatus.SEE_OTHER, cache="no-store", location=self._back(subject))
         except FaultbridgeError as error:
             return self.error(error)
+
+    def _case_file(self, collect: Callable[[CaseView], bytes], cluster: str, case_id: str, request: Request) -> Content:
+        """Return the case file of a case, which `faultbridge case file` writes too."""
+        request.caller.check(names.cluster_name(cluster))
+        view = self.facts.views.case(case_id) if CASE_ID.fullmatch(case_id) else None
+        if view is None or view.key.cluster != cluster:
+            raise UnknownName("case", case_id)
+        packed = collect(view)
+        if len(packed) > MAX_CASE_FILE:
+            raise Rejected("too_long", f"too large for a response: run 'faultbridge case file {case_id}'")
+        return Content("", "application/zip", cache="no-store", file_name=f"{case_id}.zip", packed=packed)
 
     def _back(self, subject: Subject) -> str:
         """Return the address of the page of what an order is about."""
@@ -317,6 +344,7 @@ def _without_ages(document: object) -> object:
 
 _AGES = frozenset({"age_ms", "phases", "gpu_time_lost_ms"})
 _C = r"clusters/(?P<cluster>[^/]+)"
+_CASE_FILE = re.compile(rf"{_C}/cases/(?P<case>[^/]+)/file")
 _ROUTES: tuple[tuple[re.Pattern[str], Callable[[Pages, Request], PageData]], ...] = (
     (re.compile(""), Pages.fleet),
     (re.compile(_C), Pages.cluster),

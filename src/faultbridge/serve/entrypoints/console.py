@@ -11,6 +11,7 @@ from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import FaultbridgeError, Rejected
 from faultbridge.record.timeline import Tokens
 from faultbridge.serve.api.requests import MAX_BODY, Request, read_query
+from faultbridge.serve.casefile.collect import CaseFiles
 from faultbridge.serve.console.html import BASE, Links
 from faultbridge.serve.console.orders import OrderForms
 from faultbridge.serve.console.pages import Content, Pages
@@ -65,7 +66,7 @@ def _form_of(event: dict[str, Any]) -> str:
 
 
 def _response(content: Content, *, compress: bool) -> dict[str, Any]:
-    body = content.text.encode()
+    body = content.body
     headers = content.headers() | {"Vary": "Accept-Encoding"}
     if compress and len(body) >= MIN_COMPRESSED:
         body, headers = gzip.compress(body, 6, mtime=0), headers | {"Content-Encoding": "gzip"}
@@ -82,4 +83,5 @@ def wire_console(app: Installation) -> Pages:
     """Return the service that answers requests for web pages of the console, and takes its orders."""
     facts, settings = wire_facts(app), app.settings
     forms = OrderForms(facts, wire_orders(app), Tokens(app.ports.token_secret))
-    return Pages(facts, Links(runbooks=settings.runbook_url), forms)
+    collect = CaseFiles(app.ports.table, app.ports.vault, app.ports.clock, app.stack)
+    return Pages(facts, Links(runbooks=settings.runbook_url), forms, collect)

@@ -193,7 +193,7 @@ def write_case_file(
     The reader checks the file with `verify_case.py`, which is in it and needs only Python. The verifier refuses a file
     without an anchor: write the file again after the next full hour.
     """
-    from faultbridge.cli.casefile.collect import CaseFiles
+    from faultbridge.serve.casefile.collect import CaseFiles
 
     ports, path = session.ports, file or Path(f"{case}.zip")
     collect = CaseFiles(ports.table, ports.vault, ports.clock, session.application.stack)

@@ -8,7 +8,7 @@ from faultbridge.cli.commands.options import Format
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show, show_one
-from faultbridge.decode.data import load_catalog
+from faultbridge.decode.data import code_document, load_catalog, row_document
 from faultbridge.decode.dcgm.texts import code_of_number
 from faultbridge.model.catalog import Catalog, Mode, Row
 from faultbridge.model.names import did_you_mean
@@ -97,7 +97,7 @@ def explain_code(
         return
     if family is None or (value is None and family in FAMILIES):
         rows = (row for row in known.rows.values() if _listed(row, family))
-        show((_document(row, known) for row in rows), LIST_COLUMNS, output)
+        show((row_document(row, known) for row in rows), LIST_COLUMNS, output)
         return
     document = code_document(_code(family, value))
     show_one(document, ONE_COLUMNS, output)
@@ -105,15 +105,6 @@ def explain_code(
     if code not in known.rows:
         notice(f"code not in the catalog: {code}; such a fault gets this default{did_you_mean(code, known.rows)}")
         raise Exit(EXIT_NOT_WELL)
-
-
-def code_document(code: str) -> dict[str, Any]:
-    """Return the row of the catalog for a code in any case, with its details; an unknown code has the default row."""
-    known = load_catalog()
-    by_lower_case = {listed.lower(): listed for listed in known.rows}
-    row = known.row(by_lower_case.get(code.lower(), code))
-    details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
-    return _document(row, known) | {"details": details}
 
 
 def _explain_mode(name: str | None, known: Catalog, output: OutputFormat) -> None:
@@ -126,7 +117,7 @@ def _explain_mode(name: str | None, known: Catalog, output: OutputFormat) -> Non
     mode = known.modes[name]
     rows = [row for row in known.rows.values() if row.mode == name]
     departing = [row for row in rows if (row.severity, row.action, row.work) != (mode.severity, mode.action, mode.work)]
-    codes = {"codes": [row.code for row in rows], "own": [_document(row, known) for row in departing]}
+    codes = {"codes": [row.code for row in rows], "own": [row_document(row, known) for row in departing]}
     show_one(_mode_document(mode, known) | codes, MODE_COLUMNS, output)
 
 
@@ -163,23 +154,3 @@ def _code(family: str, value: str | None) -> str:
 
 def _listed(row: Row, family: str | None) -> bool:
     return ":" not in row.code and (family is None or row.code.startswith(f"{family}."))
-
-
-def _document(row: Row, known: Catalog) -> dict[str, Any]:
-    return {
-        "code": row.code,
-        "name": row.name,
-        "failure_mode": row.mode,
-        "work": row.work,
-        "severity": row.severity,
-        "action": row.action,
-        "kind": row.kind,
-        "scope": row.scope,
-        "ends_on": list(row.ends_on),
-        "stands_for": list(row.stands_for),
-        "conflict": row.conflict,
-        "reason": row.reason,
-        "recommendations": [{"source": one.source, "says": one.says} for one in row.recommendations],
-        "known": row.code in known.rows,
-        "catalog": known.version,
-    }

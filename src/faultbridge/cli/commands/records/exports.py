@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
-from faultbridge.cli.commands.offline.catalog import code_document
 from faultbridge.cli.declare import Commands, Option
 from faultbridge.cli.export.api_client import ApiClient, api_client
 from faultbridge.cli.render.output import LogLines, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import StackSession
+from faultbridge.decode.data import code_document
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
 from faultbridge.model.log import log_cause, logged_from
 

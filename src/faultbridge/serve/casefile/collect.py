@@ -14,8 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct, to_builtins
 
-from faultbridge.cli.casefile.form import FileEntry, Form, fill_form
-from faultbridge.cli.commands.offline.catalog import code_document
+from faultbridge.decode.data import code_document
 from faultbridge.decode.data.policies import default_document
 from faultbridge.model.canonical_json import canonical_json
 from faultbridge.model.edges import CASE_EDGES, NODE_EDGES, Edge
@@ -33,6 +32,7 @@ from faultbridge.record.ports import Clock, Table
 from faultbridge.record.ports.objects import Vault
 from faultbridge.record.queries import query_all
 from faultbridge.repair.registry.views import CaseView
+from faultbridge.serve.casefile.form import FileEntry, Form, fill_form
 
 MAX_ENTRIES = 50_000
 FOLDER = Path(__file__).parent
