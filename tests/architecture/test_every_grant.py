@@ -105,8 +105,8 @@ def test_a_request_with_another_value_of_any_condition_key_is_denied(grant: Gran
         changed = {name: one for name, one in context.items() if name != key}
         if operator != "Null":
             changed[key] = ("another-value",)
-        elsewhere = any(applies(one, grant.action, resource, changed) for one in others(grant))
-        assert elsewhere or not is_allowed(grant.role, grant.action, resource, changed), key
+        by_another = any(applies(one, grant.action, resource, changed) for one in others(grant))
+        assert by_another or not is_allowed(grant.role, grant.action, resource, changed), key
 
 
 @for_each("grant", [one for one, statement in LIMITED if "StringEquals" in statement["Condition"]])
@@ -116,8 +116,8 @@ def test_a_request_without_the_condition_key_of_an_exact_value_is_denied(grant: 
     for operator, key, _ in conditions(statement):
         if operator == "StringEquals":
             changed = {name: one for name, one in context.items() if name != key}
-            elsewhere = any(applies(one, grant.action, resource, changed) for one in others(grant))
-            assert elsewhere or not is_allowed(grant.role, grant.action, resource, changed), key
+            by_another = any(applies(one, grant.action, resource, changed) for one in others(grant))
+            assert by_another or not is_allowed(grant.role, grant.action, resource, changed), key
 
 
 def test_no_role_may_change_policies_roles_functions_or_the_settings_of_the_table() -> None:
@@ -162,10 +162,10 @@ def test_every_change_of_compute_needs_a_condition_key_of_the_request() -> None:
 
 
 def test_a_right_on_resources_of_the_own_account_is_none_on_those_of_another_account() -> None:
-    elsewhere = {
+    foreign = {
         (grant.role, grant.action, resource)
         for grant, statement in grants()
         for resource in [fitting(statement)[0].replace(DEPLOYED["AccountId"], "444455556666")]
         if "444455556666" in resource and is_allowed(grant.role, grant.action, resource, fitting(statement)[1])
     }
-    assert elsewhere == set()
+    assert foreign == set()
