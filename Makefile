@@ -141,9 +141,9 @@ demo: setup ## show a fault, its repair, its page and its timeline on this machi
 	@$(BIN)/faultbridge demo
 
 .PHONY: aws-smoke
-aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=run runs it (CLEANUP=NAME removes a broken run)
-	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory archives)
-	@$(BIN)/python -m infra.smoke $(if $(CLEANUP),--cleanup $(CLEANUP))
+aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=run runs it (HOURS=24 adds a day with 40 nodes, CLEANUP=NAME removes a broken run)
+	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory $(if $(HOURS),dist,archives))
+	@$(BIN)/python -m infra.smoke $(if $(CLEANUP),--cleanup $(CLEANUP)) $(if $(HOURS),--hours $(HOURS))
 
 BENCHES = core calls living_fleet case cold_start handlers events_import decoders counter_samples gray_fleet explain_logs
 

@@ -1,4 +1,4 @@
-"""Run the smoke test: python -m infra.smoke [--name NAME] [--packaged FOLDER] [--cleanup NAME] [--json].
+"""Run the smoke test: python -m infra.smoke [--name NAME] [--packaged FOLDER] [--cleanup NAME] [--hours N] [--json].
 
 Prints the plan and stops, unless the environment variable FAULTBRIDGE_SMOKE is `run`. Exit code 1: a step failed, or
 something that was created is left.
@@ -25,7 +25,7 @@ from faultbridge.model.errors import FaultbridgeError
 from infra.smoke.cleanup import clean_up, remaining
 from infra.smoke.plan import CLEANUP_SECONDS, MAX_SECONDS, PARAMETERS, STEP_SECONDS, cost_bound, plan_lines
 from infra.smoke.run import Smoke, SmokeFailed, checked_name, emulated
-from infra.smoke.steps import STEPS, Step
+from infra.smoke.steps import SOAK_STEPS, STEPS, Step
 
 ERRORS = (FaultbridgeError, ClientError, BotoCoreError, OSError, KeyboardInterrupt)
 SWITCH = "FAULTBRIDGE_SMOKE"
@@ -47,22 +47,24 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     name = checked_name(options.cleanup or options.name or f"fb-smoke-{int(time.time()):x}")
     parameters = {**PARAMETERS, **EMULATED} if emulated() else PARAMETERS
-    print(*plan_lines(name, parameters, STEPS, emulated=emulated()), sep="\n", file=sys.stderr)
+    steps = (*STEPS, *SOAK_STEPS) if options.hours else STEPS
+    print(*plan_lines(name, parameters, steps, options.hours, emulated=emulated()), sep="\n", file=sys.stderr)
     if os.environ.get(SWITCH) != "run":
         print(f"\nNothing was done. {SWITCH}=run runs this plan.", file=sys.stderr)
         return 0
     calls: set[str] = set()
     clients = Clients(observe=lambda service, operation: calls.add(f"{service}:{operation}"))
-    smoke = Smoke(name, clients, time.monotonic() + STEP_SECONDS, options.packaged, parameters)
+    deadline = time.monotonic() + STEP_SECONDS
+    smoke = Smoke(name, clients, deadline, options.packaged, parameters, hours=options.hours)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     if not options.cleanup:
         check_start(smoke)
     rows: list[Row] = []
     try:
-        rows.extend([] if options.cleanup else run(smoke))
+        rows.extend([] if options.cleanup else run(smoke, steps))
     finally:
         rows.append(removed(smoke))
-    report(rows, calls, as_json=options.json)
+    report(rows, calls, options.hours, as_json=options.json)
     return 0 if all(row.result in {"passed", "only on AWS"} for row in rows) else 1
 
 
@@ -78,10 +80,10 @@ def check_start(smoke: Smoke) -> None:
         )
 
 
-def run(smoke: Smoke) -> list[Row]:
+def run(smoke: Smoke, steps: Sequence[Step]) -> list[Row]:
     """Run the steps in order; the first failure ends the run."""
     rows: list[Row] = []
-    for step in STEPS:
+    for step in steps:
         failed = any(row.result == "failed" for row in rows)
         rows.append(Row(step.name, step.shows, "not reached") if failed else _run(smoke, step))
         print(f"{rows[-1].result:<12}{step.name:<14}{rows[-1].seconds:6.1f} s  {rows[-1].detail}", file=sys.stderr)
@@ -98,7 +100,7 @@ def removed(smoke: Smoke) -> Row:
     return Row("cleanup", "everything that was created is removed", "failed" if left else "passed", took, detail)
 
 
-def report(rows: Sequence[Row], calls: set[str], *, as_json: bool) -> None:
+def report(rows: Sequence[Row], calls: set[str], hours: float = 0, *, as_json: bool) -> None:
     """Print the table of the steps, or one JSON document."""
     if as_json:
         print(json.dumps({"steps": [asdict(row) for row in rows], "calls": sorted(calls)}, indent=2))
@@ -106,7 +108,8 @@ def report(rows: Sequence[Row], calls: set[str], *, as_json: bool) -> None:
     for row in rows:
         print(f"{row.step:<14}{row.result:<13}{row.seconds:7.1f} s  {row.shows}: {row.detail}")
     total = sum(row.seconds for row in rows)
-    print(f"{total:.0f} s of at most {MAX_SECONDS} s; at most {cost_bound():.2f} USD")
+    most = MAX_SECONDS + 3600 * hours
+    print(f"{total:.0f} s of at most {most:.0f} s; at most {cost_bound(hours):.2f} USD")
 
 
 def _run(smoke: Smoke, step: Step) -> Row:
@@ -126,6 +129,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--name", help="name of the new stack; default: a new one")
     parser.add_argument("--packaged", type=Path, default=Smoke.packaged, help="what `make archives` wrote")
     parser.add_argument("--cleanup", metavar="NAME", help="only remove what a run with this stack name left")
+    parser.add_argument("--hours", type=float, default=0, help="afterwards, run 40 nodes with the agent for so long")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser.parse_args(arguments)
 

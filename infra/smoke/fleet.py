@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.errors import code_of
 from faultbridge.local.servers.fault_injection import healthy_diagnostics
-from infra.smoke.plan import INSTANCE_TYPE, NODES, TAG
+from infra.smoke.plan import INSTANCE_TYPE, TAG
 from infra.smoke.run import Smoke, SmokeFailed
+from infra.smoke.soak import HEALTH, WHEEL, agent_setup
 
 IMAGE = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
 REPAIR_TAG = "faultbridge:stack"
@@ -31,15 +33,18 @@ def create_role(smoke: Smoke, outputs: dict[str, str]) -> str:
     for policy in (managed, outputs["NodePolicyArn"]):
         iam.attach_role_policy(RoleName=smoke.role, PolicyArn=policy)
     output = f"arn:{partition}:s3:::{outputs['RawBucketName']}/verify/*"
-    allowed = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": output}
-    policy_document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    allowed = [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": output}]
+    if smoke.hours:
+        wheel = f"arn:{partition}:s3:::{smoke.bucket}/{WHEEL}"
+        allowed.append({"Effect": "Allow", "Action": "s3:GetObject", "Resource": wheel})
+    policy_document = json.dumps({"Version": "2012-10-17", "Statement": allowed})
     iam.put_role_policy(RoleName=smoke.role, PolicyName="verify", PolicyDocument=policy_document)
     iam.create_instance_profile(InstanceProfileName=smoke.role, Tags=smoke.tags)
     iam.add_role_to_instance_profile(InstanceProfileName=smoke.role, RoleName=smoke.role)
     return str(role["RoleId"])
 
 
-def create_group(smoke: Smoke) -> None:
+def create_group(smoke: Smoke, outputs: dict[str, str]) -> None:
     """Create the launch template and the Auto Scaling group."""
     ec2 = smoke.clients.ec2
     image = smoke.clients.ssm.get_parameter(Name=IMAGE)["Parameter"]["Value"]
@@ -47,13 +52,14 @@ def create_group(smoke: Smoke) -> None:
     *of_instances, of_template = [{"ResourceType": kind, "Tags": smoke.tags} for kind in kinds]
     instance_tags: list[Any] = of_instances
     template_tags: list[Any] = [of_template]
+    commands = agent_setup(smoke, outputs, smoke.bucket) if smoke.hours else []
     ec2.create_launch_template(
         LaunchTemplateName=smoke.group,
         LaunchTemplateData={
             "ImageId": image,
             "InstanceType": INSTANCE_TYPE,
             "IamInstanceProfile": {"Name": smoke.role},
-            "UserData": base64.b64encode(user_data().encode()).decode(),
+            "UserData": base64.b64encode(user_data(commands).encode()).decode(),
             "MetadataOptions": {"HttpTokens": "required"},
             "TagSpecifications": instance_tags,
         },
@@ -63,13 +69,15 @@ def create_group(smoke: Smoke) -> None:
     smoke.wait_for("the instance profile is visible to Auto Scaling", lambda: _group_created(smoke, subnets))
 
 
-def user_data() -> str:
+def user_data(commands: Sequence[Any] = ()) -> str:
     """Return the cloud-init document that installs the scripted `dcgmi`: it prints a report without failures."""
+    health = f"{HEALTH}\n" if commands else ""
     packed = base64.b64encode(gzip.compress(healthy_diagnostics().encode(), mtime=0)).decode()
     report = {"path": "/opt/faultbridge/report.json", "encoding": "gz+b64", "content": packed}
-    script = {"path": "/usr/bin/dcgmi", "permissions": "0755", "content": f"#!/bin/sh\ncat {report['path']}\n"}
+    script = {"path": "/usr/bin/dcgmi", "permissions": "0755", "content": f"#!/bin/sh\n{health}cat {report['path']}\n"}
     # cloud-init writes files before the network is up, so the agent of Systems Manager cannot be faster.
-    return "#cloud-config\n" + json.dumps({"write_files": [report, script]})
+    late = {"runcmd": list(commands)} if commands else {}
+    return "#cloud-config\n" + json.dumps({"write_files": [report, script], **late})
 
 
 def create_page_queue(smoke: Smoke, outputs: dict[str, str]) -> str:
@@ -98,7 +106,7 @@ def ready_instances(smoke: Smoke) -> list[str]:
     groups = smoke.clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[smoke.group])
     members = [one for group in groups["AutoScalingGroups"] for one in group["Instances"]]
     serving = [one["InstanceId"] for one in members if one["LifecycleState"] == "InService"]
-    if len(serving) < NODES:
+    if len(serving) < smoke.nodes:
         return []
     wanted: Any = [{"Key": "InstanceIds", "Values": serving}]
     answer = smoke.clients.ssm.describe_instance_information(Filters=wanted)
@@ -128,8 +136,8 @@ def _group_created(smoke: Smoke, subnets: str) -> bool:
             AutoScalingGroupName=smoke.group,
             LaunchTemplate={"LaunchTemplateName": smoke.group, "Version": "$Latest"},
             MinSize=0,
-            MaxSize=NODES + 1,
-            DesiredCapacity=NODES,
+            MaxSize=smoke.nodes + 1,
+            DesiredCapacity=smoke.nodes,
             VPCZoneIdentifier=subnets,
             Tags=[{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in tags.items()],
         )

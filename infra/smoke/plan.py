@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,7 +13,8 @@ TAG = "faultbridge:smoke"
 """The cost allocation tag on everything that a run creates; its value is the name of the stack."""
 
 INSTANCE_TYPE: Final = "t4g.nano"
-NODES = 2
+NODES, SOAK_NODES = 2, 40
+"""The instances of a run, and of one that lasts hours."""
 
 STEP_SECONDS = 900
 CLEANUP_SECONDS = 280
@@ -35,7 +36,7 @@ RESOURCES: Mapping[str, str] = {
     "S3 bucket NAME-artifacts-ACCOUNT": "the built functions",
     "IAM role and instance profile NAME-node": "for the instances: Systems Manager, and records to the queue",
     "EC2 launch template NAME-nodes": f"{INSTANCE_TYPE}, Amazon Linux 2023, a script instead of dcgmi",
-    "Auto Scaling group NAME-nodes": f"{NODES} instances in the default subnets, and one successor",
+    "Auto Scaling group NAME-nodes": "NODES instances in the default subnets, and one successor",
     "SQS queue NAME-pages": "subscribed to both page topics",
 }
 
@@ -43,7 +44,7 @@ _CALLS = """
 autoscaling:CreateAutoScalingGroup autoscaling:DeleteAutoScalingGroup autoscaling:DescribeAutoScalingGroups
 cloudformation:CreateChangeSet cloudformation:DeleteChangeSet cloudformation:DeleteStack
 cloudformation:DescribeChangeSet cloudformation:DescribeStackEvents cloudformation:DescribeStacks
-cloudformation:ExecuteChangeSet dynamodb:DeleteTable dynamodb:ListTables
+cloudformation:ExecuteChangeSet cloudwatch:GetMetricStatistics dynamodb:DeleteTable dynamodb:ListTables
 ec2:CreateLaunchTemplate ec2:DeleteLaunchTemplate ec2:DescribeInstanceTypeOfferings ec2:DescribeInstances
 ec2:DescribeLaunchTemplates ec2:DescribeSubnets ec2:TerminateInstances events:PutEvents
 iam:AddRoleToInstanceProfile iam:AttachRolePolicy iam:CreateInstanceProfile iam:CreateRole iam:DeleteInstanceProfile
@@ -91,16 +92,43 @@ CHARGES = (  # list prices of us-east-1; each is billed by the second, or here a
 )
 
 
-def cost_bound() -> float:
+def nodes_of(hours: float) -> int:
+    """Return the number of instances of a run that keeps a fleet for so many hours."""
+    return SOAK_NODES if hours else NODES
+
+
+def charges(hours: float = 0) -> tuple[Charge, ...]:
+    """Return the lines of the cost bound; `hours` is how long a fleet with agents runs after the test."""
+    if not hours:
+        return CHARGES
+    each = (hours + 1) * (SOAK_NODES + 1)
+    messages = 4 * SOAK_NODES * 60 * (hours + 1)  # a node sends at most one message in 30 s, and each is billed thrice
+    fixed = tuple(replace(one, quantity=one.quantity * (hours + 1)) for one in CHARGES if "hours of a" in one.name)
+    return (
+        *(one for one in fixed if "IPv4" not in one.name),
+        *(one for one in CHARGES if "hours of" not in one.name),
+        Charge("hours of t4g.nano", each, 0.0042),
+        Charge("hours of a public IPv4 address", each, 0.005),
+        Charge("hours of 8 GB gp3", each * 8, 0.08 / MONTH_HOURS),
+        Charge("requests of the agents to SQS", 3 * messages, 4e-7),
+        Charge("units of the table for them", 6 * messages, 6.25e-7),
+        Charge("invocations of 1 GB for 0.2 s for them", messages, 2e-7 + 0.2 * 1.33334e-5),
+    )
+
+
+def cost_bound(hours: float = 0) -> float:
     """Return the cost of a run in USD, at most, without free tiers."""
-    return sum(charge.usd for charge in CHARGES)
+    return sum(charge.usd for charge in charges(hours))
 
 
-def plan_lines(name: str, parameters: Mapping[str, str], steps: tuple[Step, ...], *, emulated: bool) -> Iterator[str]:
+def plan_lines(
+    name: str, parameters: Mapping[str, str], steps: tuple[Step, ...], hours: float = 0, *, emulated: bool
+) -> Iterator[str]:
     """Yield the lines of the plan."""
+    nodes = str(nodes_of(hours))
     yield f"Smoke test of Faultbridge in the stack {name}{' on emulators' if emulated else ''}"
     yield "\nIt creates, tags with " + f"{TAG}={name}, and removes:"
-    yield from (f"  {what.replace('NAME', name)}: {why}" for what, why in RESOURCES.items())
+    yield from (f"  {what.replace('NAME', name)}: {why.replace('NODES', nodes)}" for what, why in RESOURCES.items())
     yield "\nParameters: " + " ".join(f"{key}={value}" for key, value in parameters.items())
     yield "\nSteps:"
     yield from (f"  {step.name:<13}{step.shows}{' (only on AWS)' if step.only_on_aws else ''}" for step in steps)
@@ -109,6 +137,8 @@ def plan_lines(name: str, parameters: Mapping[str, str], steps: tuple[Step, ...]
     yield "tags that CloudFormation adds to resources of the stack."
     yield "\nCalls besides those of `sam deploy` and `faultbridge`; the role of the instances also needs iam:PassRole:"
     yield "  " + " ".join(CALLS)
-    yield f"\nCost: at most {cost_bound():.2f} USD:"
-    yield from (f"  {charge.usd:8.4f}  {charge.quantity:g} {charge.name}" for charge in CHARGES)
+    yield f"\nCost: at most {cost_bound(hours):.2f} USD:"
+    yield from (f"  {charge.usd:8.4f}  {charge.quantity:g} {charge.name}" for charge in charges(hours))
     yield f"Time: at most {MAX_SECONDS / 60:.1f} minutes: {STEP_SECONDS} s for the steps, {CLEANUP_SECONDS} s to remove"
+    if hours:
+        yield f"and {hours:g} hours in which {nodes} nodes run the agent"

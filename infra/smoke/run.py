@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.install.packaging import PACKAGED
 from faultbridge.model.errors import FaultbridgeError, Misconfigured
-from infra.smoke.plan import TAG
+from infra.smoke.plan import TAG, nodes_of
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def checked_name(name: str) -> str:
 class Smoke:
     """One run: its stack, the folder of what it deploys and its parameters, the clients, and what the steps found.
 
-    `deadline` is a time of the monotonic clock.
+    `deadline` is a time of the monotonic clock. With `hours`, a fleet with agents runs for that long at the end.
     """
 
     name: str
@@ -51,6 +51,17 @@ class Smoke:
     packaged: Path = PACKAGED
     parameters: Mapping[str, str] = field(default_factory=dict)
     found: dict[str, str] = field(default_factory=dict)
+    hours: float = 0
+
+    @property
+    def nodes(self) -> int:
+        """The number of instances of the group."""
+        return nodes_of(self.hours)
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of the built functions, and of the agent."""
+        return f"{self.name}-artifacts-{self.clients.sts.get_caller_identity()['Account']}"
 
     @property
     def group(self) -> str:
