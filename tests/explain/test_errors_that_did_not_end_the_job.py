@@ -171,10 +171,10 @@ def test_the_fault_of_a_node_comes_before_the_scheduler_that_only_lost_the_node(
 
 
 def test_each_text_that_shows_that_a_process_continued_passes_its_own_cases() -> None:
-    rows = handled()
-    assert [one.name for one in rows if not all(map(one.pattern.find, one.cases))] == []
-    assert [one.name for one in rows if any(map(one.pattern.find, one.not_cases))] == []
-    assert all(one.cases for one in rows)
+    patterns = handled()
+    assert [one.row["name"] for one in patterns if not all(map(one.find, one.row["cases"]))] == []
+    assert [one.row["name"] for one in patterns if any(map(one.find, one.row.get("not_cases", ())))] == []
+    assert all(one.row["cases"] for one in patterns)
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.explain.signals.patterns import LogPattern
+from faultbridge.explain.signals.signal import LogPattern
 from faultbridge.model.enums import Outlook
 from tests.explain.verdicts import BOOK, verdict
 from tests.loops import for_each

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.explain.signals.recorded import AFTER_END, RecordedWindow, recorded_evidence
+from faultbridge.explain.signals.read_files import AFTER_END, RecordedWindow, recorded_evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.verdict import Verdict
 from faultbridge.model.enums import Outlook

@@ -8,24 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from operator import itemgetter
-from typing import Any
 
 from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
 from faultbridge.decode.frames.prefix import ANSI
 from faultbridge.decode.kernel.line_filter import whole_lines
-from faultbridge.explain.signals.patterns import FRAGMENTS, HEDGES, LogPattern, group_by_text, matches_of
 from faultbridge.explain.signals.signal import (
+    FRAGMENTS,
+    HEDGES,
     MAX_SIGNALS,
     Attempt,
     EvidenceStore,
+    LogPattern,
     LogSpan,
     Role,
     Signal,
     Trust,
+    group_by_text,
     host_of,
+    matches_of,
     rank_of,
     rank_of_file,
     time_of,
@@ -37,33 +40,29 @@ EACH_END = 8
 
 _KEYS = (*FRAGMENTS, b"ailed", b"emory", b"cted", b"nnec", b"vaila", b"evic", b"RROR", b"lloc", b"xceed", b"not ")
 _FEW = 64
+_NUMBERS = b"0123456789"
 
 
 class TextSearch:
-    """Finds the texts of patterns in a piece of a log, first by the short texts that many of them share."""
+    """Finds the texts of patterns in one piece of a log, first by the short texts that many of them share."""
 
-    def __init__(self, texts: Iterable[bytes]) -> None:
-        """Store the texts to search for, and select a shared text for each, if there is one."""
-        self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
-
-    def positions(self, piece: bytes) -> _KeyPositions:
-        """Return the positions of the shared texts in a piece, from which the full texts are found."""
-        return _KeyPositions(piece, self._keys)
-
-
-class _KeyPositions:
-    """The positions of each shared text in one piece; not stored for a text with more than 64 of them."""
-
-    def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:
+    def __init__(self, piece: bytes, keys: Mapping[bytes, bytes | None]) -> None:
+        """Find the shared texts in a piece; `keys` maps each text to its shared text, or to None."""
         self._piece, self._keys = piece, keys
         self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
+
+    @cached_property
+    def _different_lines(self) -> bytes:
+        """Return the lines without their digits, each once: most lines of a long log differ in numbers only."""
+        return b"\n".join({*self._piece.translate(None, _NUMBERS).split(b"\n")})
 
     def of(self, text: bytes, limit: int) -> Iterator[int]:
         """Yield the position of `text` in each line, or in the first and last lines of more than `limit`."""
         key = self._keys[text]
         few = None if key is None else self._few[key]
         if key is None or few is None:
-            yield from lines_with(self._piece, text, limit)
+            if text.translate(None, _NUMBERS) in self._different_lines:
+                yield from lines_with(self._piece, text, limit)
             return
         offset, read_to = text.index(key), 0
         for found in few:
@@ -112,27 +111,6 @@ _INTRODUCTION_LINES = 2
 _LINES_AFTER = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A text pattern; a match near an error shows that the process handled the error and continued.
-
-    `places` states where the text may be:
-
-    - `introduction`: in the first line of the traceback, or in the two lines above it
-    - `frame`: in a frame of the traceback
-    - `start`: in the line of the error, before the error
-    - `line`: in the line of the error
-    - `after`: in one of the next two lines
-    """
-
-    name: str
-    places: frozenset[str]
-    pattern: Pattern
-    signals: tuple[str, ...]
-    cases: tuple[str, ...]
-    not_cases: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class _Block:
     """The traceback above an error and those chained to it; `first` is the uppermost of them."""
@@ -153,16 +131,25 @@ class Surroundings:
 
 
 @cache
-def handled() -> tuple[Row, ...]:
-    """Return the packaged patterns which show that a process handled an error and continued."""
-    return tuple(_row(one) for one in handled_rows())
+def handled() -> tuple[Pattern, ...]:
+    """Return the packaged patterns which show that a process handled an error near them and continued.
+
+    `at` of a row states where the text may be:
+
+    - `introduction`: in the first line of the traceback, or in the two lines above it
+    - `frame`: in a frame of the traceback
+    - `start`: in the line of the error, before the error
+    - `line`: in the line of the error
+    - `after`: in one of the next two lines
+    """
+    return patterns_of([{"pattern": re.escape(row["contains"]), "signals": ("*",), **row} for row in handled_rows()])
 
 
 def how_handled(name: str, error: Surroundings) -> str:
     """Return the name of the pattern that shows how a process handled an error, "" if none does."""
-    rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
+    patterns = [one for one in handled() if any(fnmatchcase(name, glob) for glob in one.row["signals"])]
     own = {"start": [error.line[: error.position]], "line": [error.line]}
-    return _first(rows, own) or _first(rows, _around(error))
+    return _first(patterns, own) or _first(patterns, _around(error))
 
 
 def frames_of(error: Surroundings) -> list[str]:
@@ -183,10 +170,10 @@ def _is_of_traceback(line: str) -> bool:
     return not line.strip() or line[0] in " \t" or _TRACEBACK in line
 
 
-def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
-    for row in rows:
-        if any(row.pattern.find(text) for place in row.places for text in texts.get(place, ())):
-            return row.name
+def _first(patterns: Iterable[Pattern], texts: Mapping[str, Sequence[str]]) -> str:
+    for one in patterns:
+        if any(one.find(text) for place in one.row["at"] for text in texts.get(place, ())):
+            return str(one.row["name"])
     return ""
 
 
@@ -229,18 +216,6 @@ def _is_open(header: str, lines: Sequence[str]) -> bool:
     """Return whether a traceback has not ended yet: all lines below its header are indented."""
     column = header.index(_TRACEBACK)
     return all(one[column : column + 1] in {"", " ", "\t"} for one in lines)
-
-
-def _row(row: Mapping[str, Any]) -> Row:
-    (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
-    return Row(
-        row["name"],
-        frozenset(row["at"]),
-        pattern,
-        tuple(row.get("signals", ("*",))),
-        tuple(row["cases"]),
-        tuple(row.get("not_cases", ())),
-    )
 
 
 MAX_LINES_OF_TEXT = MAX_SIGNALS
@@ -312,7 +287,7 @@ class JobLogReader:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
         self._file, self._context, self._node = file, context, node
         self._patterns = group_by_text(context.patterns)
-        self._search = TextSearch(self._patterns)
+        self._keys = {text: next((key for key in _KEYS if key in text), None) for text in self._patterns}
         self._store = EvidenceStore()
         self._lines_of: Counter[bytes] = Counter()
         self._lines = 0
@@ -347,15 +322,9 @@ class JobLogReader:
             at, line, self._lines, ran_until=finished, attempts=tuple(self._attempts),
         )  # fmt: skip
         if len(self._steps) == STEPS_OF_SURVIVAL:
-            _, steps_line, text = self._steps[0]
-            steps_at = time_of(_text(text), self._context.received_at)
-            span = replace(
-                span,
-                steps_at=steps_at,
-                steps_line=steps_line,
-                first_step_line=self._first_step_line,
-                steps=self._steps_made,
-            )
+            _, line, text = self._steps[0]
+            at, first = time_of(_text(text), self._context.received_at), self._first_step_line
+            span = replace(span, steps_at=at, steps_line=line, first_step_line=first, steps=self._steps_made)
         return self._store.signals(), replace(span, last=self._last)
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
@@ -381,15 +350,13 @@ class JobLogReader:
         if text := piece.rstrip():
             line = _text(text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :][-MAX_LINE:])
             number = self._lines + 1 + text.count(b"\n")
-            self._last = Signal(
-                "error.last_line", Role.CONTEXT, Trust.JOB, self._file, number, line[:MAX_TEXT].strip(), self._last_at
-            )
+            self._last = self._signal("error.last_line", Role.CONTEXT, number, line, self._last_at)
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
         """Return the offset of each line with a pattern's text; some of very many equal lines are skipped."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
-        known = self._search.positions(piece)
+        known = TextSearch(piece, self._keys)
         for text, patterns in self._patterns.items():
             left = max(MIN_LINES_AT_END if is_end else 0, MAX_LINES_OF_TEXT - self._lines_of[text])
             for position in known.of(text, left + 2 * EACH_END):
@@ -416,30 +383,22 @@ class JobLogReader:
             handled = how_handled(pattern.name, around) if pattern.role is Role.INITIATING else ""
             part = f"{handled} {len(self._attempts)}"
             if self._store.is_new(pattern.name, at, rank=rank, part=part, line=number):
-                node = (
-                    match.groupdict().get("node")
-                    or self._node
-                    or self._context.nodes.get(rank if rank is not None else -1)
+                signal = self._signal(pattern.name, pattern.role, number, line[max(0, match.start() - 120) :], at, rank)
+                signal = replace(
+                    signal,
+                    node=match.groupdict().get("node") or signal.node or self._host(line),
+                    said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
+                    handled=handled,
+                    is_chained=pattern.role is Role.INITIATING and is_chained(around),
+                    attempt=len(self._attempts) - 1,
                 )
-                text = line[max(0, match.start() - 120) :][:MAX_TEXT].strip()
-                self._store.add(
-                    Signal(
-                        pattern.name,
-                        pattern.role,
-                        Trust.JOB,
-                        self._file,
-                        number,
-                        text,
-                        at,
-                        node or self._host(line),
-                        rank,
-                        said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
-                        handled=handled,
-                        is_chained=pattern.role is Role.INITIATING and is_chained(around),
-                        attempt=len(self._attempts) - 1,
-                    ),
-                    part,
-                )
+                self._store.add(signal, part)
+
+    def _signal(
+        self, name: str, role: Role, number: int, text: str, at: datetime | None, rank: int | None = None
+    ) -> Signal:
+        node = self._node or self._context.nodes.get(-1 if rank is None else rank)
+        return Signal(name, role, Trust.JOB, self._file, number, text[:MAX_TEXT].strip(), at, node, rank)
 
     def _start_attempt(self, piece: bytes, start: int) -> None:
         """Start a new attempt if the current one failed: each rank may report the same restart."""
@@ -475,13 +434,10 @@ class JobLogReader:
             begin = _start_of_line(piece, found.start())
             line = _text(_line_at(piece, begin))
             if not (HEDGES.search(line) or how_handled(_UNCLASSIFIED, self._around(piece, begin, line, 0))):
-                number, rank = self._lines + 1 + piece.count(b"\n", 0, begin), rank_of(line)
-                node = self._node or self._context.nodes.get(-1 if rank is None else rank)
-                return Signal(
-                    _UNCLASSIFIED, Role.CONTEXT, Trust.JOB, self._file, number, line[:MAX_TEXT].strip(),
-                    time_of(line, self._context.received_at) or self._near_at, node, rank,
-                    said=_DIGITS.sub("0", line[:MAX_SAID]),
-                )  # fmt: skip
+                number = self._lines + 1 + piece.count(b"\n", 0, begin)
+                at = time_of(line, self._context.received_at) or self._near_at
+                error = self._signal(_UNCLASSIFIED, Role.CONTEXT, number, line, at, rank_of(line))
+                return replace(error, said=_DIGITS.sub("0", line[:MAX_SAID]))
         return known
 
     @property

@@ -14,8 +14,7 @@ from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.doubts import Hypothesis
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
-from faultbridge.explain.verdict.situation import Situation, TimeLine, in_time
-from faultbridge.explain.verdict.symptom import NamedRank, symptom_of
+from faultbridge.explain.verdict.situation import AttemptEnd, NamedRank, Situation, TimeLine, in_time, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of
 from faultbridge.model.enums import Outlook
@@ -130,13 +129,9 @@ def _named_rank(one: NamedRank, rank_map: RankMap) -> dict[str, Any]:
 
 
 def _attempts(line: TimeLine) -> dict[str, Any]:
-    repeated = line.repeated
-    return {
-        "count": len(line.attempts),
-        "repeated": len(repeated),
-        "step": repeated[-1].step if repeated else None,
-        "error": _signal(repeated[-1].error) if repeated and repeated[-1].error else None,
-    }
+    last = line.repeated[-1] if line.repeated else AttemptEnd(None, None)
+    error = _signal(last.error) if last.error else None
+    return {"count": len(line.attempts), "repeated": len(line.repeated), "step": last.step, "error": error}
 
 
 def collectives_document(explained: Explained, nodes: Mapping[int, str]) -> dict[str, Any]:
@@ -153,49 +148,25 @@ def collectives_document(explained: Explained, nodes: Mapping[int, str]) -> dict
 
 
 def _cause(one: Hypothesis) -> dict[str, Any]:
-    return {
-        "mechanism": one.mechanism.name,
-        "domain": one.mechanism.domain,
-        "outlook": one.mechanism.outlook,
-        "summary": one.mechanism.summary,
-        "score": one.score,
-        "for": list(_points(one, positive=True)),
-        "against": list(_points(one, positive=False)),
-    }
-
-
-def _points(one: Hypothesis, *, positive: bool) -> Iterator[dict[str, Any]]:
+    about, points = one.mechanism, {True: list[dict[str, Any]](), False: list[dict[str, Any]]()}
     for point in one.points:
-        if (point.points > 0) is positive:
-            signal = _signal(point.signal) if point.signal else None
-            yield {"weight": point.weight, "points": point.points, "signal": signal}
+        signal = _signal(point.signal) if point.signal else None
+        points[point.points > 0].append({"weight": point.weight, "points": point.points, "signal": signal})
+    facts = {name: getattr(about, name) for name in ("domain", "outlook", "summary")}
+    return {"mechanism": about.name, **facts, "score": one.score, "for": points[True], "against": points[False]}
 
 
 def _signal(one: Signal) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "trust": one.trust,
-        "role": one.role,
-        "at": to_text(one.at) if one.at else None,
-        "node": one.node,
-        "rank": one.rank,
-        "file": one.file,
-        "line": one.line,
-        "text": one.text,
-        "count": one.count,
-    }
+    return _facts(one, "name", "trust", "role", "at", "node", "rank", "file", "line", "text", "count")
 
 
 def _span(one: LogSpan) -> dict[str, Any]:
-    times = {"first_at": one.first_at, "last_at": one.last_at, "progress_at": one.progress_at}
-    return {
-        "file": one.file,
-        "source": one.source,
-        "trust": one.trust,
-        "node": one.node,
-        "lines": one.lines,
-        **{name: to_text(at) if at else None for name, at in times.items()},
-    }
+    return _facts(one, "file", "source", "trust", "node", "lines", "first_at", "last_at", "progress_at")
+
+
+def _facts(one: Signal | LogSpan, *names: str) -> dict[str, Any]:
+    values = ((name, getattr(one, name)) for name in names)
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values}
 
 
 PROGRESS = "progress"
@@ -232,11 +203,6 @@ def _signal_of_golden_cases(number: int, row: str, book: Book) -> Signal:
     seconds, trust, node, name = row.split()
     kind = name if name.startswith("fault.") else ""
     at = None if trust == Trust.DUMP else _START + timedelta(seconds=int(seconds))
-    return Signal(
-        name, _role(name, book), Trust(trust), trust, number, row, at, None if node == "-" else node, kind=kind
-    )
-
-
-def _role(name: str, book: Book) -> Role:
-    found = next((one.role for one in book.patterns if one.name == name), None)
-    return found or book.roles.get(name, Role.INITIATING)
+    roles = {**book.roles, **{one.name: one.role for one in reversed(book.patterns)}}
+    place = trust, number, row, at, None if node == "-" else node
+    return Signal(name, roles.get(name, Role.INITIATING), Trust(trust), *place, kind=kind)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+import msgspec
 from jsonschema import Draft202012Validator
+from msgspec import Struct, field
 
 from faultbridge.decode.data.patterns import (
     bounded_pattern,
@@ -17,8 +18,7 @@ from faultbridge.decode.data.patterns import (
     mechanism_schema,
     packaged_mechanisms,
 )
-from faultbridge.explain.signals.patterns import LogPattern, read_patterns
-from faultbridge.explain.signals.signal import Role, Signal
+from faultbridge.explain.signals.signal import LogPattern, Role, Signal, read_patterns
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
@@ -26,8 +26,7 @@ DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
+class Mechanism(Struct, frozen=True):
     """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
     - `initiators` maps name patterns, such as `nccl.*`, to a strength, such as `weak` or `decisive`. A signal that
@@ -54,9 +53,9 @@ class Mechanism:
     after_progress: Outlook | None = None
     after_hours: Outlook | None = None
     on_many_ranks: Outlook | None = None
-    expects_node: bool = False
-    trusts_job: bool = False
-    may_be_hardware: bool = False
+    expects_node: bool = field(name="expects", default=False)
+    trusts_job: bool = field(name="trusts", default=False)
+    may_be_hardware: bool = field(name="hardware", default=False)
 
     def strength(self, signal: Signal) -> str | None:
         """Return how strongly a signal indicates that this mechanism started, or None."""
@@ -67,8 +66,7 @@ class Mechanism:
         return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
 
 
-@dataclass(frozen=True, slots=True)
-class Book:
+class Book(Struct, frozen=True):
     """The data for a verdict: log patterns, the role of each fault code, and failure mechanisms."""
 
     patterns: tuple[LogPattern, ...]
@@ -76,8 +74,7 @@ class Book:
     mechanisms: tuple[Mechanism, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """Points per kind of evidence, and numeric limits in the rules for a verdict, such as `skew_seconds`."""
 
     points: Mapping[str, int]
@@ -128,23 +125,5 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mechanism(row: Mapping[str, Any]) -> Mechanism:
-    after, hours, many = (
-        Outlook(row[name]) if name in row else None for name in ("after_progress", "after_hours", "on_many_ranks")
-    )
-    return Mechanism(
-        row["name"],
-        row["domain"],
-        Outlook(row["outlook"]),
-        row["summary"],
-        dict(row["initiators"]),
-        tuple(row["causes"]),
-        row["settles"],
-        row["source"],
-        tuple(row["cases"]),
-        after,
-        hours,
-        many,
-        row.get("expects") == "node",
-        row.get("trusts") == "job",
-        row.get("hardware") == "possible",
-    )
+    stated = {"expects": "node", "trusts": "job", "hardware": "possible"}
+    return msgspec.convert({**row, **{name: row.get(name) == text for name, text in stated.items()}}, Mechanism)

@@ -20,8 +20,16 @@ from faultbridge.explain.verdict.doubts import (
     own_fault,
 )
 from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Weights
-from faultbridge.explain.verdict.situation import Situation, TimeLine, covers, in_time, is_in_teardown, time_line
-from faultbridge.explain.verdict.symptom import NamedRank, named_ranks
+from faultbridge.explain.verdict.situation import (
+    NamedRank,
+    Situation,
+    TimeLine,
+    covers,
+    in_time,
+    is_in_teardown,
+    named_ranks,
+    time_line,
+)
 from faultbridge.model.enums import Outlook
 
 UNKNOWN = "unknown"

@@ -18,8 +18,17 @@ from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
-from faultbridge.explain.signals.recorded import AFTER_END, FAULT_TYPES, RecordedWindow, end_signals, recorded_evidence
+from faultbridge.explain.signals.read_files import (
+    AFTER_END,
+    FAULT_TYPES,
+    Evidence,
+    InputFile,
+    ReadContext,
+    RecordedWindow,
+    end_signals,
+    read_files,
+    recorded_evidence,
+)
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal
 from faultbridge.explain.verdict.document import RankMap, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
