@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
+from faultbridge.explain.signals.read_files import InputFile, read_files
+from faultbridge.explain.signals.signal import ReadContext
 from faultbridge.explain.verdict.mechanisms import packaged_book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
 

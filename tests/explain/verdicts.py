@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from faultbridge.decode.frames.decoder import Hints
-from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
+from faultbridge.explain.signals.read_files import Evidence, InputFile, read_files
+from faultbridge.explain.signals.signal import ReadContext
 from faultbridge.explain.verdict.mechanisms import packaged_book, packaged_weights
 from faultbridge.explain.verdict.verdict import Verdict, decide
 

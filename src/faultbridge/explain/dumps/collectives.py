@@ -128,15 +128,8 @@ def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) ->
 # A rank without a dump, or that has not enqueued the operation, is `absent`; one behind another operation is `queued`.
 
 _FULL_SYNC = (
-    "all_reduce",
-    "allreduce",
-    "all_gather",
-    "allgather",
-    "reduce_scatter",
-    "all_to_all",
-    "alltoall",
-    "barrier",
-)
+    "all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "all_to_all", "alltoall", "barrier",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -16,13 +16,16 @@ from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
 from faultbridge.decode.frames.prefix import ANSI
 from faultbridge.decode.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.signal import (
+    FAILURES,
     FRAGMENTS,
     HEDGES,
     MAX_SIGNALS,
+    MAX_TEXT,
     Attempt,
     EvidenceStore,
     LogPattern,
     LogSpan,
+    ReadContext,
     Role,
     Signal,
     Trust,
@@ -224,7 +227,6 @@ MAX_LINES_OF_TEXT = MAX_SIGNALS
 MIN_LINES_AT_END = 1024
 """Minimum number of lines that are read for one pattern text in each of the last pieces of a log."""
 
-MAX_TEXT = 400
 MAX_SAID = 160
 STEPS_OF_SURVIVAL = 2
 """An error after which the job reports this number of steps ended no rank."""
@@ -238,7 +240,6 @@ _STEPS_TAIL = 16 * 1024
 _DIGITS = re.compile(r"\d{1,32}")
 _ANSI = re.compile(ANSI.pattern.encode())
 _ATTEMPT = "attempt."
-_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _UNCLASSIFIED = "error.unclassified"
 _ERROR = re.compile(
     rb"\b(?:[A-Z]\w{0,63})?(?:Error|Exception)\b(?=[:\[(]| *$)|\b(?:[Ee]rror|ERROR|FATAL|[Ff]atal|panic|FAILURE|died)\b"
@@ -255,37 +256,13 @@ _STEP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobContext:
-    """The inputs for reading a job log: the patterns, the node of each rank, and the time of receipt."""
-
-    patterns: tuple[LogPattern, ...]
-    nodes: Mapping[int, str]
-    received_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A series of increasing step numbers in a log: the number of increases and the smallest increase."""
-
-    rises: int = 0
-    least: float = float("inf")
-
-    @property
-    def steps(self) -> int:
-        """Return the minimum number of training steps that the series proves; 0 for fewer than two increases."""
-        return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
-
-    def risen(self, by: float) -> _Run:
-        return replace(self, rises=self.rises + 1, least=min(self.least, by))
-
-
 class JobLogReader:
     """Reads one job log in pieces; of a long line, at most 16 KiB around the text of a pattern."""
 
-    def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
+    def __init__(self, file: str, context: ReadContext, node: str | None = None) -> None:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
         self._file, self._context, self._node = file, context, node
+        self._received_at = context.hints.received_at
         self._patterns = group_by_text(context.patterns)
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in self._patterns}
         self._store = EvidenceStore()
@@ -297,7 +274,7 @@ class JobLogReader:
         self._searched_to = 0
         self._progress: tuple[datetime | None, int | None] = (None, None)
         self._steps: deque[tuple[float, int, bytes]] = deque(maxlen=STEPS_OF_SURVIVAL)
-        self._run, self._steps_made = _Run(), 0
+        self._rises, self._least_rise, self._steps_made = 0, float("inf"), 0
         self._first_step_line: int | None = None
         self._attempts = [Attempt()]
         self._has_failed = False
@@ -323,13 +300,13 @@ class JobLogReader:
         )  # fmt: skip
         if len(self._steps) == STEPS_OF_SURVIVAL:
             _, line, text = self._steps[0]
-            at, first = time_of(_text(text), self._context.received_at), self._first_step_line
+            at, first = time_of(_text(text), self._received_at), self._first_step_line
             span = replace(span, steps_at=at, steps_line=line, first_step_line=first, steps=self._steps_made)
         return self._store.signals(), replace(span, last=self._last)
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
-        received_at = self._context.received_at
+        received_at = self._received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
         self._searched_to = self._attempt_start = self._failed_at = 0
         counted, line_number = 0, self._lines + 1
@@ -376,7 +353,7 @@ class JobLogReader:
             self._start_attempt(piece, start)
             self._attempt_start = start + len(_line_at(piece, start))
         for pattern, match in found:
-            if pattern.role in _FAILURES and not self._has_failed:
+            if pattern.role in FAILURES and not self._has_failed:
                 self._has_failed, self._failed_at = True, start
                 self._failed_step = self._step_before(piece, start)
             around = self._around(piece, start, line, match.start())
@@ -435,7 +412,7 @@ class JobLogReader:
             line = _text(_line_at(piece, begin))
             if not (HEDGES.search(line) or how_handled(_UNCLASSIFIED, self._around(piece, begin, line, 0))):
                 number = self._lines + 1 + piece.count(b"\n", 0, begin)
-                at = time_of(line, self._context.received_at) or self._near_at
+                at = time_of(line, self._received_at) or self._near_at
                 error = self._signal(_UNCLASSIFIED, Role.CONTEXT, number, line, at, rank_of(line))
                 return replace(error, said=_DIGITS.sub("0", line[:MAX_SAID]))
         return known
@@ -454,7 +431,7 @@ class JobLogReader:
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
         """Return the time in a line, else the last time found above the line; None if no time was found."""
-        received_at = self._context.received_at
+        received_at = self._received_at
         before = piece[max(self._searched_to, start - _BEFORE) : start]
         self._near_at = time_of(_text(before), received_at, last=True) or self._near_at
         self._searched_to = max(start, self._searched_to)
@@ -467,7 +444,7 @@ class JobLogReader:
             return
         offset = len(piece) - len(tail) + offsets[-1]
         start = piece.rfind(b"\n", max(0, offset - MAX_LINE), offset) + 1
-        received_at, before = self._context.received_at, piece[max(0, start - _BEFORE) : start]
+        received_at, before = self._received_at, piece[max(0, start - _BEFORE) : start]
         at = time_of(_text(_line_at(piece, start)), received_at) or time_of(_text(before), received_at, last=True)
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
@@ -491,11 +468,12 @@ class JobLogReader:
                 continue
             if last is None or number < last:
                 self._steps.clear()
-                self._run = _Run()
+                self._rises, self._least_rise = 0, float("inf")
             else:
-                self._run = self._run.risen(number - last)
+                self._rises, self._least_rise = self._rises + 1, min(self._least_rise, number - last)
             self._steps.append((number, line, _line_at(piece, piece.rfind(b"\n", 0, found.start()) + 1)))
-            self._steps_made = max(self._steps_made, self._run.steps)
+            if self._rises >= STEPS_OF_SURVIVAL:  # fewer may be a coincidence
+                self._steps_made = max(self._steps_made, int(self._rises * self._least_rise))
 
 
 def _step(found: re.Match[bytes]) -> float:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
-from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.journal import journal_lines
 from faultbridge.decode.frames.prefix import USER, unprefixed
 from faultbridge.decode.kernel.line_filter import whole_lines
-from faultbridge.explain.signals.signal import EvidenceStore, LogSpan, Role, Signal, Trust, span_time_of
+from faultbridge.explain.signals.signal import (
+    MAX_TEXT,
+    EvidenceStore,
+    LogSpan,
+    ReadContext,
+    Role,
+    Signal,
+    Trust,
+    span_time_of,
+)
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
@@ -40,24 +47,11 @@ _SYSLOG = re.compile(
 _DOCUMENTS = re.compile(rb"\s{0,64}[{\[<]")
 
 
-class Kind(StrEnum):
-    """The kind of a file given to `explain`: a dump, a file of a node, a log of a job, or binary data."""
-
-    DUMP = "dump"
-    NODE = "node"
-    JOB = "job"
-    BINARY = "binary"
+DUMP, JOB, BINARY = "dump", "job", "binary"
+"""The kinds of files that no decoder reads. A file of a node has the name of its decoder as its kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
-    """The kind of a file; `source` names the decoder of a file of a node, and is empty for other kinds."""
-
-    kind: Kind
-    source: str = ""
-
-
-def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
+def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> str:
     """Return the kind of a file, from its name and its first 64 KiB.
 
     - A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a
@@ -67,18 +61,18 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
       table of Kubernetes events: its events about nodes and pods are signs of a job's end, not faults of one node.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
-        return FileKind(Kind.DUMP)
+        return DUMP
     if not _is_text(head):
-        return FileKind(Kind.BINARY)
+        return BINARY
     if (has_program_output(head) and not _DOCUMENTS.match(head)) or _EVENTS.match(head):
-        return FileKind(Kind.JOB)
+        return JOB
     try:
         source = registry.recognize(head)
     except Rejected:
         source = "kernel-log" if _is_framed(head) else "training-log"
     if source == "training-log" or (source == "kernel-log" and not is_of_node and not _is_framed(head)):
-        return FileKind(Kind.JOB)
-    return FileKind(Kind.NODE, source)
+        return JOB
+    return source
 
 
 _EVENTS = re.compile(rb"(?:NAMESPACE +)?LAST SEEN +TYPE +REASON +OBJECT\b")
@@ -134,7 +128,6 @@ def mark_claims(body: bytes) -> bytes:
 
 
 SLAB_BYTES = 4 * 1024 * 1024
-MAX_TEXT = 400
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """The longest document that is read whole; `nvidia-smi -q -x` of eight GPUs has 200 KB."""
 _HEAD = 4096
@@ -143,18 +136,10 @@ _BOOT = re.compile(rb"^[^\n]{0,200}\bkernel: [^\n]{0,32}\bLinux version \d[^\n]*
 _MAX_BOOTS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """The inputs for a node's file: roles of fault codes in a failure, and hints for its decoder."""
-
-    roles: Mapping[str, Role]
-    hints: Hints
-
-
 class NodeLogReader:
     """Reads one file of a node with one decoder, and converts its faults to signals."""
 
-    def __init__(self, file: str, source: str, context: NodeContext, node: str | None = None) -> None:
+    def __init__(self, file: str, source: str, context: ReadContext, node: str | None = None) -> None:
         """Store the names of the file and its decoder, and the node that wrote the file, if it is known."""
         self._file, self._source, self._context, self._node = file, source, context, node
         self._store = EvidenceStore()
@@ -229,28 +214,29 @@ class NodeLogReader:
         severity = fault.severity or (row.severity if row else Severity.ERROR)
         action = fault.action or (row.action if row else Action.CONTACT_SUPPORT)
         is_harmless = severity is Severity.INFO and not action.opens_case
-        return Signal(
-            fault.code,
-            self._context.roles.get(fault.code, Role.CONTEXT if is_harmless else Role.INITIATING),
-            Trust.NODE,
-            self._file,
-            line,
-            (fault.evidence or fault.message)[:MAX_TEXT],
-            fault.observed_at,
-            fault.node or self._node,
-            kind=f"fault.{fault.component.type}.{severity}",
-            count=fault.count,
-            device=fault.component if fault.component.type in GPU_PARTS else None,
-        )
+        role = self._context.roles.get(fault.code, Role.CONTEXT if is_harmless else Role.INITIATING)
+        text, node = (fault.evidence or fault.message)[:MAX_TEXT], fault.node or self._node
+        signal = Signal(fault.code, role, Trust.NODE, self._file, line, text, fault.observed_at, node)
+        component = fault.component
+        device = component if component.type in GPU_PARTS else None
+        return replace(signal, kind=f"fault.{component.type}.{severity}", count=fault.count, device=device)
 
 
-def _document(pieces: Iterable[bytes]) -> bytes:
+def joined(pieces: Iterable[bytes], limit: int) -> bytes:
+    """Return the pieces as one, without those after the first that exceeds a limit in bytes."""
     body = bytearray()
     for piece in pieces:
         body += piece
-        if len(body) > MAX_DOCUMENT_BYTES:
-            raise Rejected("too_large", f"a document of more than {MAX_DOCUMENT_BYTES} bytes")
+        if len(body) > limit:
+            break
     return bytes(body)
+
+
+def _document(pieces: Iterable[bytes]) -> bytes:
+    body = joined(pieces, MAX_DOCUMENT_BYTES)
+    if len(body) > MAX_DOCUMENT_BYTES:
+        raise Rejected("too_large", f"a document of more than {MAX_DOCUMENT_BYTES} bytes")
+    return body
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.decode import registry
 from faultbridge.decode.frames.body import unpacked_pieces
-from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.journal import text_fields
 from faultbridge.explain.dumps.collectives import Explained, explain
 from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
-from faultbridge.explain.signals.job_log import JobContext, JobLogReader
-from faultbridge.explain.signals.node_log import HEAD_BYTES, FileKind, Kind, NodeContext, NodeLogReader, kind_of
+from faultbridge.explain.signals.job_log import JobLogReader
+from faultbridge.explain.signals.node_log import BINARY, DUMP, HEAD_BYTES, JOB, NodeLogReader, joined, kind_of
 from faultbridge.explain.signals.signal import (
+    MAX_TEXT,
     EvidenceStore,
     LogPattern,
     LogSpan,
+    ReadContext,
     Role,
     Signal,
     Trust,
@@ -44,16 +45,6 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadContext:
-    """What `read_files` needs besides the files: patterns, roles of fault codes, nodes of ranks, hints."""
-
-    patterns: tuple[LogPattern, ...]
-    roles: Mapping[str, Role]
-    nodes: Mapping[int, str] = field(default_factory=dict)
-    hints: Hints = field(default_factory=Hints)
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """The evidence in the files of a job; `skipped` lists the files that could not be read, with reasons."""
 
@@ -76,17 +67,18 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     spans: list[LogSpan] = []
     dumps: list[Dump] = []
     skipped: dict[str, None] = {}
-    heads = [(file, _head(file)) for file in (_unpacked(one, skipped) for one in files)]
+    unpacked = [_unpacked(one, skipped) for one in files]
+    heads = [(one, joined(text_fields(one.pieces()), HEAD_BYTES - 1)[:HEAD_BYTES]) for one in unpacked]
     received_at = _received_at((head for _, head in heads), context.hints.received_at)
     context = replace(context, hints=replace(context.hints, received_at=received_at))
     for file, head in heads:
-        kind = FileKind(Kind.JOB) if file.is_job_log else kind_of(file.name, head, is_of_node=file.node is not None)
-        if kind.kind is Kind.DUMP:
+        kind = JOB if file.is_job_log else kind_of(file.name, head, is_of_node=file.node is not None)
+        if kind == DUMP:
             try:
-                dumps.append(_dump(file))
+                dumps.append(read_dump(file.name, joined(file.pieces(), MAX_BYTES)))
             except Rejected as error:
                 skipped[f"{file.name}: {error.reason}: {error.detail}"] = None
-        elif kind.kind is Kind.BINARY:
+        elif kind == BINARY:
             skipped[f"{file.name}: not text"] = None
         else:
             found, span = _read(file, kind, context)
@@ -119,35 +111,15 @@ def _unpacked(file: InputFile, skipped: dict[str, None]) -> InputFile:
     return replace(file, name=file.name.removesuffix(".gz"), pieces=pieces)
 
 
-def _head(file: InputFile) -> bytes:
-    head = b""
-    for piece in text_fields(file.pieces()):
-        head += piece
-        if len(head) >= HEAD_BYTES:
-            break
-    return head[:HEAD_BYTES]
-
-
-def _read(file: InputFile, kind: FileKind, context: ReadContext) -> tuple[list[Signal], LogSpan]:
-    if kind.kind is Kind.NODE:
-        reader = NodeLogReader(file.name, kind.source, NodeContext(context.roles, context.hints), file.node)
+def _read(file: InputFile, kind: str, context: ReadContext) -> tuple[list[Signal], LogSpan]:
+    if kind != JOB:
         try:
-            return reader.read(text_fields(file.pieces()))
+            return NodeLogReader(file.name, kind, context, file.node).read(text_fields(file.pieces()))
         except Rejected:
             # What only resembles a document of a node is a text of the job.
-            if registry.get(kind.source).decode_pieces is None and file.node is not None:
+            if registry.get(kind).decode_pieces is None and file.node is not None:
                 raise
-    job = JobContext(context.patterns, context.nodes, context.hints.received_at)
-    return JobLogReader(file.name, job, file.node).read(file.pieces())
-
-
-def _dump(file: InputFile) -> Dump:
-    body = b""
-    for piece in file.pieces():
-        body += piece
-        if len(body) > MAX_BYTES:
-            break
-    return read_dump(file.name, body)
+    return JobLogReader(file.name, context, file.node).read(file.pieces())
 
 
 def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int, str]) -> Iterator[Signal]:
@@ -166,7 +138,6 @@ AFTER_END = timedelta(minutes=10)
 FAULT_TYPES = ("Node Fault Detected", "Node Fault Updated")
 SILENT = "host.silent"
 SOURCE = "faultbridge"
-MAX_TEXT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,18 +176,12 @@ def recorded_evidence(
 def _signal(event: Mapping[str, Any], roles: Mapping[str, Role]) -> Signal:
     metadata, data = event["metadata"], event["data"]
     is_harmless = data["severity"] == Severity.INFO.value and not Action(data["action"]).opens_case
-    return Signal(
-        data["code"],
-        roles.get(data["code"], Role.CONTEXT if is_harmless else Role.INITIATING),
-        Trust.NODE,
-        _stream(metadata["cluster"], metadata["node"]),
-        metadata["sequence"],
-        f"{_device(data)} {data['message']}".strip()[:MAX_TEXT],
-        from_text(data["observed_at"]),
-        metadata["node"],
-        kind=f"fault.{data['component']['type']}.{data['severity']}",
-        device=_gpu(data["component"]),
-    )
+    role = roles.get(data["code"], Role.CONTEXT if is_harmless else Role.INITIATING)
+    place = _stream(metadata["cluster"], metadata["node"]), metadata["sequence"]
+    text, kind = f"{_device(data)} {data['message']}".strip()[:MAX_TEXT], data["component"]["type"]
+    signal = Signal(data["code"], role, Trust.NODE, *place, text, from_text(data["observed_at"]), metadata["node"])
+    device = Component.read(data["component"]) if kind in GPU_PARTS else None
+    return replace(signal, kind=f"fault.{kind}.{data['severity']}", device=device)
 
 
 def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mapping[str, datetime]) -> Iterator[LogSpan]:
@@ -225,10 +190,6 @@ def _spans(window: RecordedWindow, signals: Iterable[Signal], heartbeats: Mappin
     for node in sorted(window.nodes & heartbeats.keys() - silent):
         until = max(window.since, heartbeats[node])
         yield LogSpan(_stream(window.cluster, node), Trust.NODE, SOURCE, node, window.since, until)
-
-
-def _gpu(component: Mapping[str, Any]) -> Component | None:
-    return Component.read(component) if component["type"] in GPU_PARTS else None
 
 
 def _device(data: Mapping[str, Any]) -> str:

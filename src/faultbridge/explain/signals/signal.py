@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -16,6 +16,7 @@ from typing import Any
 
 from faultbridge.decode.data.patterns import Pattern, patterns_of
 from faultbridge.decode.frames.clock import instant, iso_instant, yearless_time
+from faultbridge.decode.frames.decoder import Hints
 from faultbridge.decode.frames.prefix import unprefixed
 from faultbridge.model.faults import Component
 
@@ -27,6 +28,9 @@ class Role(StrEnum):
     CASCADE = "cascade"
     TEARDOWN = "teardown"
     CONTEXT = "context"
+
+
+FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 
 
 class Trust(StrEnum):
@@ -86,6 +90,12 @@ class Attempt:
     step: float | None = None
     error: Signal | None = None
 
+    def repeats(self, later: Attempt) -> bool:
+        """Return whether a later attempt ended with the same error, and made no further step."""
+        one, other = self.error, later.error
+        is_same = one is not None and other is not None and (one.name, one.said) == (other.name, other.said)
+        return is_same and (later.step or 0) <= (self.step or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
@@ -121,7 +131,7 @@ class LogSpan:
     boots: tuple[datetime, ...] = ()
 
 
-MAX_SIGNALS = 4096
+MAX_SIGNALS, MAX_TEXT = 4096, 400
 _BUCKET_SECONDS = 600
 
 
@@ -130,9 +140,7 @@ class EvidenceStore:
 
     def __init__(self) -> None:
         """Start with no stored signals."""
-        self._found: dict[Hashable, Signal] = {}
-        self._counts: dict[Hashable, int] = {}
-        self._last: dict[Hashable, tuple[datetime | None, int | None]] = {}
+        self._found: dict[Hashable, tuple[Signal, int, datetime | None, int | None]] = {}
 
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
@@ -145,26 +153,21 @@ class EvidenceStore:
         key = _key(name, at, rank, part)
         if key not in self._found:
             return True
-        self._counts[key] += 1
-        self._last[key] = at, line
+        signal, count, _, _ = self._found[key]
+        self._found[key] = signal, count + 1, at, line
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
         """Add a signal; a full store drops the first, because the end of a job is near the end of its log."""
         if len(self._found) >= MAX_SIGNALS:
-            oldest = next(iter(self._found))
-            del self._found[oldest], self._counts[oldest]
-            self._last.pop(oldest, None)
+            del self._found[next(iter(self._found))]
         key = _key(signal.name, signal.at, signal.rank, part)
-        self._found[key], self._counts[key] = signal, signal.count
+        self._found[key] = signal, signal.count, signal.at, signal.line
 
     def signals(self) -> list[Signal]:
         """Return the signals in the order of `add`, with count, time and line of the last repetition."""
-        found: list[Signal] = []
-        for key, one in self._found.items():
-            last_at, last_line = self._last.get(key, (one.at, one.line))
-            found.append(replace(one, count=self._counts[key], last_at=last_at, last_line=last_line))
-        return found
+        found = self._found.values()
+        return [replace(one, count=count, last_at=at, last_line=line) for one, count, at, line in found]
 
 
 def _key(name: str, at: datetime | None, rank: int | None, part: str) -> Hashable:
@@ -347,3 +350,13 @@ def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPatter
     for one in patterns:
         groups[one.pattern.contains.encode()].append(one)
     return {text: tuple(found) for text, found in groups.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """What is needed besides the files to read them: patterns, roles of fault codes, nodes of ranks, hints."""
+
+    patterns: tuple[LogPattern, ...]
+    roles: Mapping[str, Role]
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    hints: Hints = field(default_factory=Hints)

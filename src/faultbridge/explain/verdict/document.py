@@ -11,10 +11,10 @@ from typing import Any
 
 from faultbridge.explain.dumps.collectives import Explained
 from faultbridge.explain.signals.read_files import Evidence
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.signal import Attempt, LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.doubts import Hypothesis
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
-from faultbridge.explain.verdict.situation import AttemptEnd, NamedRank, Situation, TimeLine, in_time, symptom_of
+from faultbridge.explain.verdict.situation import NamedRank, Situation, TimeLine, in_time, symptom_of
 from faultbridge.explain.verdict.verdict import Verdict, decide
 from faultbridge.model.cluster.ranks import gpu_like, gpu_of
 from faultbridge.model.enums import Outlook
@@ -129,7 +129,7 @@ def _named_rank(one: NamedRank, rank_map: RankMap) -> dict[str, Any]:
 
 
 def _attempts(line: TimeLine) -> dict[str, Any]:
-    last = line.repeated[-1] if line.repeated else AttemptEnd(None, None)
+    last = line.repeated[-1] if line.repeated else Attempt()
     error = _signal(last.error) if last.error else None
     return {"count": len(line.attempts), "repeated": len(line.repeated), "step": last.step, "error": error}
 

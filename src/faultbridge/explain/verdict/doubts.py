@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from faultbridge.explain.signals.signal import Role, Signal, Trust
+from faultbridge.explain.signals.signal import FAILURES, Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism
 from faultbridge.explain.verdict.situation import (
     HANG,
@@ -66,7 +66,6 @@ _COMPLETED = "job.completed"
 _CANCELED, _INTERRUPTED = "scheduler.canceled", "scheduler.interrupted"
 _NCCL, _CONNECTIONS, _CHAIN_LINES = "nccl.", ("socket.", "store."), 200
 _SERVICES = ("service.", "storage.remote")
-_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _PEERS_LOST = frozenset(
     {"nccl.remote_error", "nccl.system_error", "nccl.aborted", "nccl.monitor_abort", "rendezvous.failed"}
 )
@@ -133,7 +132,7 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
         return None
     line = situation.line
     others = (one for one in line.signals if one is not lead and one.trust is Trust.JOB and one.name != lead.name)
-    failures = (one for one in others if one.role in _FAILURES and not one.handled)
+    failures = (one for one in others if one.role in FAILURES and not one.handled)
     earlier = (one for one in failures if line.is_before(one, lead) and is_same_attempt(situation, one, lead))
     return next((one for one in earlier if _can_be_the_reason(situation, lead, one)), None)
 

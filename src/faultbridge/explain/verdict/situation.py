@@ -10,29 +10,14 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
 
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.signal import FAILURES, Attempt, LogSpan, Role, Signal, Trust
 from faultbridge.explain.verdict.mechanisms import Mechanism, Weights
 
 RETRIED = "retried"
 HANG = "nccl.timeout"
-_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
 _ROUNDED = timedelta(seconds=2)
 _LONGEST_TIMEOUT = timedelta(hours=1)
 _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """How one attempt of a job ended: its first error, and its last training step, if they are known."""
-
-    error: Signal | None
-    step: float | None
-
-    def repeats(self, later: AttemptEnd) -> bool:
-        """Return whether a later attempt ended with the same error, and made no further step."""
-        one, other = self.error, later.error
-        is_same = one is not None and other is not None and (one.name, one.said) == (other.name, other.said)
-        return is_same and (later.step or 0) <= (self.step or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +42,7 @@ class TimeLine:
     signals: tuple[Signal, ...]
     recovered: tuple[Signal, ...]
     claims: tuple[Signal, ...]
-    attempts: tuple[AttemptEnd, ...]
+    attempts: tuple[Attempt, ...]
     symptom: Signal | None
     ended_at: datetime | None
     failed_at: datetime | None
@@ -66,7 +51,7 @@ class TimeLine:
     has_worked_long: bool
 
     @property
-    def repeated(self) -> tuple[AttemptEnd, ...]:
+    def repeated(self) -> tuple[Attempt, ...]:
         """Return the last attempts that ended with the same error and without progress between them."""
         same = takewhile(lambda one: one.repeats(self.attempts[-1]), reversed(self.attempts))
         return tuple(same)[::-1]
@@ -117,7 +102,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
         else:
             kept.append(one)
     kept = sorted([*kept, *again], key=_order)
-    failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
+    failures = [one for one in kept if one.trust is not Trust.NODE and one.role in FAILURES]
     ending = next((one for one in failures if not one.handled), None)
     # A dump has no time, and an error after which its process continued is no failure: the others come first.
     symptom = min(
@@ -134,7 +119,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     )  # fmt: skip
 
 
-def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tuple[AttemptEnd, ...], list[Signal]]:
+def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tuple[Attempt, ...], list[Signal]]:
     """Return the attempts of a job, and the signals without those of its earlier attempts.
 
     Files of one run are those of its ranks or nodes (`_is_of_same_run`). A last attempt without an error was only
@@ -145,10 +130,10 @@ def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tupl
         if not runs or not any(_is_of_same_run(each, one) for each in runs[-1]):
             runs.append([])
         runs[-1].append(one)
-    found: dict[tuple[int, int], AttemptEnd] = {}
+    found: dict[tuple[int, int], Attempt] = {}
     number_of = {span.file: number for number, run in enumerate(runs) for span in run}
     errors: dict[tuple[int, int], Signal] = {}
-    failures = (one for one in signals if one.trust is Trust.JOB and one.role in _FAILURES and not one.handled)
+    failures = (one for one in signals if one.trust is Trust.JOB and one.role in FAILURES and not one.handled)
     for failure in sorted(failures, key=lambda one: one.role is Role.CASCADE):
         errors.setdefault((number_of.get(failure.file, -1), failure.attempt), failure)
     for number, run in enumerate(runs):
@@ -156,7 +141,7 @@ def _attempts(signals: Sequence[Signal], spans: Sequence[LogSpan]) -> tuple[tupl
             ends = [one.attempts[attempt] for one in run if attempt < len(one.attempts)]
             error = errors.get((number, attempt)) or next((one.error for one in ends if one.error), None)
             step = max((one.step for one in ends if one.step is not None), default=None)
-            found[number, attempt] = AttemptEnd(error, step)
+            found[number, attempt] = Attempt(step, error)
     ended = [key for key, one in found.items() if one.error]
     last = ended[-1] if ended else (len(runs) - 1, 0)
 

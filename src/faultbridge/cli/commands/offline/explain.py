@@ -23,13 +23,12 @@ from faultbridge.explain.signals.read_files import (
     FAULT_TYPES,
     Evidence,
     InputFile,
-    ReadContext,
     RecordedWindow,
     end_signals,
     read_files,
     recorded_evidence,
 )
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal
+from faultbridge.explain.signals.signal import LogSpan, ReadContext, Role, Signal
 from faultbridge.explain.verdict.document import RankMap, verdict_document, without_repaired
 from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
 from faultbridge.explain.verdict.verdict import decide
