@@ -25,10 +25,6 @@ class Job:
     collectives: Mapping[tuple[int, str], Sequence[Operation]]
     progress: Mapping[tuple[int, str], Progress]
 
-    def progress_of(self, rank: int, group: str) -> Progress:
-        """Return the last enqueued and completed collective of a rank in a group; 0 for an unknown one."""
-        return self.progress.get((rank, group), _NOTHING)
-
 
 def job_of(dumps: Iterable[Dump]) -> Job:
     """Index the dumps of a job; two dumps of one rank may be of two runs and raise `Rejected`."""
@@ -70,17 +66,11 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks whose pending collective differs from the collective that `group` expects.
+    """Return the ranks whose pending collective differs from the one that `group` expects, with this collective.
 
-    The result maps each of these ranks to its collective. Only the first sequence number at which the pending
-    collectives differ is examined. The result is empty if there is no such number. The expected collective is chosen as
-    follows:
-
-    - It is the collective that most ranks have pending at this number.
-    - If several collectives share the highest number of ranks, it is the one of them that occurs most often in other
-      calls of the groups with the description of `group`.
-    - If that does not select one collective, no collective is expected. Every rank with a pending collective at this
-      sequence number is returned.
+    Only the first sequence number at which the pending collectives differ is examined. Expected is the collective that
+    most ranks have pending; of several, the one that is the most frequent in other calls of groups with the description
+    of `group`. If that selects none, each rank with a pending collective at this number is returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -183,7 +173,7 @@ def _members(job: Job, call: Call, heads: Mapping[int, Operation]) -> tuple[froz
     group = job.groups.get(call.group)
     members = group.ranks if group else ()
     dumped = [rank for rank in members if rank in job.dumps]
-    absent = {rank for rank in dumped if job.progress_of(rank, call.group).enqueued < call.sequence}
+    absent = {rank for rank in dumped if job.progress.get((rank, call.group), _NOTHING).enqueued < call.sequence}
     queued = {rank for rank in dumped if rank not in absent and _is_queued(job, rank, call, heads.get(rank))}
     return frozenset(absent | (set(members) & job.missing)), frozenset(queued)
 
@@ -208,7 +198,7 @@ def _peer(job: Job, rank: int, heads: Mapping[int, Operation]) -> tuple[frozense
 def _is_counterpart(other: Operation | None, one: Operation, rank: int) -> bool:
     if other is None or not other.is_p2p or other.group != one.group or other.peer != rank:
         return False
-    return other.is_send != one.is_send
+    return ("send" in other.name) != ("send" in one.name)
 
 
 Graph = Mapping[Hashable, Sequence[Hashable]]
@@ -325,8 +315,8 @@ def explain(dumps: Iterable[Dump]) -> Explained:
         for rank, state in states.items()
         if blames_missing or state is not State.NO_DUMP
     ]
-    blamed = {_collective(one) for one in proofs.values()}
-    joined = {one for one in edges.absent if one not in blamed and _is_joined(edges, one)}
+    blamed = {Call(one.group, one.sequence) for one in proofs.values()}
+    joined = {one for one in edges.absent if one not in blamed and not edges.absent[one] and not edges.queued[one]}
     heads = [job.pending[rank][0] for rank in edges.calls] or list(hanging.values())
     since = min((one.since for one in heads if one.since), default=None)
     until = min((one.until for one in heads if one.until), default=None)
@@ -334,14 +324,6 @@ def explain(dumps: Iterable[Dump]) -> Explained:
         tuple(sorted(found)), tuple(sorted(joined)), tuple(sorted(job.missing)), tuple(sorted(edges.calls)),
         blames_missing, since, until,
     )  # fmt: skip
-
-
-def _is_joined(edges: Waiting, call: Call) -> bool:
-    return not edges.absent[call] and not edges.queued[call]
-
-
-def _collective(proof: Operation) -> Call:
-    return Call(proof.group, proof.sequence)
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
@@ -397,7 +379,7 @@ def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation
         proof = edges.operations[call]
         held = waiters[call]
     else:
-        held = [one for one, call in edges.calls.items() if call == _collective(proof)]
+        held = [one for one, call in edges.calls.items() if call == Call(proof.group, proof.sequence)]
         held = held or sorted({one for each in waiters.values() for one in each})
     group = job.groups.get(proof.group)
     file = job.dumps[rank].file if rank in job.dumps else None

@@ -6,7 +6,7 @@ import json
 import pickletools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -172,11 +172,6 @@ class Operation:
     since: datetime | None = None
     until: datetime | None = None
 
-    @property
-    def is_send(self) -> bool:
-        """Return whether the operation is a send to a peer."""
-        return self.is_p2p and "send" in self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -247,11 +242,7 @@ def _groups(config: Mapping[str, Any]) -> Iterator[tuple[str, Group]]:
         ranks = one["ranks"]
         if isinstance(ranks, str):
             ranks = json.loads(ranks) if _RANKS.match(ranks) else ()
-        yield str(name), Group(str(name), str(one.get("desc", "")), _integers(ranks))
-
-
-def _integers(values: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(map(_number, values))
+        yield str(name), Group(str(name), str(one.get("desc", "")), tuple(map(_number, ranks)))
 
 
 def _number(value: str | int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -114,15 +114,6 @@ _INTRODUCTION_LINES = 2
 _LINES_AFTER = 2
 
 
-@dataclass(slots=True)
-class _Block:
-    """The traceback above an error and those chained to it; `first` is the uppermost of them."""
-
-    introduction: list[str] = field(default_factory=list)
-    frames: list[str] = field(default_factory=list)
-    first: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """An error in its log: its line, its position in the line, and the text before and after the line."""
@@ -152,20 +143,24 @@ def how_handled(name: str, error: Surroundings) -> str:
     """Return the name of the pattern that shows how a process handled an error, "" if none does."""
     patterns = [one for one in handled() if any(fnmatchcase(name, glob) for glob in one.row["signals"])]
     own = {"start": [error.line[: error.position]], "line": [error.line]}
-    return _first(patterns, own) or _first(patterns, _around(error))
+    if found := _first(patterns, own):
+        return found
+    introduction, frames, _ = _block_above(error)
+    following = (one for one in _of_rank(error.after, error) if one.strip())
+    around = {"introduction": introduction, "frame": frames, "after": list(islice(following, _LINES_AFTER))}
+    return _first(patterns, around)
 
 
 def frames_of(error: Surroundings) -> list[str]:
     """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost one."""
-    return _block_above(error).first
+    return _block_above(error)[2]
 
 
 def is_chained(error: Surroundings) -> bool:
     """Return whether the process raised an error while it handled an earlier error."""
     if not any(one.encode() in error.before for one in _CHAINED):
         return False
-    lines = list(_of_rank(_LINE_END.split(_text(error.before)), rank_of(error.line)))
-    above = (one for one in reversed(lines) if not _is_of_traceback(_TAG.sub("", one, count=1)))
+    above = (one for one in reversed(_of_rank(error.before, error)) if not _is_of_traceback(_TAG.sub("", one, count=1)))
     return any(one in next(above, "") for one in _CHAINED)
 
 
@@ -180,39 +175,31 @@ def _first(patterns: Iterable[Pattern], texts: Mapping[str, Sequence[str]]) -> s
     return ""
 
 
-def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
-    block = _block_above(error)
-    following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank_of(error.line)) if one.strip())
-    return {"introduction": block.introduction, "frame": block.frames, "after": list(islice(following, _LINES_AFTER))}
-
-
-def _block_above(error: Surroundings) -> _Block:
-    before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
-    return _block(list(_of_rank(before, rank_of(error.line))))
-
-
 def _text(body: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
+def _of_rank(text: bytes, error: Surroundings) -> list[str]:
+    """Return the lines of a text that the rank of an error wrote, without those about the state of NCCL."""
+    rank = rank_of(error.line)
+    return [one for one in _LINE_END.split(_text(text)) if rank_of(one) == rank and _NCCL_STATE not in one]
 
 
-def _block(lines: list[str]) -> _Block:
-    found, end = _Block(), len(lines)
+def _block_above(error: Surroundings) -> tuple[list[str], list[str], list[str]]:
+    """Return the introduction of the uppermost of chained tracebacks above an error, all frames, and its own ones."""
+    lines = _of_rank(error.before, error) if _TRACEBACK.encode() in error.before else []
+    introduction, frames, first, end = list[str](), list[str](), list[str](), len(lines)
     for number in range(_MAX_CHAIN):
         start = next((at for at in range(end - 1, -1, -1) if _TRACEBACK in lines[at]), None)
         if start is None or (number == 0 and not _is_open(lines[start], lines[start + 1 : end])):
-            return found
+            break
         above = [one for one in lines[:start] if one.strip()][-_INTRODUCTION_LINES:]
-        found.introduction = [*above, lines[start]]
-        found.first = lines[start + 1 : end]
-        found.frames.extend(found.first)
+        introduction, first = [*above, lines[start]], lines[start + 1 : end]
+        frames.extend(first)
         if not above or not any(one in above[-1] for one in _CHAINED):
-            return found
+            break
         end = start
-    return found
+    return introduction, frames, first
 
 
 def _is_open(header: str, lines: Sequence[str]) -> bool:
@@ -265,7 +252,7 @@ class JobLogReader:
         self._received_at = context.hints.received_at
         self._patterns = group_by_text(context.patterns)
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in self._patterns}
-        self._store = EvidenceStore()
+        self._store, self._hosts = EvidenceStore(), frozenset(context.nodes.values())
         self._lines_of: Counter[bytes] = Counter()
         self._lines = 0
         self._first_at: datetime | None = None
@@ -361,9 +348,10 @@ class JobLogReader:
             part = f"{handled} {len(self._attempts)}"
             if self._store.is_new(pattern.name, at, rank=rank, part=part, line=number):
                 signal = self._signal(pattern.name, pattern.role, number, line[max(0, match.start() - 120) :], at, rank)
+                host = host_of(line)
                 signal = replace(
                     signal,
-                    node=match.groupdict().get("node") or signal.node or self._host(line),
+                    node=match.groupdict().get("node") or signal.node or (host if host in self._hosts else None),
                     said=_DIGITS.sub("0", line[match.start() :][:MAX_SAID]),
                     handled=handled,
                     is_chained=pattern.role is Role.INITIATING and is_chained(around),
@@ -424,10 +412,6 @@ class JobLogReader:
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
         end = start + len(_line_at(piece, start))
         return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
-
-    def _host(self, line: str) -> str | None:
-        host = host_of(line)
-        return host if host in set(self._context.nodes.values()) else None
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
         """Return the time in a line, else the last time found above the line; None if no time was found."""

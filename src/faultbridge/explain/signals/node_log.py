@@ -147,13 +147,10 @@ class NodeLogReader:
         self._span = LogSpan(file, Trust.NODE, source, node)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
-        """Return the signals of the file, and the span that states which times and lines the file covers.
+        """Return the signals of the file, and the span of times and lines that it covers; skip what cannot be read.
 
-        Parts of a log that cannot be read are skipped. Raises `Rejected` in these cases:
-
-        - The file is a document of more than 16 MiB.
-        - The file is a document that the decoder cannot read.
-        - The file is a log with lines of a program, and the caller did not name its node.
+        Raises `Rejected` for a document of more than 16 MiB or that the decoder cannot read, and for a log with lines
+        of a program if the caller did not name its node.
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.

@@ -302,6 +302,11 @@ class LogPattern:
         found = self.pattern.find(line)
         return self._exception(line) if found and self.classes else found
 
+    def is_in(self, lines: Sequence[str]) -> bool:
+        """Return whether one of the innermost frames in the lines of a traceback is one of `frames`."""
+        files = [one for one in lines if 'File "' in one][-_INNERMOST:]
+        return any(part in one for one in files for part in self.frames)
+
     def _exception(self, line: str) -> re.Match[str] | None:
         """Return the match of an exception of one of `classes`, not in a line of source code, or None."""
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
@@ -322,15 +327,10 @@ def matches_of(
     found = [
         (one, match)
         for one in patterns
-        if not one.is_fallback and (match := one.find(line)) and (not one.frames or _is_in(one.frames, frames()))
+        if not one.is_fallback and (match := one.find(line)) and (not one.frames or one.is_in(frames()))
     ]
     fallbacks = ((one, match) for one in patterns if one.is_fallback and (match := one.find(line)))
     return found or list(islice(fallbacks, 1))
-
-
-def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
-    files = [one for one in frames if 'File "' in one][-_INNERMOST:]
-    return any(part in one for one in files for part in parts)
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:

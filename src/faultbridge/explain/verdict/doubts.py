@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 
 from faultbridge.explain.signals.signal import FAILURES, Role, Signal, Trust
-from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism
+from faultbridge.explain.verdict.mechanisms import DECISIVE, NODE_DOMAINS, Mechanism
 from faultbridge.explain.verdict.situation import (
     HANG,
     Situation,
@@ -19,23 +20,33 @@ from faultbridge.explain.verdict.situation import (
 )
 from faultbridge.model.enums import Outlook
 
-NODE_DOMAINS = frozenset({"hardware", "network"})
-
 
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
     """Return the decisive faults that nodes reported shortly before the job failed, without outlook STOP.
 
     The range starts `fault_seconds` before `TimeLine.failing_since`, and ends `skew_seconds` after the first failure.
     """
-    since, until = situation.line.failing_since, situation.line.failed_at
+    own = _while_failing(situation, situation.weights.limits["fault_seconds"])
+    return tuple(one for one in own if one.role is not Role.CONTEXT and any(_proven(situation, one, NODE_DOMAINS)))
+
+
+def _while_failing(situation: Situation, seconds_before: int) -> Iterator[Signal]:
+    """Yield what the nodes themselves reported while the job failed, if that time is known."""
+    since, until, limits = situation.line.failing_since, situation.line.failed_at, situation.weights.limits
     if since is None or until is None:
-        return ()
-    limits = situation.weights.limits
-    since -= timedelta(seconds=limits["fault_seconds"])
-    until += timedelta(seconds=limits["skew_seconds"])
-    own = (one for one in situation.line.signals if one.trust is Trust.NODE and one.role is not Role.CONTEXT)
-    in_time = (one for one in own if one.at and since <= one.at <= until)
-    return tuple(one for one in in_time if _is_of_hardware(situation, one))
+        return
+    since, until = since - timedelta(seconds=seconds_before), until + timedelta(seconds=limits["skew_seconds"])
+    for one in situation.line.signals:
+        if one.trust is Trust.NODE and one.at and since <= one.at <= until:
+            yield one
+
+
+def _proven(situation: Situation, one: Signal, domains: AbstractSet[str] = frozenset()) -> Iterator[Mechanism]:
+    """Yield the mechanisms, but those with the outlook STOP, that a signal proves; by default of all domains."""
+    for each in situation.mechanisms:
+        is_wanted = each.outlook is not Outlook.STOP and (not domains or each.domain in domains)
+        if is_wanted and each.strength(one) == DECISIVE:
+            yield each
 
 
 def continues_after(situation: Situation, sign: Signal) -> bool:
@@ -47,14 +58,6 @@ def continues_after(situation: Situation, sign: Signal) -> bool:
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
     logs = (one for one in situation.spans if one.trust is Trust.NODE and one.node == sign.node)
     return any(one.last_at is not None and (at is None or one.last_at > at + skew) for one in logs)
-
-
-def _is_of_hardware(situation: Situation, one: Signal) -> bool:
-    return any(
-        mechanism.domain in NODE_DOMAINS and mechanism.outlook is not Outlook.STOP
-        and mechanism.strength(one) == DECISIVE
-        for mechanism in situation.mechanisms
-    )  # fmt: skip
 
 
 OWN_FAULT = "own_fault"
@@ -83,25 +86,17 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
         if _keeps_returning_on_one_node(situation, lead):
             yield "one_node", lead
         return
-    yield from _doubts_about_an_error(situation, mechanism, lead)
-
-
-def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
     if lead.handled:
         yield "handled", lead
-    earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
-    if earlier is not None:
-        yield "late", earlier
-    if lead.name == _COMPLETED:
-        failed = next((one for one in situation.firsts if _is_failure_after(situation, lead, one)), None)
-        if failed is not None:
-            yield "failed_after_end", failed
-    sign = next((one for one in situation.firsts if one.name in _OF_HARDWARE and one.trust is Trust.JOB), None)
-    if sign is not None:
-        yield "hardware_sign", sign
-    other = _error_of_another_node(situation, lead) or _earlier_on_the_same_rank(situation, mechanism, lead)
-    if other is not None:
-        yield "one_node", other
+    failed = (one for one in situation.firsts if lead.name == _COMPLETED and _is_failure_after(situation, lead, one))
+    signs = (one for one in situation.firsts if one.name in _OF_HARDWARE and one.trust is Trust.JOB)
+    reasons = {
+        "late": _failure_before(situation, lead) or _failure_long_before(situation, lead),
+        "failed_after_end": next(failed, None),
+        "hardware_sign": next(signs, None),
+        "one_node": _error_of_another_node(situation, lead) or _earlier_on_the_same_rank(situation, mechanism, lead),
+    }
+    yield from ((reason, one) for reason, one in reasons.items() if one is not None)
 
 
 def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
@@ -138,33 +133,21 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
-    """Return whether an earlier failure can be the reason for the later error `lead`.
-
-    The first case that applies determines the result:
-
-    - `earlier` is a hang: True. If `lead` had caused the hang, `lead` would have come minutes before the hang was
-      reported.
-    - `lead` is an interrupt: True, unless `earlier` is a lost connection. Launchers interrupt the ranks of a failed
-      job.
-    - `lead` is a cancellation: True, because users cancel a failed job. It is False if `earlier` is a lost connection,
-      a failed request to a service, or a process that the cancellation ended.
-    - `earlier` is a loss of peers, on the same rank or without a rank: True.
-    - `earlier` is an error shortly above `lead` in the same file, on the same rank or without a rank. The result is
-      True if `lead` was raised while another error was handled, and `earlier` is no sign of a mechanism with the
-      outlook STOP.
-    - Otherwise False.
-    """
+    """Return whether an earlier failure can be the reason for the later error `lead`; the first case decides."""
+    # Had `lead` caused the hang, it would have come minutes before the hang was reported.
     if earlier.name == HANG:
         return True
-    if lead.name == _INTERRUPTED:
+    if lead.name == _INTERRUPTED:  # launchers interrupt the ranks of a failed job
         return not earlier.name.startswith(_CONNECTIONS)
     if lead.name == _CANCELED:
-        # A scheduler signals the processes as it cancels a job, and the request of a helper may fail at any time.
+        # Users cancel a failed job; but the scheduler signals the processes as it cancels a job, connections are lost
+        # then, and the request of a helper may fail at any time.
         is_sent = earlier.role is Role.CASCADE and earlier.name.startswith("process.")
         return not is_sent and not earlier.name.startswith(_CONNECTIONS + _SERVICES)
     is_same_rank = earlier.rank is None or earlier.rank == lead.rank
     if is_same_rank and earlier.name in _PEERS_LOST:
         return True
+    # An error raised while another one was handled: the other one, unless it means STOP too.
     is_near = earlier.file == lead.file and (lead.line or 0) - (earlier.line or 0) <= _CHAIN_LINES
     stops = (one for one in situation.mechanisms if one.outlook is Outlook.STOP)
     return lead.is_chained and is_near and is_same_rank and not any(one.strength(earlier) for one in stops)
@@ -177,13 +160,10 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal which shows that only one node has the error `lead`, or None.
+    """Return a signal which shows that two or more ranks, all on one node, have the error `lead`, or None.
 
-    At least two ranks must have the error, and all of them must be on one known node.
-
-    - If these are more than half of the ranks of the node, and the job has other nodes, the result is `lead`.
-    - Otherwise, the other ranks may have had no time to print the error. A signal of a rank on another node shows that
-      they had this time, and is the result. The result is None if there is no such signal.
+    `lead` itself shows it if most ranks of the node have it, and the job has other nodes. Otherwise, a signal of a rank
+    on another node shows that the other ranks had time to print the error.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
@@ -269,26 +249,18 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
 
 
 def own_fault(situation: Situation) -> Hypothesis | None:
-    """Return the best hypothesis with a decisive fault that a node itself reported while the job failed.
+    """Return the best hypothesis with a decisive fault that a node reported while the job failed, or None.
 
-    - A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count.
-    - The time in which the job failed is from `TimeLine.failing_since` to `TimeLine.failed_at`. A tolerance for clocks
-      that differ (`skew_seconds`) is added on both sides.
-    - The result is None if there is no such fault, or if `TimeLine.failed_at` is None.
+    A decisive fault is enough to prove a mechanism. Mechanisms with the outlook STOP do not count. The clocks may
+    differ by `skew_seconds`.
     """
-    since, until = situation.line.failing_since, situation.line.failed_at
-    if since is None or until is None:
-        return None
-    skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
-    in_time = (one for one in situation.line.signals if one.at and since - skew <= one.at <= until + skew)
-    own = firsts_of((one for one in in_time if one.trust is Trust.NODE), lambda one: (one.name, one.kind, one.node))
+    own = _while_failing(situation, situation.weights.limits["skew_seconds"])
     found = (
         Hypothesis(mechanism, one, tuple(_points(situation, mechanism, one, DECISIVE)))
-        for mechanism in situation.mechanisms
-        for one in own
-        if mechanism.outlook is not Outlook.STOP and mechanism.strength(one) == DECISIVE
+        for one in firsts_of(own, lambda one: (one.name, one.kind, one.node))
+        for mechanism in _proven(situation, one)
     )
-    return max(found, key=lambda one: one.score, default=None)
+    return max(found, key=lambda one: (one.score, -situation.mechanisms.index(one.mechanism)), default=None)
 
 
 def _best(situation: Situation, mechanism: Mechanism) -> Hypothesis | None:

@@ -22,6 +22,7 @@ from faultbridge.explain.signals.signal import LogPattern, Role, Signal, read_pa
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
+NODE_DOMAINS = frozenset({"hardware", "network"})
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
 
@@ -56,6 +57,11 @@ class Mechanism(Struct, frozen=True):
     expects_node: bool = field(name="expects", default=False)
     trusts_job: bool = field(name="trusts", default=False)
     may_be_hardware: bool = field(name="hardware", default=False)
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Return whether the mechanism is in hardware or network, or leaves nodes out of the restart."""
+        return self.domain in NODE_DOMAINS or self.outlook is Outlook.RESTART_WITHOUT
 
     def strength(self, signal: Signal) -> str | None:
         """Return how strongly a signal indicates that this mechanism started, or None."""

@@ -187,12 +187,9 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    The steps must be below the error in the log. If the error and the steps have times, the error must also not be
-    later than the steps. Without times, steps below the error may be older than the error, because a program may buffer
-    its output. In this situation, one of two further signs is needed:
-
-    - Another step is above the error, so the output was not buffered from the start of the job.
-    - The last sign of a failure, in the line `last_sign`, is below the steps, so a later failure ended the job.
+    The steps must be below the error in the log, and not earlier. Without times, steps below the error may be older,
+    because a program may buffer its output. Then, another step must be above the error, or the last sign of a
+    failure, in the line `last_sign`, below the steps: a later failure ended the job.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False
@@ -285,10 +282,6 @@ def timing(situation: Situation, signal: Signal) -> str | None:
         return None
     if situation.named_nodes and signal.node not in situation.named_nodes:
         return "other_node"
-    return _late_or_early(situation, signal)
-
-
-def _late_or_early(situation: Situation, signal: Signal) -> str | None:
     limits, failed_at = situation.weights.limits, situation.line.failed_at
     skew = timedelta(seconds=limits["skew_seconds"])
     own = next((one for one in situation.spans if one.file == signal.file), None)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
 
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
 from faultbridge.explain.verdict.doubts import (
-    NODE_DOMAINS,
     OWN_FAULT,
     Hypothesis,
     continues_after,
@@ -19,7 +17,7 @@ from faultbridge.explain.verdict.doubts import (
     is_on_many_ranks,
     own_fault,
 )
-from faultbridge.explain.verdict.mechanisms import DECISIVE, Mechanism, Weights
+from faultbridge.explain.verdict.mechanisms import DECISIVE, NODE_DOMAINS, Mechanism, Weights
 from faultbridge.explain.verdict.situation import (
     NamedRank,
     Situation,
@@ -102,7 +100,8 @@ def decide(
     is_shared = len(blamed) >= _MIN_SHARED and 2 * len(blamed) > len(fleet)
     outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
-    absent = _without_dump(situation, cause)
+    no_dump = (one for one in line.signals if one.name == NO_DUMP)
+    absent = {one.node for one in no_dump if one.node and not (cause and cause.mechanism.can_cause(one))}
     faults = faults_shortly_before(situation) if cause and (excluded or OWN_FAULT in cause.weights) else ()
     faulty = {one.node for one in faults if one.node}
     # A node with a fault of its own is left out, or tested, in place of one that only the job names.
@@ -188,24 +187,14 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
     is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
     """
     mechanism = cause.mechanism
-    signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
-    if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
+    signs = [(one, one.node) for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
+    if not mechanism.is_of_nodes:
         is_named = mechanism.domain == "numerical"
-        return (), tuple(sorted({one.node for one in signs if one.node and (is_named or one.trust is Trust.DUMP)}))
-    shown = {
-        one.node for one in signs if one.node and in_time(situation, one) and _names_its_node(situation, mechanism, one)
-    }
-    named = {one.node for one in signs if one.node and not one.name.startswith(_OF_OTHERS)} - shown
-    return tuple(sorted(shown)), tuple(sorted(named))
-
-
-def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
-
-
-def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    absent = (one for one in situation.line.signals if one.name == NO_DUMP)
-    return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
+        return (), tuple(sorted({node for one, node in signs if is_named or one.trust is Trust.DUMP}))
+    timely = [(one, node) for one, node in signs if in_time(situation, one)]
+    trusts = mechanism.trusts_job
+    own = {node for one, node in timely if one.trust is Trust.NODE or (trusts and not continues_after(situation, one))}
+    return tuple(sorted(own)), tuple(sorted({node for one, node in signs if not one.name.startswith(_OF_OTHERS)} - own))
 
 
 def _checks(
@@ -213,16 +202,11 @@ def _checks(
 ) -> Iterator[Signal]:
     """Yield the first signal that shows why a node must be tested, for each node in `check` that has one."""
     for node in check:
-        signs = (one for one in situation.line.signals if one.node == node)
-        of_cause = (
-            one
-            for one in signs
-            if one.name == NO_DUMP
-            or one in faults
-            or one.trust is Trust.NODE
-            or (cause and cause.mechanism.strength(one))
-        )
-        yield from islice(of_cause, 1)
+        for one in situation.line.signals:
+            is_sign = one.name == NO_DUMP or one in faults or one.trust is Trust.NODE
+            if one.node == node and (is_sign or (cause and cause.mechanism.strength(one))):
+                yield one
+                break
 
 
 def _hardware(
@@ -240,30 +224,25 @@ def _hardware(
     logs of all nodes (`fleet`) that cover the failure. It also requires that no node is `doubtful` (faulty or left
     out), and that no hypothesis in `ranked` about hardware or network has enough points to be the cause.
     """
-    checked = {
-        one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
-    }
+    logs = (one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line))
+    checked = {one.node for one in logs if one.node}
     missing = fleet - checked
-    others = [one for one in ranked if one.mechanism.domain in NODE_DOMAINS]
-    is_likely = any(one.score >= situation.weights.limits["named"] for one in others)
+    others = (one.score for one in ranked if one.mechanism.domain in NODE_DOMAINS)
+    is_likely = max(others, default=0) >= situation.weights.limits["named"]
     state = "undetermined"
-    if _is_blamed(situation, cause):
+    if cause and _is_blamed(situation, cause):
         state = "blamed"
     elif not doubtful and not is_likely and (is_clear or (checked and not missing)):
         state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
 
 
-def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
-    if cause is None:
-        return False
+def _is_blamed(situation: Situation, cause: Hypothesis) -> bool:
     mechanism = cause.mechanism
     if mechanism.domain in NODE_DOMAINS and cause.lead.trust is Trust.NODE:
         return True
-    if mechanism.domain not in NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
-        return False
     own = (one for one in situation.line.signals if one.node and one.trust is Trust.NODE and in_time(situation, one))
-    return any(mechanism.strength(one) is not None for one in own)
+    return mechanism.is_of_nodes and any(mechanism.strength(one) is not None for one in own)
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
