@@ -246,11 +246,8 @@ def _finished(graph: Graph, root: Hashable, seen: set[Hashable]) -> Iterator[Has
 class State(StrEnum):
     """The reason why other ranks wait for a rank.
 
-    - `NO_DUMP`: the rank has no dump.
-    - `BEHIND`: the rank has not enqueued the operation in which the other ranks wait.
-    - `UNFINISHED`: the rank has not finished an operation that another rank has finished.
-    - `MISMATCHED`: the collective call of the rank differs from the calls of other members of its process group.
-    - `ORDER`: the rank and other ranks wait for each other in a circle.
+    It has no dump, has not enqueued the operation in which they wait (`BEHIND`), has not finished one that another rank
+    has, called another collective than its group (`MISMATCHED`), or waits with others in a circle (`ORDER`).
     """
 
     NO_DUMP = "no_dump"
@@ -329,10 +326,8 @@ def explain(dumps: Iterable[Dump]) -> Explained:
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
     """Return the end ranks of the wait-for graph, each with the reason why other ranks wait for it.
 
-    - A rank that waits for no other rank is an end. A rank in `hanging` is not returned, because the caller already has
-      its reason (`UNFINISHED`).
-    - Ranks that wait for each other in a circle, and for no rank outside the circle, are an end. `_circle` selects the
-      ranks to blame.
+    An end waits for no other rank, and has no reason yet (`hanging`), or is one of a circle of ranks that wait for each
+    other and for no rank outside (`_circle`).
     """
     graph: dict[Hashable, list[Hashable]] = {rank: [call] for rank, call in edges.calls.items()}
     for call in edges.absent:
@@ -349,14 +344,10 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 
 
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
-    """Return the ranks to blame for a circle, in which all of `ranks` wait for each other.
+    """Return the ranks to blame for a circle, in which all of `ranks` wait for each other in their first pending calls.
 
-    Each rank waits in its first pending call. A rank is absent from a call if it has not enqueued this call.
-
-    - If no rank is absent from any of these calls, the result is all ranks.
-    - Otherwise, the result is the absent ranks whose own call has no absent rank, if there are such ranks.
-    - Otherwise, the ranks made their calls in different orders. The result is the ranks in the call with the fewest
-      waiting ranks, or all ranks if several calls have the fewest.
+    These are the ranks that have not enqueued one of these calls while nobody is absent from their own. Without them,
+    the ranks made their calls in different orders: those in the call with the fewest waiting ranks, if it is one call.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

@@ -52,13 +52,11 @@ DUMP, JOB, BINARY = "dump", "job", "binary"
 
 
 def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> str:
-    """Return the kind of a file, from its name and its first 64 KiB.
+    """Return the kind of a file, from its name and its first 64 KiB: the name of a node's decoder, or no decoder.
 
-    - A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a
-      program may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log
-      counts as a file of a node.
-    - A text with program output counts as the log of a job, unless it starts like a JSON or XML document. So does a
-      table of Kubernetes events: its events about nodes and pods are signs of a job's end, not faults of one node.
+    A kernel log with more than 2 % of other lines is the log of a job, because a program may have printed it, unless
+    the caller states that the file comes from a node (`is_of_node`). So is a text with program output that does not
+    start like a JSON or XML document, and a table of Kubernetes events: these are signs of a job's end.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return DUMP

@@ -46,12 +46,10 @@ class Signal:
     """One fact about a job, with the file and the line that state it.
 
     - `kind` generalizes the name of a fault, such as `fault.gpu.fatal`. `device` is the GPU that has the fault, if any.
-    - `count` is the number of equal signals in the same ten-minute interval. Only the first of them is kept. `last_at`
-      and `last_line` are the time and the line of the last of them.
-    - `said` is the text of the line from the start of the pattern's match, with 0 for each number. Ranks whose signals
-      have the same name and `said` report the same error.
-    - `handled` states how the process continued after the error, such as `retried`. It is empty if the log does not
-      show that the process continued.
+    - `count` is the number of equal signals in ten minutes, of which only the first is kept. `last_at` and `last_line`
+      are the time and the line of the last of them.
+    - `said` is the text from the start of the match, with 0 for each number: equal on ranks with the same error.
+    - `handled` states how the process continued after the error, such as `retried`, or is empty.
     - `is_chained` is True if the error was raised while another error was handled.
     - `attempt` is the number of the attempt in its log, from 0: a launcher may start the job again in one log.
     """
@@ -102,13 +100,10 @@ class LogSpan:
     """The node, the times and the lines that one log file, or one range of recorded entries, covers.
 
     - `progress_at` and `progress_line` are the time and line at which the job last made progress.
-    - `steps_at` and `steps_line` are the time and line of the second to last training step. They help to decide
-      whether the job continued after an error.
-    - `first_step_line` is the line of the first training step that was found.
-    - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
+    - `steps_at` and `steps_line` are those of the second to last training step, which decide whether the job continued
+      after an error; `first_step_line` is the line of the first step, and `steps` the number that the log proves.
     - `ran_until` is when the container of the job ended, which is no progress: its errors came before.
-    - `attempts` are the attempts of the job that the log shows, in order.
-    - `last` is the last line of the log of a job, which is not empty.
+    - `attempts` are the attempts of the job that the log shows; `last` is its last line that is not empty.
     - `boots` are the times at which the kernel of a node started.
     """
 

@@ -55,29 +55,25 @@ def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
 
 
 def _of_signals(verdict: Verdict, rank_map: RankMap) -> Iterator[dict[str, Any]]:
-    mechanism = verdict.cause.mechanism if verdict.cause else None
     situation = Situation(verdict.line, (), (), packaged_weights())
-    for one in verdict.line.signals:
-        is_sign = mechanism is not None and mechanism.strength(one) is not None
+    for one in verdict.line.signals if verdict.cause else ():
+        is_sign = verdict.cause is not None and verdict.cause.mechanism.strength(one) is not None
         if is_sign and in_time(situation, one) and one.trust is Trust.NODE and one.node and one.device:
             known = gpu_like(rank_map.gpus.get(one.node, ()), one.device) or one.device
             index = one.device.index if one.device.index is not None else known.index
             device = {name: getattr(one.device, name) or getattr(known, name) for name in _FACTS}
-            yield _device(one.node, rank_map.rank(one.node, index), index, device, one.name)
+            rank = rank_map.rank(one.node, index)
+            yield {"node": one.node, "rank": rank, "index": index, **device, "signal": one.name}
 
 
 def _of_ranks(evidence: Evidence, rank_map: RankMap) -> Iterator[dict[str, Any]]:
-    for finding in evidence.collectives.findings if evidence.collectives else ():
-        node = rank_map.nodes.get(finding.rank)
+    for one in evidence.collectives.findings if evidence.collectives else ():
+        node = rank_map.nodes.get(one.rank)
         if node is not None:
-            index = rank_map.ranks[node].index(finding.rank)
+            index = rank_map.ranks[node].index(one.rank)
             known = gpu_of(rank_map.gpus.get(node, ()), index)
-            facts = {name: getattr(known, name) for name in _FACTS} if known else {}
-            yield _device(node, finding.rank, index, facts, f"collective.{finding.state}")
-
-
-def _device(node: str, rank: int | None, index: int | None, facts: Mapping[str, Any], signal: str) -> dict[str, Any]:
-    return {"node": node, "rank": rank, "index": index, **{name: facts.get(name) for name in _FACTS}, "signal": signal}
+            device = {name: getattr(known, name, None) for name in _FACTS}
+            yield {"node": node, "rank": one.rank, "index": index, **device, "signal": f"collective.{one.state}"}
 
 
 _MAX_LISTED = 20

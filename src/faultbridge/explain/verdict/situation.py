@@ -24,19 +24,14 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 class TimeLine:
     """The signals of a job in the order of time, with its first failure and its end.
 
-    - `symptom` is the first failure in the logs of the job. If they show none, it is the first failure in its dumps, or
-      None. A failure that the job survived counts only if there is no other failure.
-    - `ended_at` is the last time in the logs of the job, or else in its dumps, or None.
-    - `failed_at` is the time of `symptom`, or else of the end of its log, or else `ended_at`.
-    - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except for
-      the last repetition of an error from which the job did not recover.
+    - `symptom` is the first failure in the logs of the job, or else in its dumps. One that the job survived counts only
+      if there is no other. `failed_at` is its time, or else that of the end of its log, or else `ended_at`.
+    - `ended_at` and `progress_at` are the last time, and the last time with progress, in the logs, or else the dumps.
+    - `recovered` are errors after which the job made progress. `signals` has only their last repetition, if the job did
+      not recover from it. `claims` look like kernel lines without proof, and are not in `signals` either.
     - `attempts` are the attempts of the job that its logs show, in order. `signals` has only the last that failed.
-    - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
-      `signals`.
-    - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
-    - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
-      than `progress_seconds` after the first time in the log. In a log without times, progress after line
-      `recovered_lines` is enough. `has_worked_long` is True after `hours_seconds` of progress.
+    - `has_started_well` is True after `progress_steps` training steps, or `progress_seconds` with progress. In a log
+      without times, progress after line `recovered_lines` is enough. `has_worked_long` is True after `hours_seconds`.
     """
 
     signals: tuple[Signal, ...]
@@ -234,12 +229,8 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 class Situation:
     """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
-    `nodes` maps each rank to its node, if the node is known.
-
-    A log may repeat an error thousands of times, but a repetition does not change a score. The properties `leads` and
-    `firsts` return the signals without repetitions. A signal repeats an earlier one if both have the same name, kind,
-    role, file and `trust`, and their times fit the failure equally (`timing`). Both must have a time or neither, both a
-    line number or neither, and both errors must be handled or neither.
+    `nodes` maps each rank to its node, if it is known. A log may repeat an error thousands of times, but a repetition
+    does not change a score: `leads` and `firsts` have the first of the signals that `_sort` does not distinguish.
     """
 
     line: TimeLine
