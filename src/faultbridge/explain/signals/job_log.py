@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from operator import itemgetter
+from string import ascii_letters
 
 from faultbridge.decode.data.patterns import Pattern, handled_rows, patterns_of
 from faultbridge.decode.frames.prefix import ANSI
@@ -41,50 +42,7 @@ MAX_LINE = 8192
 EACH_END = 8
 """Number of lines with one pattern text that are always read at each end of a piece."""
 
-_KEYS = (*FRAGMENTS, b"ailed", b"emory", b"cted", b"nnec", b"vaila", b"evic", b"RROR", b"lloc", b"xceed", b"not ")
-_FEW = 64
-_NUMBERS = b"0123456789"
-
-
-class TextSearch:
-    """Finds the texts of patterns in one piece of a log, first by the short texts that many of them share."""
-
-    def __init__(self, piece: bytes, keys: Mapping[bytes, bytes | None]) -> None:
-        """Find the shared texts in a piece; `keys` maps each text to its shared text, or to None."""
-        self._piece, self._keys = piece, keys
-        self._few = {key: _few(piece, key) for key in {*keys.values()} if key is not None}
-
-    @cached_property
-    def _different_lines(self) -> bytes:
-        """Return the lines without their digits, each once: most lines of a long log differ in numbers only."""
-        return b"\n".join({*self._piece.translate(None, _NUMBERS).split(b"\n")})
-
-    def of(self, text: bytes, limit: int) -> Iterator[int]:
-        """Yield the position of `text` in each line, or in the first and last lines of more than `limit`."""
-        key = self._keys[text]
-        few = None if key is None else self._few[key]
-        if key is None or few is None:
-            if text.translate(None, _NUMBERS) in self._different_lines:
-                yield from lines_with(self._piece, text, limit)
-            return
-        offset, read_to = text.index(key), 0
-        for found in few:
-            start = found - offset
-            if start >= read_to and self._piece.startswith(text, start):
-                yield start
-                end = self._piece.find(b"\n", start)
-                read_to = min(end if end >= 0 else len(self._piece), start + MAX_LINE)
-
-
-def _few(piece: bytes, key: bytes) -> list[int] | None:
-    found: list[int] = []
-    position = piece.find(key)
-    while position >= 0:
-        found.append(position)
-        if len(found) > _FEW:
-            return None
-        position = piece.find(key, position + 1)
-    return found
+_LETTERS = bytes(one if chr(one) in ascii_letters else ord(" ") for one in range(256))
 
 
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
@@ -251,7 +209,7 @@ class JobLogReader:
         self._file, self._context, self._node = file, context, node
         self._received_at = context.hints.received_at
         self._patterns = group_by_text(context.patterns)
-        self._keys = {text: next((key for key in _KEYS if key in text), None) for text in self._patterns}
+        self._words = {text: text.translate(_LETTERS).split() for text in self._patterns}
         self._store, self._hosts = EvidenceStore(), frozenset(context.nodes.values())
         self._lines_of: Counter[bytes] = Counter()
         self._lines = 0
@@ -320,10 +278,13 @@ class JobLogReader:
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
         """Return the offset of each line with a pattern's text; some of very many equal lines are skipped."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
-        known = TextSearch(piece, self._keys)
+        # A text can only be in the piece if each of its words is, and a long piece has few different words.
+        words = b" ".join({*piece.translate(_LETTERS).split()})
         for text, patterns in self._patterns.items():
             left = max(MIN_LINES_AT_END if is_end else 0, MAX_LINES_OF_TEXT - self._lines_of[text])
-            for position in known.of(text, left + 2 * EACH_END):
+            if not all(word in words for word in self._words[text]):
+                continue
+            for position in lines_with(piece, text, left + 2 * EACH_END):
                 self._lines_of[text] += 1
                 found[_start_of_line(piece, position)].extend(patterns)
         return found
