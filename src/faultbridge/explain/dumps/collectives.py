@@ -72,7 +72,10 @@ def mismatched(job: Job, group: Group) -> dict[int, Operation]:
     most ranks have pending; of several, the one that is the most frequent in other calls of groups with the description
     of `group`. If that selects none, each rank with a pending collective at this number is returned.
     """
-    calls = _calls(job, group)
+    calls: dict[int, dict[int, Operation]] = defaultdict(dict)
+    for rank in group.ranks:
+        for one in job.collectives.get((rank, group.name), ()):
+            calls[one.sequence][rank] = one
     for sequence in sorted(calls):
         signatures = {rank: _signature(one) for rank, one in calls[sequence].items()}
         if len(set(signatures.values())) > 1:
@@ -81,14 +84,6 @@ def mismatched(job: Job, group: Group) -> dict[int, Operation]:
             expected = _majority(votes) or _majority(_usual(job, group, sequence, tied))
             return {rank: calls[sequence][rank] for rank, one in signatures.items() if one != expected}
     return {}
-
-
-def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
-    calls: dict[int, dict[int, Operation]] = defaultdict(dict)
-    for rank in group.ranks:
-        for one in job.collectives.get((rank, group.name), ()):
-            calls[one.sequence][rank] = one
-    return calls
 
 
 def _signature(one: Operation) -> Signature:
@@ -146,12 +141,12 @@ def unfinished(job: Job) -> dict[int, Operation]:
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():
         furthest[group] = max(furthest[group], progress.completed)
-    late = {rank: next((one for one in each if _is_late(one, furthest)), None) for rank, each in job.pending.items()}
-    return {rank: one for rank, one in late.items() if one is not None}
-
-
-def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
-    return not one.is_p2p and one.sequence <= furthest[one.group] and any(name in one.name for name in _FULL_SYNC)
+    found: dict[int, Operation] = {}
+    for rank, pending in job.pending.items():
+        for one in pending:
+            if not one.is_p2p and one.sequence <= furthest[one.group] and any(name in one.name for name in _FULL_SYNC):
+                found.setdefault(rank, one)
+    return found
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:

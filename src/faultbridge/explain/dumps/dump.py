@@ -196,9 +196,7 @@ def read_dump(file: str, body: bytes) -> Dump:
     """Read a dump in pickle or JSON format; the number at the end of the file name is the rank."""
     rank = _RANK.search(file)
     if rank is None:
-        raise Rejected(
-            "unknown_rank", "the file name does not end in a rank; use the name that PyTorch wrote: _dump_12"
-        )
+        raise Rejected("unknown_rank", "the name of the file does not end in a rank; PyTorch writes names as _dump_12")
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes; at most {MAX_BYTES} are read")
     document = _json(body) if body.startswith(_JSON_STARTS) else load_plain(body)
@@ -207,9 +205,8 @@ def read_dump(file: str, body: bytes) -> Dump:
     try:
         return _dump(file, int(rank[1]), document)
     except _MALFORMED as error:
-        raise Rejected(
-            "not_flight_recorder", f"a field is missing or has the wrong type: {type(error).__name__}"
-        ) from error
+        detail = f"a field is missing or has the wrong type: {type(error).__name__}"
+        raise Rejected("not_flight_recorder", detail) from error
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape

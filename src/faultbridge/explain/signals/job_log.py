@@ -30,11 +30,11 @@ from faultbridge.explain.signals.signal import (
     Role,
     Signal,
     Trust,
-    group_by_text,
     host_of,
     matches_of,
     rank_of,
     rank_of_file,
+    text_of,
     time_of,
 )
 
@@ -118,12 +118,11 @@ def is_chained(error: Surroundings) -> bool:
     """Return whether the process raised an error while it handled an earlier error."""
     if not any(one.encode() in error.before for one in _CHAINED):
         return False
-    above = (one for one in reversed(_of_rank(error.before, error)) if not _is_of_traceback(_TAG.sub("", one, count=1)))
-    return any(one in next(above, "") for one in _CHAINED)
-
-
-def _is_of_traceback(line: str) -> bool:
-    return not line.strip() or line[0] in " \t" or _TRACEBACK in line
+    for line in reversed(_of_rank(error.before, error)):
+        text = _TAG.sub("", line, count=1)
+        if text.strip() and text[0] not in " \t" and _TRACEBACK not in text:  # the line above the traceback
+            return any(one in line for one in _CHAINED)
+    return False
 
 
 def _first(patterns: Iterable[Pattern], texts: Mapping[str, Sequence[str]]) -> str:
@@ -133,14 +132,10 @@ def _first(patterns: Iterable[Pattern], texts: Mapping[str, Sequence[str]]) -> s
     return ""
 
 
-def _text(body: bytes) -> str:
-    return body.decode("utf-8", "replace")
-
-
 def _of_rank(text: bytes, error: Surroundings) -> list[str]:
     """Return the lines of a text that the rank of an error wrote, without those about the state of NCCL."""
     rank = rank_of(error.line)
-    return [one for one in _LINE_END.split(_text(text)) if rank_of(one) == rank and _NCCL_STATE not in one]
+    return [one for one in _LINE_END.split(text_of(text)) if rank_of(one) == rank and _NCCL_STATE not in one]
 
 
 def _block_above(error: Surroundings) -> tuple[list[str], list[str], list[str]]:
@@ -208,7 +203,9 @@ class JobLogReader:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
         self._file, self._context, self._node = file, context, node
         self._received_at = context.hints.received_at
-        self._patterns = group_by_text(context.patterns)
+        self._patterns: dict[bytes, list[LogPattern]] = defaultdict(list)
+        for one in context.patterns:
+            self._patterns[one.pattern.contains.encode()].append(one)
         self._words = {text: text.translate(_LETTERS).split() for text in self._patterns}
         self._store, self._hosts = EvidenceStore(), frozenset(context.nodes.values())
         self._lines_of: Counter[bytes] = Counter()
@@ -245,14 +242,14 @@ class JobLogReader:
         )  # fmt: skip
         if len(self._steps) == STEPS_OF_SURVIVAL:
             _, line, text = self._steps[0]
-            at, first = time_of(_text(text), self._received_at), self._first_step_line
+            at, first = time_of(text_of(text), self._received_at), self._first_step_line
             span = replace(span, steps_at=at, steps_line=line, first_step_line=first, steps=self._steps_made)
         return self._store.signals(), replace(span, last=self._last)
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._received_at
-        self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
+        self._first_at = self._first_at or time_of(text_of(piece[:_BEFORE]), received_at)
         self._searched_to = self._attempt_start = self._failed_at = 0
         counted, line_number = 0, self._lines + 1
         for start, patterns in sorted(hits.items(), key=itemgetter(0)):
@@ -266,11 +263,11 @@ class JobLogReader:
         self._attempts[-1] = replace(self._attempts[-1], step=self._last_step, error=self._error_of(piece, len(piece)))
         if b"Finished: " in piece:
             times = (next(iter(_CONTAINER[one].findall(piece)), b"") for one in ("Started", "Finished"))
-            started, finished = (time_of(_text(one), received_at) for one in times)
+            started, finished = (time_of(text_of(one), received_at) for one in times)
             self._container = started or self._container[0], finished or self._container[1]
-        self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
+        self._near_at = self._last_at = time_of(text_of(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         if text := piece.rstrip():
-            line = _text(text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :][-MAX_LINE:])
+            line = text_of(text[max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 :][-MAX_LINE:])
             number = self._lines + 1 + text.count(b"\n")
             self._last = self._signal("error.last_line", Role.CONTEXT, number, line, self._last_at)
         self._lines += piece.count(b"\n")
@@ -290,7 +287,7 @@ class JobLogReader:
         return found
 
     def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
-        line = _text(_line_at(piece, start))
+        line = text_of(_line_at(piece, start))
         found = matches_of(patterns, line, lambda: frames_of(self._around(piece, start, line, 0)))
         if not found:
             return
@@ -358,7 +355,7 @@ class JobLogReader:
             known, start = None, piece.find(b"\n", progress[-1], until) % (until + 1)
         for found in islice(_ERROR.finditer(piece, start, until), _MAX_ERRORS if known is None else 0):
             begin = _start_of_line(piece, found.start())
-            line = _text(_line_at(piece, begin))
+            line = text_of(_line_at(piece, begin))
             if not (HEDGES.search(line) or how_handled(_UNCLASSIFIED, self._around(piece, begin, line, 0))):
                 number = self._lines + 1 + piece.count(b"\n", 0, begin)
                 at = time_of(line, self._received_at) or self._near_at
@@ -378,7 +375,7 @@ class JobLogReader:
         """Return the time in a line, else the last time found above the line; None if no time was found."""
         received_at = self._received_at
         before = piece[max(self._searched_to, start - _BEFORE) : start]
-        self._near_at = time_of(_text(before), received_at, last=True) or self._near_at
+        self._near_at = time_of(text_of(before), received_at, last=True) or self._near_at
         self._searched_to = max(start, self._searched_to)
         return time_of(line, received_at) or self._near_at
 
@@ -390,7 +387,7 @@ class JobLogReader:
         offset = len(piece) - len(tail) + offsets[-1]
         start = piece.rfind(b"\n", max(0, offset - MAX_LINE), offset) + 1
         received_at, before = self._received_at, piece[max(0, start - _BEFORE) : start]
-        at = time_of(_text(_line_at(piece, start)), received_at) or time_of(_text(before), received_at, last=True)
+        at = time_of(text_of(_line_at(piece, start)), received_at) or time_of(text_of(before), received_at, last=True)
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
 
 from faultbridge.decode import registry
 from faultbridge.decode.data import load_catalog
@@ -21,6 +20,7 @@ from faultbridge.explain.signals.signal import (
     Signal,
     Trust,
     span_time_of,
+    text_of,
 )
 from faultbridge.model.catalog import Catalog
 from faultbridge.model.errors import Rejected
@@ -60,7 +60,7 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> str:
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return DUMP
-    if not _is_text(head):
+    if not __is_text(head):
         return BINARY
     if (has_program_output(head) and not _DOCUMENTS.match(head)) or _EVENTS.match(head):
         return JOB
@@ -92,7 +92,7 @@ def _is_framed(head: bytes) -> bool:
     return bool(lines) and len(hosts) <= 1 and framed >= _MIN_FRAMED * len(lines)
 
 
-def _is_text(head: bytes) -> bool:
+def __is_text(head: bytes) -> bool:
     return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 
@@ -163,7 +163,7 @@ class NodeLogReader:
         if is_log and self._node is None and has_program_output(slab):
             raise Rejected("program_output", "lines of a program; give NODE=FILE if it is a log of a node")
         span, hints = self._span, self._context.hints
-        head, tail = _text(slab[:_HEAD]).lstrip(), _text(slab[-_HEAD:])
+        head, tail = text_of(slab[:_HEAD]).lstrip(), text_of(slab[-_HEAD:])
         node = span.node or (unprefixed(head.partition("\n")[0], hints.received_at).node if is_log else None)
         try:
             observations = registry.read(self._source, slab, replace(hints, node=node or hints.node)).observations
@@ -171,6 +171,8 @@ class NodeLogReader:
             if not is_log:
                 raise
             observations = ()
+        found = _BOOT.finditer(slab) if is_log else ()
+        boots = [span_time_of(text_of(one[0]), hints.received_at) for one in found]
         self._add(slab, [fault for one in observations for fault in faults_of(one)])
         self._span = replace(
             span,
@@ -178,12 +180,8 @@ class NodeLogReader:
             first_at=span.first_at or (span_time_of(head, hints.received_at) if is_log else None),
             last_at=(span_time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
             lines=span.lines + slab.count(b"\n"),
-            boots=(*span.boots, *self._boots(slab))[-_MAX_BOOTS:] if is_log else (),
+            boots=(*span.boots, *(one for one in boots if one is not None))[-_MAX_BOOTS:],
         )
-
-    def _boots(self, slab: bytes) -> list[datetime]:
-        times = (span_time_of(_text(one[0]), self._context.hints.received_at) for one in _BOOT.finditer(slab))
-        return [one for one in times if one is not None]
 
     def _add(self, slab: bytes, faults: Iterable[Fault]) -> None:
         position, counted, line = 0, 0, self._span.lines + 1
@@ -235,17 +233,11 @@ def _document(pieces: Iterable[bytes]) -> bytes:
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    parts: list[bytes] = []
-    size = 0
+    slab = bytearray()
     for piece in pieces:
-        parts.append(bytes(piece))
-        size += len(piece)
-        if size >= SLAB_BYTES:
-            yield b"".join(parts)
-            parts, size = [], 0
-    if parts:
-        yield b"".join(parts)
-
-
-def _text(body: bytes) -> str:
-    return body.decode("utf-8", "replace")
+        slab += piece
+        if len(slab) >= SLAB_BYTES:
+            yield bytes(slab)
+            slab.clear()
+    if slab:
+        yield bytes(slab)

@@ -60,8 +60,7 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
     - A second dump of a rank raises `Rejected`. A damaged dump is listed in `skipped`: its rank has no dump.
     - A packed file (gzip, UTF-16) is unpacked. One that ends early or is damaged is read up to there, and listed.
     - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file.
-    - Any other text that cannot be read as a file of a node is read as a log of the job.
-    - A binary file that is no dump is skipped and listed in `skipped`.
+    - Any other text is read as a log of the job. Any other binary file is skipped and listed in `skipped`.
     """
     signals: list[Signal] = []
     spans: list[LogSpan] = []
@@ -93,10 +92,7 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return the time from which the decoders derive the year of a line, which no line exceeds.
-
-    It is `received_at`, or half a year after the latest time with a year in the heads of files, if that is earlier.
-    """
+    """Return the latest possible time of a line: `received_at`, or half a year after the last year in the heads."""
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,11 @@ class Role(StrEnum):
 
 
 FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+
+
+def text_of(body: bytes) -> str:
+    """Return bytes of a file as text; what is not UTF-8 is replaced."""
+    return body.decode("utf-8", "replace")
 
 
 class Trust(StrEnum):
@@ -140,11 +144,7 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Return True if no equal signal is stored; else count the repetition with its time and line.
-
-        Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval or no
-        times.
-        """
+        """Return True if no signal with equal arguments but `line`, within ten minutes, is stored; else count it."""
         key = _key(name, at, rank, part)
         if key not in self._found:
             return True
@@ -328,23 +328,11 @@ def matches_of(
     return found or list(islice(fallbacks, 1))
 
 
-def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
-    """Return the patterns of `signals` rows; raises `Misconfigured` for an invalid or unbounded one."""
-    return tuple(_read(row) for row in rows)
-
-
-def _read(row: Mapping[str, Any]) -> LogPattern:
+def read_pattern(row: Mapping[str, Any]) -> LogPattern:
+    """Return the pattern of a row of `signals`; raises `Misconfigured` for an invalid or unbounded one."""
     (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
     texts = {name: tuple(row.get(name, ())) for name in ("cases", "not_cases", "classes", "frames")}
     return LogPattern(row["name"], Role(row["role"]), pattern, is_fallback=row.get("fallback", False), **texts)
-
-
-def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
-    """Return the patterns by fixed text; a pattern is tried only on lines that contain its fixed text."""
-    groups: dict[bytes, list[LogPattern]] = defaultdict(list)
-    for one in patterns:
-        groups[one.pattern.contains.encode()].append(one)
-    return {text: tuple(found) for text, found in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,10 +50,7 @@ def _proven(situation: Situation, one: Signal, domains: AbstractSet[str] = froze
 
 
 def continues_after(situation: Situation, sign: Signal) -> bool:
-    """Return whether a node's log continues more than `skew_seconds` after the job's line about the node.
-
-    A line without a time counts as the job's first failure.
-    """
+    """Return whether a node's log continues after the job's line about it, or after the first failure if untimed."""
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])
     logs = (one for one in situation.spans if one.trust is Trust.NODE and one.node == sign.node)
@@ -112,9 +109,8 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
     same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
     times = [at for one in same for at in (one.at, one.last_at) if at]
     nodes = {one.node for one in situation.spans if one.trust is Trust.NODE}
-    is_repeated = bool(times) and max(times) - min(times) > timedelta(
-        seconds=situation.weights.limits["recovered_seconds"]
-    )
+    least = timedelta(seconds=situation.weights.limits["recovered_seconds"])
+    is_repeated = bool(times) and max(times) - min(times) > least
     return is_repeated and {one.node for one in same} < nodes and len({one.node for one in same}) == 1
 
 
@@ -235,11 +231,6 @@ class Hypothesis:
     def weights(self) -> frozenset[str]:
         """Return the names of the weights in `points`."""
         return frozenset(one.weight for one in self.points)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Return whether a point of the hypothesis shows that the job might not fail again after a restart."""
-        return bool(self.weights & DOUBTS)
 
 
 def hypotheses(situation: Situation) -> list[Hypothesis]:

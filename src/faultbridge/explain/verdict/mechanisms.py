@@ -18,7 +18,7 @@ from faultbridge.decode.data.patterns import (
     mechanism_schema,
     packaged_mechanisms,
 )
-from faultbridge.explain.signals.signal import LogPattern, Role, Signal, read_patterns
+from faultbridge.explain.signals.signal import LogPattern, Role, Signal, read_pattern
 from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
@@ -116,7 +116,7 @@ def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}
     mechanisms = tuple(_mechanism(row) for one in documents for row in one.get("mechanisms", ()))
-    return Book(read_patterns(rows), roles, mechanisms)
+    return Book(tuple(map(read_pattern, rows)), roles, mechanisms)
 
 
 def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:

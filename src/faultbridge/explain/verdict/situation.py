@@ -194,11 +194,7 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
 
 
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
-    """Return whether a process handled an error and continued.
-
-    A retry does not count if the error occurred at most `recovered_seconds` before the first unhandled failure
-    `ending`.
-    """
+    """Return whether a process handled an error, and, after a retry, continued long before the failure `ending`."""
     if not one.handled or ending is None:
         return bool(one.handled)
     last_at = one.last_at or one.at
@@ -333,11 +329,7 @@ class NamedRank:
 
 
 def symptom_of(line: TimeLine, spans: Iterable[LogSpan] = ()) -> Signal | None:
-    """Return the first failure of the job, or what comes nearest to it.
-
-    That is the first line that looks like an error, the first fault of a node, or the last line of the job; None
-    without any line.
-    """
+    """Return the first failure of the job: else its first error in any words, a fault of a node, or its last line."""
     faults = (one for one in line.signals if one.trust is Trust.NODE and one.role is not Role.CONTEXT)
     return (
         line.symptom

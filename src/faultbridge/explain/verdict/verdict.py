@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from faultbridge.explain.signals.read_files import Evidence
 from faultbridge.explain.signals.signal import Signal, Trust
 from faultbridge.explain.verdict.doubts import (
+    DOUBTS,
     OWN_FAULT,
     Hypothesis,
     continues_after,
@@ -160,7 +161,7 @@ def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hy
     near = (one for one in ranked if cause.score - one.score < situation.weights.limits["stop_margin"])
     if outlook is Outlook.STOP and any(_own_outlook(situation, one) is not Outlook.STOP for one in near):
         return Outlook.RESTART
-    return Outlook.RESTART if outlook is Outlook.STOP and cause.is_doubtful else outlook
+    return Outlook.RESTART if outlook is Outlook.STOP and cause.weights & DOUBTS else outlook
 
 
 def _repeats(situation: Situation, cause: Hypothesis | None) -> bool:
