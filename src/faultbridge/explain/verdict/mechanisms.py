@@ -23,6 +23,7 @@ from faultbridge.model.enums import Outlook
 from faultbridge.model.errors import Misconfigured
 
 NODE_DOMAINS = frozenset({"hardware", "network"})
+STATED = {"expects": "node", "trusts": "job", "hardware": "possible"}
 DECISIVE = "decisive"
 """The strength of a signal that shows a mechanism by itself."""
 
@@ -131,5 +132,4 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mechanism(row: Mapping[str, Any]) -> Mechanism:
-    stated = {"expects": "node", "trusts": "job", "hardware": "possible"}
-    return msgspec.convert({**row, **{name: row.get(name) == text for name, text in stated.items()}}, Mechanism)
+    return msgspec.convert({**row, **{name: row.get(name) == text for name, text in STATED.items()}}, Mechanism)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
+
+import msgspec
 
 from faultbridge.cli.commands.options import Format
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show, show_one
 from faultbridge.explain.verdict.document import broken_cases
-from faultbridge.explain.verdict.mechanisms import Book, Mechanism, extended_book, packaged_book
+from faultbridge.explain.verdict.mechanisms import STATED, Book, Mechanism, extended_book, packaged_book
 from faultbridge.model.errors import Misconfigured
 
 app = Commands()
@@ -106,8 +107,6 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    row = asdict(one)
-    expects, trusts, hardware = (row.pop(name) for name in ("expects_node", "trusts_job", "may_be_hardware"))
-    row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}
-    row |= {"hardware": "possible" if hardware else None}
+    row = msgspec.to_builtins(one)
+    row |= {name: text if row[name] else None for name, text in STATED.items()}
     return {name: value for name, value in row.items() if value is not None}
