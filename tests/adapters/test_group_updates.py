@@ -170,6 +170,21 @@ def test_a_node_group_that_repairs_its_nodes_is_named_with_the_command_that_turn
     assert f"{command} --node-repair-config enabled=false" in setting.change
 
 
+def test_overrides_that_exclude_reasons_are_named_and_the_group_is_still_a_rival() -> None:
+    overrides = [
+        {"nodeMonitoringCondition": "AcceleratedHardwareReady", "nodeUnhealthyReason": reason, "repairAction": action}
+        for reason, action in (("NvidiaXID79Error", "NoAction"), ("NvidiaNVLinkError", "Reboot"))
+    ]
+    setting = repair_setting(
+        EKS, [node_group("gpu", nodeRepairConfig={"enabled": True, "nodeRepairConfigOverrides": overrides})]
+    )
+    assert setting is not None
+    assert (setting.repairs, setting.name) == (
+        True,
+        "node auto repair of EKS (node group gpu, not for NvidiaXID79Error)",
+    )
+
+
 @pytest.mark.parametrize(
     "group",
     [

@@ -151,6 +151,15 @@ class TestReplace:
         assert (found.count, found.reason) == (6 - used, f"{PLAN_ARN}: {6 - used} of 6 instances free")
         assert found.ends_at == datetime(2030, 1, 1, tzinfo=UTC)
 
+    def test_the_spares_and_the_unhealthy_instances_of_a_training_plan_are_named(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        counts = {"TotalInstanceCount": 72, "AvailableInstanceCount": 0}
+        counts |= {"AvailableSpareInstanceCount": 2, "UnhealthyInstanceCount": 1}
+        monkeypatch.setattr(desk.clients.sagemaker, "describe_training_plan", lambda **_: {"Status": "Active"} | counts)
+        expected = f"{PLAN_ARN}: 0 of 72 instances free, 2 spare ones in UltraServers, 1 unhealthy"
+        assert with_plan(desk).reason == expected
+
     def test_a_full_training_plan_counts_because_the_release_frees_an_instance(self, desk: Desk) -> None:
         found = with_plan(desk)
         assert (found.free, found.count) == (True, 0)

@@ -75,18 +75,26 @@ def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]
 def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
     """Return the setting by which EKS repairs nodes of node groups; None if EKS repairs none of them.
 
-    The setting names the node groups, and the command that turns node auto repair off. Node groups that have only
-    instance types without accelerators are ignored.
+    The setting names the node groups, the reasons that their overrides exclude, and the command that turns node auto
+    repair off. Node groups that have only instance types without accelerators are ignored.
     """
     repairing = [str(one["nodegroupName"]) for one in groups if _repairs(one)]
     if not repairing:
         return None
-    name = f"node auto repair of EKS (node group {', '.join(repairing)})"
+    ignored = sorted({reason for one in groups if _repairs(one) for reason in _ignored_reasons(one)})
+    but = f", not for {', '.join(ignored)}" if ignored else ""
+    name = f"node auto repair of EKS (node group {', '.join(repairing)}{but})"
     command = (
         f"run aws eks update-nodegroup-config --cluster-name {cluster} --nodegroup-name {repairing[0]} "
         "--node-repair-config enabled=false"
     )
     return RepairSetting(True, name, f"{command}, also for the others" if len(repairing) > 1 else command)
+
+
+def _ignored_reasons(node_group: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the reasons for which overrides of a node group repair nothing; every other reason is still repaired."""
+    overrides = (node_group.get("nodeRepairConfig") or {}).get("nodeRepairConfigOverrides") or ()
+    yield from (str(one.get("nodeUnhealthyReason")) for one in overrides if one.get("repairAction") == "NoAction")
 
 
 def replacing_groups(groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:

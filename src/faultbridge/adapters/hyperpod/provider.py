@@ -106,6 +106,10 @@ class HyperPodProvider:
             return Capacity(evidence, free=False, reason=f"training plan {arn} is {plan['Status']}", count=0)
         free, total = plan.get("AvailableInstanceCount"), plan.get("TotalInstanceCount")
         counted = "" if free is None else f": {free} of {total} instances free"
+        if spares := plan.get("AvailableSpareInstanceCount"):
+            counted += f", {spares} spare ones in UltraServers"
+        if unhealthy := plan.get("UnhealthyInstanceCount"):
+            counted += f", {unhealthy} unhealthy"
         return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
