@@ -12,17 +12,24 @@ from typing import Any
 
 from faultbridge.model.enums import CaseStatus
 from faultbridge.model.nodes import Head
+from faultbridge.model.storage import keys
+from faultbridge.model.storage.writes import Delete, Key
 from faultbridge.record.append import Stack
 from faultbridge.record.archive.anchor import Anchor, leaf, merkle_root
-from faultbridge.repair.registry.views import Views
+from faultbridge.record.ports import Table
+from faultbridge.record.queries import query_all
+from faultbridge.repair.registry.views import CaseView, Views
 from faultbridge.serve.casefile.collect import CaseFiles, pack
 from tests.sim.history import build_system, draw_actions, play_on
 
 Members = dict[str, bytes]
 
 
-def case_files(seed: int) -> Iterator[bytes]:
-    """Yield the file of each case of a simulated history, whose streams are anchored at its end."""
+def case_files(seed: int, kept: int | None = None) -> Iterator[bytes]:
+    """Yield the file of each case of a simulated history, whose streams are anchored at its end.
+
+    With `kept`, the table has only this number of the last entries of each case, because the earlier ones expired.
+    """
     system = build_system(seed)
     play_on(system, seed, draw_actions(seed))
     ports, stacks = system.ports, []
@@ -34,7 +41,18 @@ def case_files(seed: int) -> Iterator[bytes]:
     write = CaseFiles(ports.table, ports.vault, ports.clock, stack)
     for cluster in views.clusters():
         for view in views.cases(cluster.config.cluster, tuple(CaseStatus)):
+            if kept is not None:
+                expire(ports.table, view, kept)
             yield write(view)
+
+
+def expire(table: Table, view: CaseView, kept: int) -> None:
+    """Delete the entries of a node's stream up to the last ones of a case, of which `kept` remain."""
+    rows = list(query_all(table, keys.node_partition(view.key), prefix=keys.ENTRY))
+    own = [place for place, row in enumerate(rows) if f'"case_id":"{view.case.id}"' in str(row["body"])]
+    end = own[len(own) - kept] if kept else len(rows)
+    for row in rows[:end]:
+        table.transact([Delete(Key(str(row["pk"]), str(row["sk"])))])
 
 
 def unpack(packed: bytes) -> Members:

@@ -15,9 +15,9 @@ from random import Random
 
 import pytest
 
-from faultbridge.serve.casefile.collect import VERIFIER, transitions
+from faultbridge.serve.casefile.collect import VERIFIER, pack, transitions
 from faultbridge.serve.casefile.verify_case import TRANSITIONS, Defect, verify
-from tests.casefile.builders import CHANGES, case_files, changed, unpack
+from tests.casefile.builders import CHANGES, Members, case_files, changed, unpack
 
 FEW_SEEDS = (0, 8, 235)
 """235 has a release that the sweep recovers under the next number of an attempt."""
@@ -88,6 +88,71 @@ def test_a_thousand_changed_files_are_refused(tmp_path: Path) -> None:
     counted = refusals(packed, tmp_path, most=NIGHTLY_CHANGES)
     assert counted.total() >= NIGHTLY_CHANGES
     assert set(counted) == {change.__name__ for change in CHANGES}
+
+
+def packed_again(members: Members) -> bytes:
+    return pack({name: body for name, body in members.items() if name != "manifest.json"})
+
+
+def hostile(packed: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield forged files that must be refused without a traceback, and what the verifier says about each."""
+    members = unpack(packed)
+    lines = members["entries.jsonl"].splitlines(keepends=True)
+    case = members["case.json"].decode()
+    entry = lines[0].decode()
+    yield "does not follow", packed_again({**members, "entries.jsonl": b"".join([lines[1], lines[0], *lines[2:]])})
+    first, second = (json.loads(line) for line in lines[:2])
+    first["hash"], second["hash"] = second["hash"], first["hash"]
+    swapped = [f"{json.dumps(one)}\n".encode() for one in (first, second)]
+    yield "does not cover", packed_again({**members, "entries.jsonl": b"".join([*swapped, *lines[2:]])})
+    twice = case.replace("{", '{"case_id": "c-another",', 1)
+    yield "key twice", packed_again({**members, "case.json": twice.encode()})
+    twice = entry.replace("{", '{"body": "{}",', 1)
+    yield "key twice", packed_again({**members, "entries.jsonl": b"".join([twice.encode(), *lines[1:]])})
+    for number in ("1e999", "NaN", "9" * 5_000, "1.5", "true", "null", '"1"'):
+        changed = re.sub(r'"sequence": \d+', f'"sequence": {number}', entry, count=1)
+        yield "", packed_again({**members, "entries.jsonl": b"".join([changed.encode(), *lines[1:]])})
+    yield "", packed_again({**members, "case.json": b"[" * 100_000})
+    yield "", packed_again({**members, "case.json": case.replace("c-", "\\ud800\\u001b[2J", 1).encode()})
+    yield "", packed_again({**members, "case.json": b"\xff\xfe" + case.encode("utf-16-le")})
+    yield "", packed_again({**members, "form.json": members["form.json"].replace(b'"fields"', b'"Fields"')})
+    yield "missing or unknown", packed_again({**members, "\u0435ntries.jsonl": b""})
+    for size in range(0, len(packed), max(1, len(packed) // 40)):
+        yield "cannot be read", packed[:size]
+
+
+def test_a_hostile_file_is_refused_and_its_text_does_not_control_the_terminal(
+    files: list[bytes], tmp_path: Path
+) -> None:
+    for packed in files[:3]:
+        for reason, forged in hostile(packed):
+            defect = verdict(forged, tmp_path)
+            assert defect is not None
+            assert reason in defect
+    escape = json.dumps("\x1b[2J1 entries hold")
+    members = unpack(files[0])
+    value = f'"value": {escape}'.encode()
+    form = re.sub(rb'"value": "[^"]+"', lambda _: value, members["form.json"], count=1)
+    (tmp_path / "case.zip").write_bytes(packed_again({**members, "form.json": form}))
+    done = subprocess.run(
+        [sys.executable, "-I", str(VERIFIER), "case.zip"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "\\x1b[2J1 entries hold" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_file_states_which_entries_the_record_no_longer_has(kept: int, tmp_path: Path) -> None:
+    for packed in case_files(8, kept=kept):
+        case, form = (json.loads(unpack(packed)[name]) for name in ("case.json", "form.json"))
+        assert "no entries of the case" in case["missing"]
+        assert case["missing"] == form["missing"]
+        assert case["missing"] in unpack(packed)["form.html"].decode()
+        assert {one["name"] for one in form["fields"]} >= {"UUID", "Serial number", "Fault code"}
+        assert verdict(packed, tmp_path) == case["missing"]
+        forged = {**unpack(packed), "case.json": json.dumps(case | {"missing": None}).encode()}
+        assert verdict(packed_again(forged), tmp_path) is not None
 
 
 def test_the_same_record_gives_the_same_bytes() -> None:

@@ -50,12 +50,12 @@ class CaseFiles(Struct, frozen=True):
     stack: Stack
 
     def __call__(self, view: CaseView) -> bytes:
-        """Return the case file of a case as a zip. Raises Rejected if the table lacks entries of the case."""
+        """Return the case file of a case as a zip; it states which entries the table no longer has."""
         case, key = view.case, view.key
         found = list(self._entries(key))
         own = [place for place, entry in enumerate(found) if entry.event["metadata"]["case_id"] == case.id]
         if not own:
-            raise Rejected("no_entries", f"the table has no entry of case {case.id}; they may have expired")
+            return pack(self._members(view, (), None, "{}", ()))
         last = found[own[-1]]
         anchor, end = self._anchor(key, (last.epoch, last.sequence), last.event["metadata"]["recorded_at"])
         first = _first_fault(found, own[0])
@@ -72,9 +72,10 @@ class CaseFiles(Struct, frozen=True):
         anchor: str,
         history: Sequence[DeviceEvent],
     ) -> Mapping[str, bytes]:
-        case, key, first = view.case, view.key, entries[0]
-        form = fill_form(case.id, entries, history)
-        start = {"epoch": first.epoch, "sequence": first.sequence - 1, "hash": before.hash if before else ""}
+        case, key = view.case, view.key
+        form = fill_form(case, entries, history)
+        epoch, sequence = (entries[0].epoch, entries[0].sequence) if entries else (1, 1)
+        start = {"epoch": epoch, "sequence": sequence - 1, "hash": before.hash if before else ""}
         head = {
             "format": 1,
             "case_id": case.id,
@@ -84,6 +85,7 @@ class CaseFiles(Struct, frozen=True):
             "stream": key.stream,
             "stack_id": self.stack.id,
             "start": start,
+            "missing": form.missing,
         }
         documents = {
             "case.json": head,

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.decode.data import load_catalog
+from faultbridge.model.cases import Case
 from faultbridge.record.history import DeviceEvent
 
 Json = dict[str, Any]
@@ -50,11 +51,15 @@ class Cause(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """The form: its fields in their order, and the causes that a return must exclude."""
+    """The form: its fields in their order, and the causes that a return must exclude.
+
+    `missing` states which entries the record no longer has, or is null.
+    """
 
     case_id: str
     fields: tuple[Field, ...]
     causes: tuple[Cause, ...]
+    missing: str | None = None
 
 
 _COMPONENT = {"type": "Component", "index": "Index", "uuid": "UUID", "serial": "Serial number", "pci": "PCI address"}
@@ -78,14 +83,25 @@ _SOFTWARE_STEPS = {"reset_gpu": "the state of the GPU and its driver", "reboot_n
 _ENVIRONMENT_MODES = ("gpu.thermal", "gpu.power", "host.thermal", "host.power")
 
 
-def fill_form(case_id: str, entries: Sequence[FileEntry], history: Sequence[DeviceEvent]) -> Form:
+def fill_form(case: Case, entries: Sequence[FileEntry], history: Sequence[DeviceEvent]) -> Form:
     """Return the form of a case from the entries of its file and from the history of the device."""
-    events = [one.event for one in entries]
+    events, case_id = [one.event for one in entries], case.id
     own = [one for one in events if one["metadata"]["case_id"] == case_id]
-    opened = next(one for one in own if one["data"].get("cause") and one["data"]["from"] is None)
+    opened = next((one for one in own if one["data"].get("cause") and one["data"]["from"] is None), None)
+    if opened is None:
+        since = f"before {entries[0].epoch}/{entries[0].sequence} " if own else ""
+        missing = f"the table has no entries of the case {since}any more; the archive may have them"
+        return Form(case_id, tuple(_of_state(case)), (), missing)
     faults = [one for one in events if _is_fault_of(one, opened["data"]["cause"])]
     fields = [*_hardware(opened, faults), *_fault_fields(faults), *_actions(own), *_history(history)]
     return Form(case_id, tuple(fields), tuple(_causes(own, events, faults, history)))
+
+
+def _of_state(case: Case) -> Iterator[Field]:
+    """Yield what the state of a case still states, without an entry that proves it."""
+    yield from (Field("Hardware", label, getattr(case.component, name)) for name, label in _COMPONENT.items())
+    yield Field("Fault", _FAULT["failure_mode"], case.mode)
+    yield Field("Fault", _FAULT["code"], case.code)
 
 
 def _is_fault_of(event: Json, cause: Json) -> bool:
