@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -211,6 +212,12 @@ def test_a_cluster_has_more_shards_only_when_its_nodes_no_longer_fit() -> None:
     assert (full.with_next_node().expected, full.with_next_node().shards) == (3, 2)
     assert ClusterConfig("c", expected=1, nodes_per_shard=2, shards=1).with_next_node().shards == 1
     assert ClusterConfig("c", expected=10**6, nodes_per_shard=2, shards=1).with_next_node().shards == MAX_SHARDS
+
+
+def test_a_hundred_thousand_nodes_are_spread_evenly_over_the_shards() -> None:
+    sizes = Counter(ClusterConfig("c", expected=before, shards=MAX_SHARDS).next_shard for before in range(100_000))
+    assert len(sizes) == MAX_SHARDS
+    assert max(sizes.values()) - min(sizes.values()) <= 1
 
 
 @pytest.mark.parametrize(("hours", "covered"), [(1, False), (2, True), (3, True)])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.restored_table import restore_items
 from faultbridge.cli.stack.locate import settings_from
 from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
@@ -105,9 +106,14 @@ def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     before = _ids(installation)
 
     clients = Clients()
-    name = make_table(clients)
-    for item in saved:
-        clients.dynamodb.put_item(TableName=name, Item=item)
+    backup, name = make_table(clients), make_table(clients)
+    newer = [item for page in _pages(embedded_stack) for item in page["Items"]]
+    for table, items in ((backup, saved), (name, newer)):
+        for item in items:
+            clients.dynamodb.put_item(TableName=table, Item=item)
+    expected = restore_items(clients, backup, name, check_only=True)
+    assert expected.deleted > 0
+    assert restore_items(clients, backup, name) == expected
     settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
     rebuilt = on_aws(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
     kept = rebuilt.ports

@@ -220,9 +220,9 @@ class DampedSource(Struct, frozen=True):
 class ClusterConfig(Stored, frozen=True):
     """The registration of a cluster: its size, senders, systems and spare instances.
 
-    Size: `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each.
-    `shards` is the number of shards in use; it never decreases. Shards keep the writes to each key within DynamoDB's
-    limits.
+    Size: `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each, and
+    then all in turn. `shards` is the number of shards in use; it never decreases. Shards keep the writes to each key
+    within DynamoDB's limits.
 
     Senders: `trusted_senders` may send records about every node of the cluster. Each is `<role id>:<session>`, or
     `<role id>:*`. `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does
@@ -366,15 +366,17 @@ class ClusterConfig(Stored, frozen=True):
 
     @property
     def next_shard(self) -> int:
-        """Return the number of the index shard that will store the rows of the next registered node."""
-        return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
+        """Return the number of the index shard for the next registered node; full shards are filled in turn."""
+        filled = self.expected // self.nodes_per_shard
+        return filled if filled < MAX_SHARDS else self.expected % MAX_SHARDS
 
     def with_next_node(self) -> ClusterConfig:
         """Return the configuration with one more expected node and, if all shards are full, one more shard.
 
         A cluster has at most `MAX_SHARDS` shards.
         """
-        return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
+        used = min(self.expected // self.nodes_per_shard + 1, MAX_SHARDS)
+        return replace(self, expected=self.expected + 1, shards=max(self.shards, used))
 
 
 def shard_of(name: str, shards: int) -> int:
