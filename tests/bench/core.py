@@ -53,7 +53,7 @@ def samples() -> dict[str, list[bytes]]:
 def core(source: str, records: list[Record]) -> None:
     """Run records through the pipeline, a hundred of one node at a time."""
     catalog = data.load_catalog()
-    used_rules = rules(catalog=catalog.version)
+    used_rules = rules(catalog=catalog)
     state = node()
     for start in range(0, len(records), BATCH):
         arrivals: list[Arrival] = []

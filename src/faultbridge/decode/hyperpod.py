@@ -30,15 +30,7 @@ from msgspec import Struct
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.chain import messages_of
 from faultbridge.decode.frames.clock import instant, iso_time
-from faultbridge.decode.frames.decoder import (
-    Hints,
-    attributes_of,
-    fault_of,
-    members,
-    objects_in,
-    text,
-    to_clear,
-)
+from faultbridge.decode.frames.decoder import Hints, attributes_of, fault_of, members, objects_in, text, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.prefix import KernelMessage
 from faultbridge.decode.kernel.xid import SxidReader, read_xid
@@ -111,10 +103,10 @@ def _decode_log(body: bytes) -> tuple[Observation, ...]:
             if record.get(MARKER) == "HealthEvent":
                 observations.append(_observation(record, _time(record, prefix, event.at), event.node))
             elif str(record.get("msg", ""))[:128].startswith(_FAULTY):
-                observations.append(_failed_check(AGENT_LOG, record, event.at, event.node))
-        for line in _check_lines(event.text):
+                observations.append(_failed_check(record, event.at, event.node))
+        for line in filter(None, map(_CHECK_LINE.match, event.text.splitlines())):
             framed = True
-            failed = _line_fault(AGENT_LOG, line, event.node)
+            failed = _line_fault(line, event.node)
             observations += [failed] if failed else []
     if not framed:
         raise Rejected("no_framing", "no record of the HyperPod health monitoring agent")
@@ -213,28 +205,22 @@ def _string(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _failed_check(source: str, record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:
+def _failed_check(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:
     message = text(record.get("msg")) or ""
     action = Action.REBOOT_NODE if "Reboot the Instance" in message else None
-    return _check_fault(source, message, iso_time(text(record.get("ts")) or "") or at, instance_id, action)
+    return _check_fault(message, iso_time(text(record.get("ts")) or "") or at, instance_id, action)
 
 
-def _check_lines(message: str) -> Iterator[re.Match[str]]:
-    yield from (found for line in message.splitlines() if (found := _CHECK_LINE.match(line)))
-
-
-def _line_fault(source: str, line: re.Match[str], instance_id: str | None) -> Fault | None:
+def _line_fault(line: re.Match[str], instance_id: str | None) -> Fault | None:
     required = {repair for repair, value in _REQUIRED.findall(line[3]) if value == "true"}
     if _FAULTY not in line[3] and not required:
         return None
     action = Action.REBOOT_NODE if required == {"reboot"} else None
-    return _check_fault(source, line[3], iso_time(line[1]), instance_id, action)
+    return _check_fault(line[3], iso_time(line[1]), instance_id, action)
 
 
-def _check_fault(
-    source: str, message: str, at: datetime | None, instance_id: str | None, action: Action | None
-) -> Fault:
-    fault = fault_of(source, _CHECK_CODE, NODE_COMPONENT, message, None, at, instance_id, instance_id=instance_id)
+def _check_fault(message: str, at: datetime | None, instance_id: str | None, action: Action | None) -> Fault:
+    fault = fault_of(AGENT_LOG, _CHECK_CODE, NODE_COMPONENT, message, None, at, instance_id, instance_id=instance_id)
     return fault.classified(Severity.ERROR, action) if action else fault
 
 

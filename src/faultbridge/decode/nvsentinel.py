@@ -22,16 +22,7 @@ from typing import Any
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.dcgm.texts import CODES, code_of_number, expand_families
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import (
-    Hints,
-    digits,
-    elements,
-    fault_of,
-    members,
-    objects_in,
-    pci_of,
-    text,
-)
+from faultbridge.decode.frames.decoder import Hints, digits, elements, fault_of, members, objects_in, pci_of, text
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.instance_type import identifiers
 from faultbridge.decode.kubernetes.node_objects import NodeConditions, is_node, items_of, node_conditions
@@ -192,11 +183,6 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
             component=component_of(names),
             at=None,
         )
-
-
-def diagnostic_code(number: object) -> str:
-    """Return the fault code of the DCGM error number that a preflight diagnostic reports."""
-    return code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"
 
 
 # Reads the conditions that NVSentinel writes to a Kubernetes node.
@@ -361,6 +347,7 @@ def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
         return
     uuid, detail = text(document.get("gpu"), 64), text(document.get("detail")) or ""
     gpu = Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None)
-    code, at = diagnostic_code(document["error_code"]), instant(document.get("timestamp"))
+    number, at = document["error_code"], instant(document.get("timestamp"))
+    code = code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"
     stated = {"test": text(document.get("test"), 64), "status": text(document.get("event"), 64)}
     yield fault_of(SOURCE, code, gpu, detail or "DCGM diagnostic failed", detail, at, **stated)

@@ -20,15 +20,7 @@ from msgspec import Struct
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import iso_time, yearless_time
-from faultbridge.decode.frames.decoder import (
-    Decoded,
-    Hints,
-    bounded,
-    elements,
-    fault_of,
-    objects_in,
-    text,
-)
+from faultbridge.decode.frames.decoder import Decoded, Hints, bounded, elements, fault_of, objects_in, text
 from faultbridge.decode.frames.documents import blocks, objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity

@@ -20,15 +20,7 @@ from typing import Any
 
 from faultbridge.decode.data.mapping import mapping
 from faultbridge.decode.frames.clock import instant
-from faultbridge.decode.frames.decoder import (
-    Hints,
-    fault_of,
-    members,
-    objects_in,
-    pci_of,
-    text,
-    to_clear,
-)
+from faultbridge.decode.frames.decoder import Hints, fault_of, members, objects_in, pci_of, text, to_clear
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType

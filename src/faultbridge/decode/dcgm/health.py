@@ -158,9 +158,9 @@ def _report(body: bytes) -> Mapping[str, Any]:
 
 
 def _incidents(report: Mapping[str, Any]) -> Iterator[tuple[Component, str, str, str]]:
+    groups = {name.lower(): group for name, group in [*report.items()][::-1]}
     for entity, kind in _ENTITIES.items():
-        group = next((found for name, found in report.items() if name.lower() == entity), None)
-        for name, device in _children(group):
+        for name, device in _children(groups.get(entity)):
             index = digits(name, 4)
             component = Component(kind, index=index, name=None if index is not None else name[:64])
             systems = dict(_children(device))

@@ -13,53 +13,44 @@ from collections.abc import Iterable
 
 from faultbridge.decode.data import gpus_by_instance_type
 from faultbridge.model.fault_enums import ComponentType
-from faultbridge.model.faults import NODE_COMPONENT, Component, EfaRates, Fault, Observation, Snapshot, normalize_pci
+from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot, normalize_pci
 from faultbridge.model.values import replace
 
-BELOW = "net.rate_below_expected"
+BELOW, CODE = "net.rate_below_expected", "host.gpu_count_mismatch"
 FIXED_RATE = 100
 
 
 def add_instance_type_checks(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Add the checks that need the instance type to health snapshots that contain GPUs or EFA rates."""
+    """Add to health snapshots the checks that need the instance type: the number of GPUs, and rates of EFA devices."""
+    return tuple(
+        _with_checks(item, instance_type[:64]) if isinstance(item, Snapshot) else item for item in observations
+    )
+
+
+def _with_checks(snapshot: Snapshot, instance_type: str) -> Snapshot:
     name = instance_type.removeprefix("ml.")
-    return tuple(
-        _with_check(item, item.efa_rates, name) if isinstance(item, Snapshot) and item.efa_rates else item
-        for item in add_gpu_count_check(observations, instance_type)
-    )
+    covers, present = dict(snapshot.covers), list(snapshot.present)
 
+    def add(code: str, component: Component, text: str, **details: str) -> None:
+        at, node = snapshot.observed_at, snapshot.node
+        present.append(Fault(snapshot.source, code, component, text, at, text, details, node=node))
 
-def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
-    expected = rates.expected.get(instance_type)
-    if expected is None:
-        return snapshot
-    judged = {device: rate for device, rate in rates.reported.items() if rate != FIXED_RATE or expected <= FIXED_RATE}
-    if not judged:
-        return snapshot
-    slow = (
-        _slow(snapshot, device, rate, expected, instance_type) for device, rate in judged.items() if rate < expected
-    )
-    covers = {**snapshot.covers, BELOW: tuple(judged)}
-    return replace(snapshot, covers=covers, present=(*snapshot.present, *slow))
-
-
-def _slow(snapshot: Snapshot, device: Component, rate: int, expected: int, instance_type: str) -> Fault:
-    text = f"{device.name} has a rate of {rate} Gb/s; each EFA device of {instance_type[:64]} has {expected} Gb/s."
-    attributes = {"rate": str(rate), "expected": str(expected), "instance_type": instance_type[:64]}
-    return Fault(snapshot.source, BELOW, device, text, snapshot.observed_at, text, attributes, node=snapshot.node)
-
-
-CODE = "host.gpu_count_mismatch"
-
-
-def add_gpu_count_check(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Add the GPU count check to each health snapshot that lists the GPUs of a node."""
-    expected = gpus_by_instance_type().get(instance_type.removeprefix("ml."))
-    if expected is None:
-        return tuple(observations)
-    return tuple(
-        _with_gpu_count(item, expected, instance_type) if isinstance(item, Snapshot) else item for item in observations
-    )
+    gpus, seen = gpus_by_instance_type().get(name), sum(one.type is ComponentType.GPU for one in snapshot.devices)
+    if gpus is not None and seen:
+        covers[CODE] = (NODE_COMPONENT,)
+        if seen < gpus:
+            stated = {"gpus": str(seen), "expected": str(gpus), "instance_type": instance_type}
+            add(CODE, NODE_COMPONENT, f"{seen} of {gpus} GPUs are present.", **stated)
+    rate = snapshot.efa_rates.expected.get(name) if snapshot.efa_rates else None
+    if snapshot.efa_rates and rate is not None:
+        rates = snapshot.efa_rates.reported.items()
+        judged = {device: found for device, found in rates if found != FIXED_RATE or rate <= FIXED_RATE}
+        covers |= {BELOW: tuple(judged)} if judged else {}
+        for device, found in judged.items():
+            if found < rate:
+                text = f"{device.name} has a rate of {found} Gb/s; each EFA device of {name} has {rate} Gb/s."
+                add(BELOW, device, text, rate=str(found), expected=str(rate), instance_type=name)
+    return replace(snapshot, covers=covers, present=tuple(present))
 
 
 def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
@@ -76,21 +67,6 @@ def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None
     if instance_type is None or instance_type not in gpus:
         return tuple(instance_types)
     return tuple(item for item in instance_types if item == instance_type or gpus.get(item) == gpus[instance_type])
-
-
-def _with_gpu_count(snapshot: Snapshot, expected: int, instance_type: str) -> Snapshot:
-    seen = sum(device.type is ComponentType.GPU for device in snapshot.devices)
-    if seen == 0:
-        return snapshot
-    covers = {**snapshot.covers, CODE: (NODE_COMPONENT,)}
-    if seen >= expected:
-        return replace(snapshot, covers=covers)
-    attributes = {"gpus": str(seen), "expected": str(expected), "instance_type": instance_type[:64]}
-    message = f"{seen} of {expected} GPUs are present."
-    fault = Fault(
-        snapshot.source, CODE, NODE_COMPONENT, message, snapshot.observed_at, message, attributes, node=snapshot.node
-    )
-    return replace(snapshot, covers=covers, present=(*snapshot.present, fault))
 
 
 _ADDRESS = re.compile(

@@ -103,6 +103,10 @@ _MAX_FRAMING_LINES = 10_000
 _SERVICE = lazy_pattern(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
 _MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
+# `dmesg -H` prints date and minute on the first line of a minute, and else the seconds since the line before.
+_HUMAN_TIME = lazy_pattern(
+    rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+\d{1,10}\.\d{1,9}\])", re.MULTILINE
+)
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = lazy_pattern(
     r"NVRM: |nvidia(?:-nvswitch\d|-modeset:|-nvlink:|-uvm:| [0-9a-f]{4}:|: )"
@@ -184,7 +188,7 @@ class _LogReader:
         self._received_at = received_at
         self._unframed = 0
         self._filter = BenignLineFilter()
-        self._minutes: MinuteCarrier | None = None
+        self._minute: bytes | None = None
         self._found: list[Fault | Clear] = []
         self._of_service: list[Item] = []
         self._gpu = DriverMessageReader(self._found)
@@ -197,8 +201,8 @@ class _LogReader:
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
         # The search for one byte is much faster, and most logs end it here.
-        if self._minutes is not None or (b"+" in text and (b"[  +" in text or b"[ +" in text)):
-            text = self._with_minutes(text)
+        if self._minute is not None or (b"+" in text and (b"[  +" in text or b"[ +" in text)):
+            text = _HUMAN_TIME.sub(self._with_minute, text)
         if self._dumps is None and b"#" in text and b" Part" in text:  # the search for one byte is much faster
             self._dumps = DumpSplitter()
         for part, is_dump in ((text, False),) if self._dumps is None else self._dumps.parts(text):
@@ -220,10 +224,10 @@ class _LogReader:
         for line in (item,) if item.at_of_store else single_lines(item):
             self.read(line.text.encode("utf-8", "replace"), line)
 
-    def _with_minutes(self, text: bytes) -> bytes:
-
-        self._minutes = self._minutes or MinuteCarrier()
-        return self._minutes.carried(text)
+    def _with_minute(self, stamp: re.Match[bytes]) -> bytes:
+        """Return the last minute that `dmesg -H` printed, in place of a relative time."""
+        self._minute = stamp[1] or self._minute
+        return self._minute or stamp[0]
 
     def _read_line(self, line: Item) -> None:
         message = unprefixed(line, self._received_at)
@@ -302,31 +306,3 @@ def _is_kernel_line(line: Item) -> bool:
     is_known = _BARE.match(message.text) is not None and (message.framed or matching_lines(text) != [])
     is_in_brackets = isinstance(line, str) and message.framed and line.startswith("[")
     return certain or is_in_brackets or is_known
-
-
-# Completes the times that `dmesg -H` prints.
-#
-# `dmesg -H` prints date and minute only on the first line of each minute. Any other line has the seconds since the line
-# before it.
-
-_HUMAN_TIMES_STAMP = re.compile(
-    rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+\d{1,10}\.\d{1,9}\])", re.MULTILINE
-)
-
-
-class MinuteCarrier:
-    """Replaces each relative time that `dmesg -H` prints with the date and minute printed before it."""
-
-    def __init__(self) -> None:
-        self._minute = b""
-
-    def carried(self, text: bytes) -> bytes:
-        """Return the next piece of a log, with each relative time replaced by the last printed minute.
-
-        Relative times before the first printed minute are not replaced.
-        """
-        return _HUMAN_TIMES_STAMP.sub(self._replaced, text)
-
-    def _replaced(self, stamp: re.Match[bytes]) -> bytes:
-        self._minute = stamp[1] or self._minute
-        return self._minute or stamp[0]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from faultbridge.decode.data import load_catalog, table
-from faultbridge.decode.frames.decoder import evidence, lazy_pattern, to_clear, truncate
+from faultbridge.decode.frames.decoder import EMPTY, attributes_of, evidence, lazy_pattern, to_clear, truncate
 from faultbridge.decode.frames.prefix import USER, KernelMessage
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
 from faultbridge.model.faults import Clear, Component, Fault, normalize_pci
@@ -151,7 +151,7 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
     if name is not None and name not in _UNKNOWN:
         details["process"] = name
     if instance is not None:
-        details |= _mig(instance, compute)
+        details |= attributes_of(mig_gpu_instance=instance, mig_compute_instance=compute)
     number = int(digits)
     if number in _DETAILS:
         details |= _DETAILS[number](text)
@@ -180,9 +180,6 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
 def _code(number: int) -> str:
     """Return the fault code of an Xid, cached so that thousands of equal Xids share one string."""
     return f"xid.{number}"
-
-
-EMPTY: Mapping[str, str] = {}
 
 
 @lru_cache(1024)
@@ -230,11 +227,6 @@ def origin(message: KernelMessage) -> dict[str, str]:
     if message.facility == USER:
         details["facility"] = USER
     return details
-
-
-def _mig(instance: str, compute: str | None) -> dict[str, str]:
-    details = {"mig_gpu_instance": instance}
-    return details | {"mig_compute_instance": compute} if compute is not None else details
 
 
 def _recovery(text: str) -> dict[str, str]:

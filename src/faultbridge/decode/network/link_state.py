@@ -57,12 +57,8 @@ def is_ethtool_settings(text: str) -> bool:
     return "NIC statistics:" not in text and _SETTINGS.search(text) is not None and _DETECTED.search(text) is not None
 
 
-def links_of(text: str) -> list[dict[str, Any]]:
-    """Return the interfaces of `ip` text output, in the structure that `ip -j addr` prints."""
-    return bounded(_links(text), _MAX_LINKS)
-
-
 def _links(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the interfaces of `ip` text output, in the structure that `ip -j addr` prints."""
     for found, details in blocks(_LINK, text):
         state, master, kind = _STATE.search(found[3]), _MASTER.search(found[3]), _TYPE.search(details)
         if state is not None:
@@ -72,12 +68,8 @@ def _links(text: str) -> Iterator[dict[str, Any]]:
             yield link | ({"addr_info": [{"scope": "global"}]} if _GLOBAL.search(details) else {})
 
 
-def settings_of(text: str) -> list[tuple[str, dict[str, int | str]]]:
-    """Return the name and values of each interface in ethtool settings."""
-    return bounded(_settings(text), _MAX_LINKS)
-
-
 def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
+    """Yield the name and values of each interface in ethtool settings."""
     for found, details in blocks(_SETTINGS, text):
         link, speed = _DETECTED.search(details), _SPEED.search(details)
         if link is not None:
@@ -170,12 +162,12 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     text = text_of(body)
     if is_ethtool_settings(text):
         return tuple(_observations_of_settings(text, hints))
-    listed = (links_of(text),) if is_ip_text(text) else documents(body)
+    listed = (bounded(_links(text), _MAX_LINKS),) if is_ip_text(text) else documents(body)
     return tuple(observation for document in listed for observation in _observations(document))
 
 
 def _observations_of_settings(text: str, hints: Hints) -> Iterator[Observation]:
-    settings = [(name, values) for name, values in settings_of(text) if not is_virtual(name)]
+    settings = [(name, values) for name, values in bounded(_settings(text), _MAX_LINKS) if not is_virtual(name)]
     kinds = kinds_of(text)
     rates = ((name, values.get("link_rate")) for name, values in settings)
     ports = (PortRate(_nic(name), kinds.get(name), rate) for name, rate in rates if isinstance(rate, int))

@@ -125,7 +125,10 @@ def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
         found, value = _PORT.search(path), text.strip()
         if found and len(ports) < MAX_PORTS:
             port = ports.setdefault((found[1], int(found[2])), Port(found[1], int(found[2])))
-            _set_value(port, found[4], value, is_counter=found[3] is not None)
+            if found[3] is None:
+                port.fields[found[4]] = value
+            elif _NUMBER.fullmatch(value):
+                port.counters[found[4]] = int(value)
             pci = _PCI_DEVICE.search(path)
             if pci:
                 devices[pci[2]] = pci[1]
@@ -140,13 +143,6 @@ def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
         port.model = known.get("board_id") or known.get("hca_type")
         port.netdev = netdevs.get(address or "", {})
     return tuple(ports.values())
-
-
-def _set_value(port: Port, name: str, value: str, *, is_counter: bool) -> None:
-    if not is_counter:
-        port.fields[name] = value
-    elif _NUMBER.fullmatch(value):
-        port.counters[name] = int(value)
 
 
 def _of_metrics(body: str) -> tuple[Port, ...]:
@@ -340,7 +336,7 @@ def _decode_states(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
     ports = tree if tree is not None else listed or tuple(ports_of_rdma_link(text) if is_rdma_link(body) else ())
-    gone = _vanished(text)
+    gone = tuple(_PANIC.findall(text))  # the devices at which `ibstat` stopped, because they disappeared
     if not ports and not gone:
         raise Rejected("no_framing", "no port of an InfiniBand device")
     return states_of(ports, hints, gone)
@@ -442,7 +438,7 @@ _PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.M
 
 def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
     found: list[Port] = []
-    names = table("rdma")["ibstat"]
+    names = _TABLE["ibstat"]
     for name, block in blocks(_CA, body):
         model = _MODEL.search(block)
         for place, fields in blocks(_IBSTAT_PORT, block):
@@ -459,11 +455,6 @@ def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
         port.fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
         found.append(port)
     return tuple(found)
-
-
-def _vanished(body: str) -> tuple[str, ...]:
-    """Return the devices at which `ibstat` stopped, because they disappeared while it ran."""
-    return tuple(_PANIC.findall(body))
 
 
 def _numbered(name: str, value: str) -> str:

@@ -18,7 +18,7 @@ from datetime import datetime
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import iso_instant
-from faultbridge.decode.frames.decoder import Hints, bounded
+from faultbridge.decode.frames.decoder import Hints, bounded, digits
 from faultbridge.decode.frames.documents import text_of
 from faultbridge.decode.frames.prometheus import samples
 from faultbridge.decode.nvidia_smi import snapshot as smi
@@ -141,7 +141,7 @@ def _gpu_output(row: Mapping[str, str]) -> smi.GpuOutput:
     address, uuid = (row.get(name, row.get(f"gpu_{name.rpartition('.')[2]}", "")) for name in ("pci.bus_id", "uuid"))
     serial = row.get("serial", row.get("gpu_serial", ""))
     return smi.GpuOutput(
-        fields, smi.gpu_component(address, uuid, serial, smi.index_of(row.get("index", ""))), frozenset(row.values())
+        fields, smi.gpu_component(address, uuid, serial, digits(row.get("index", ""), 3)), frozenset(row.values())
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from faultbridge.decode.data import table
 from faultbridge.decode.frames.clock import MONTHS, calendar_time
-from faultbridge.decode.frames.decoder import bounded, digits, evidence, pci_of, truncate
+from faultbridge.decode.frames.decoder import bounded, digits, evidence, fault_of, pci_of, truncate
 from faultbridge.decode.kernel.xid import recovery_verdict
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, ComponentType, Severity
@@ -39,14 +39,6 @@ class GpuCheckResult(Struct, frozen=True):
 
 Fields = Mapping[str, str]
 Check = Callable[[Fields], GpuCheckResult | None]
-
-
-def check_results(gpu: Fields) -> Iterator[GpuCheckResult]:
-    """Yield the result of each check whose fields can be read."""
-    for check in CHECKS:
-        found = check(gpu)
-        if found is not None:
-            yield found
 
 
 def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", good: str = "No") -> Check:
@@ -335,9 +327,11 @@ def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Co
     )
 
 
-def index_of(text: str) -> int | None:
-    """Return the index of a GPU, or None if the text is not a number of one to three digits."""
-    return digits(text, 3)
+def add_mig_errors(fields: dict[str, str], text: str) -> None:
+    """Add the uncorrectable SRAM errors of one MIG instance, as printed, to the sum of its GPU."""
+    total = "ecc_errors/volatile/mig_sram_uncorrectable"
+    if (count := digits(text, _MAX_DIGITS)) is not None:
+        fields[total] = str(int(fields.get(total, "0")) + count)
 
 
 def local_time(text: str) -> datetime | None:
@@ -352,7 +346,8 @@ def _results(output: GpuOutput, compared: GpuCheckResult | None) -> list[GpuChec
     texts = output.texts
     if LOST in texts or f"[{LOST}]" in texts:
         return [GpuCheckResult(LOST_CODE, "GPU is lost.")]
-    results = [GpuCheckResult(LOST_CODE), *check_results(output.fields), *([compared] if compared else [])]
+    checked = (check(output.fields) for check in CHECKS)
+    results = [GpuCheckResult(LOST_CODE), *filter(None, checked), *([compared] if compared else [])]
     if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
         recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
         needs = GpuCheckResult("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
@@ -365,13 +360,6 @@ def _fault(source: str, result: GpuCheckResult, component: Component, at: dateti
     message, raw, code = truncate(result.message), evidence(details or result.message), result.code
     verdict = result.severity, result.action
     return Fault(source, code, component, message, at, raw, result.attributes, *verdict, node)
-
-
-def stated_fault(
-    source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
-) -> Fault:
-    """Return a fault with `text` as its message and its evidence, and `details` as its attributes."""
-    return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})
 
 
 # Reads the error messages that nvidia-smi prints, instead of its usual output or within it.
@@ -434,17 +422,16 @@ def _unique(faults: Iterable[Fault]) -> Iterator[Fault]:
 def _fault_of_failures(source: str, line: str) -> Fault | None:
     handle = _HANDLE.search(line)
     if handle is not None:
-        return stated_fault(
-            source, "smi.gpu_lost", _gpu(handle[2], handle[1] or ""), line, {"error": handle[3].rstrip(".")}
-        )
+        gpu = _gpu(handle[2], handle[1] or "")
+        return fault_of(source, "smi.gpu_lost", gpu, line, error=handle[3].rstrip("."))
     corrupted = _INFOROM.search(line)
     if corrupted is not None:
-        return stated_fault(source, "smi.inforom_corrupted", _gpu(corrupted[1]), line)
+        return fault_of(source, "smi.inforom_corrupted", _gpu(corrupted[1]), line)
     code = next((code for message, code in _DRIVER_ERRORS.items() if message in line), None)
-    return stated_fault(source, code, NODE_COMPONENT, line) if code else None
+    return fault_of(source, code, NODE_COMPONENT, line) if code else None
 
 
 def _gpu(address: str, index: str = "") -> Component:
     # nvidia-smi may print an impossible function number; the rest of the address is still used.
     bus, _, function = address.rpartition(".")
-    return Component(ComponentType.GPU, pci=pci_of(f"{bus}.{function}") or pci_of(bus), index=index_of(index))
+    return Component(ComponentType.GPU, pci=pci_of(f"{bus}.{function}") or pci_of(bus), index=digits(index, 3))

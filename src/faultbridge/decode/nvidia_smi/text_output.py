@@ -16,7 +16,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from faultbridge.decode.data import gpus_by_instance_type, table
-from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded, key_of
+from faultbridge.decode.frames.decoder import MAX_GPUS, Decoded, Hints, bounded, digits, fault_of, key_of
 from faultbridge.decode.frames.documents import blocks, text_of
 from faultbridge.decode.nvidia_smi import snapshot as smi
 from faultbridge.model.errors import Rejected
@@ -85,7 +85,7 @@ def read_full_query(text: str) -> FullQuery:
         # Half of a GPU's fields would look like a healthy GPU.
         raise Rejected("truncated", "a GPU without its last fields; send the whole output")
     query.at = smi.local_time(head.get("timestamp", ""))
-    attached = smi.index_of(head.get("attached_gpus", "")) or 0
+    attached = digits(head.get("attached_gpus", ""), 3) or 0
     query.complete = attached == len(gpus) and all(gpu.address for gpu in gpus)
     query.missing = max(attached - len(gpus), 0)
     query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
@@ -120,9 +120,7 @@ def _end(fields: dict[str, str]) -> str:
 
 def _set_field(fields: dict[str, str], path: str, value: str) -> None:
     if path == _MIG_ECC:
-        total = "ecc_errors/volatile/mig_sram_uncorrectable"
-        if value.isascii() and value.isdigit() and len(value) <= len(str(2**53)):
-            fields[total] = str(int(fields.get(total, "0")) + int(value))
+        smi.add_mig_errors(fields, value)
         return
     clocks = _CLOCKS.fullmatch(path)
     if clocks is not None:
@@ -247,7 +245,7 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
         number, model, uuid = heading.groups()
         # GPUs of two nodes can have the same number.
         gpu = found.setdefault(
-            (number, uuid), _LinkedGpu(smi.gpu_component("", uuid or "", "", smi.index_of(number)), model)
+            (number, uuid), _LinkedGpu(smi.gpu_component("", uuid or "", "", digits(number, 3)), model)
         )
         gpu.states |= dict(_STATE.findall(details))
         gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(details.lstrip()) is not None
@@ -279,14 +277,14 @@ def _snapshot(source: str, gpus: list[_LinkedGpu], hints: Hints) -> Snapshot:
         is_certain = gpu.model in linked or (_ON_BOARD.search(gpu.model) is not None and not is_alone)
         if is_lost and (is_certain or not gpu.model):
             covered.append(gpu.component)
-            lost = smi.stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
+            lost = fault_of(source, LINK_CODE, gpu.component, "All NVLinks inactive.", links="all")
             present.append(lost.classified(Severity.ERROR, Action.RESET_GPU) if is_certain else lost)
         elif len(links) < len(gpu.states):
             covered.append(gpu.component)
             if wrong := sorted(map(int, links - by_design)):
                 numbers = ", ".join(map(str, wrong))
                 text = f"NVLink {numbers} inactive."
-                present.append(smi.stated_fault(source, LINK_CODE, gpu.component, text, {"links": numbers}))
+                present.append(fault_of(source, LINK_CODE, gpu.component, text, links=numbers))
     return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present), part="links")
 
 
@@ -307,9 +305,9 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...] | Decoded:
     if is_links(text):
         return (*(smi.failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text, hints))
     if is_list(text):
-        return (
-            smi.gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),
-        )
+        components = (smi.gpu_component("", gpu[2], "", digits(gpu[1], 3)) for gpu in _LISTED.finditer(text))
+        listed = (smi.GpuOutput({}, component) for component in components)  # they have no health fields
+        return (smi.gpu_snapshot(SOURCE, listed, None, complete=not stated_faults, stated_faults=stated_faults),)
     if smi.has_failure(text):
         return smi.failures(SOURCE, text)
     raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L, nvlink -s or -e")
@@ -354,12 +352,6 @@ def is_table(text: str) -> bool:
     return _ROW.search(text) is not None
 
 
-def read_list(text: str) -> Iterator[smi.GpuOutput]:
-    """Yield the GPUs that `nvidia-smi -L` lists. They have no health fields."""
-    for found in _LISTED.finditer(text):
-        yield smi.GpuOutput({}, smi.gpu_component("", found[2], "", smi.index_of(found[1])))
-
-
 def read_table(text: str) -> tuple[Iterator[smi.GpuOutput], datetime | None]:
     """Return the GPUs of the nvidia-smi table with the fields to check, and the time of the table."""
     clock = _CLOCK.search(text)
@@ -374,4 +366,4 @@ def _rows(text: str) -> Iterator[smi.GpuOutput]:
             names = ("fan_speed", "temperature/gpu_temp")
             fields |= dict(zip(names, cells.groups(), strict=False))
             fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
-        yield smi.GpuOutput(fields, smi.gpu_component(row[2], "", "", smi.index_of(row[1])), frozenset(fields.values()))
+        yield smi.GpuOutput(fields, smi.gpu_component(row[2], "", "", digits(row[1], 3)), frozenset(fields.values()))

@@ -129,15 +129,9 @@ def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
         if len(child):
             _collect(child, name, fields)
         elif name == _MIG:
-            _add_mig_count(fields, (child.text or "").strip())
+            smi.add_mig_errors(fields, (child.text or "").strip())
         else:
             fields[name] = (child.text or "").strip()
-
-
-def _add_mig_count(fields: dict[str, str], text: str) -> None:
-    total = "ecc_errors/volatile/mig_sram_uncorrectable"
-    if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
-        fields[total] = str(int(fields.get(total, "0")) + int(text))
 
 
 def _parsed(body: bytes) -> Element:
