@@ -182,8 +182,9 @@ def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 _READ = frozenset({"fabric-manager-log"})
 # The records that no log may lose; a text that contains one and yields no fault was not understood.
 RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
-_MARKS = (b"kernel: ", b"kernel[", b"_TRANSPORT", b",-;")
-_MARK_PATTERN = re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]|" + RECORD.pattern.encode())
+# The search for one character is much faster than that for a text, and that for a text than that for a pattern.
+_MARKS = {b":": b"kernel: ", b"[": b"kernel[", b"_": b"_TRANSPORT", b";": b",-;"}
+_MARK_PATTERNS = {b"[": re.compile(rb"\[ {0,6}\d{1,10}\.\d{1,9}\]"), b"Xid": re.compile(RECORD.pattern.encode())}
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[Line], hints: Hints) -> Decoded:
@@ -235,7 +236,8 @@ def from_first_line(body: bytes, size: int) -> bytes:
 
 def _may_matter(body: bytes) -> bool:
     """Return whether a body may have Xid records or kernel lines; it is much faster than a search in the text."""
-    return any(map(body.__contains__, _MARKS)) or _MARK_PATTERN.search(body) is not None
+    has_mark = any(character in body and mark in body for character, mark in _MARKS.items())
+    return has_mark or any(mark in body and pattern.search(body) for mark, pattern in _MARK_PATTERNS.items())
 
 
 def _kernel_lines(text: str) -> Iterator[str]:

@@ -27,7 +27,10 @@ _WORDS = (smi.LOST.encode(), smi.NEEDS_RESET.encode())
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of all GPUs in the document, with the faults of the error messages."""
-    messages = ""
+    if len(body) > MAX_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
+    # The names of processes are in one of the removed sections: a program could forge a message with its name.
+    body, messages = _without_irrelevant(body), ""
     if smi.has_failure(text_of(body)):
         body, messages = _without_messages(body)
     if messages and b"<" not in body:
@@ -47,13 +50,10 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def _without_messages(body: bytes) -> tuple[bytes, str]:
-    """Return the document without lines that are error messages, and the text of these lines.
-
-    The names of processes are ignored, because a program can choose its own name and could forge a message.
-    """
+    """Return the document without lines that are error messages, and the text of these lines."""
     document: list[bytes] = []
     messages: list[bytes] = []
-    for line in _without_irrelevant(body).split(b"\n"):
+    for line in body.split(b"\n"):
         is_message = b"<" not in line and smi.has_failure(text_of(line))
         (messages if is_message else document).append(line)
     return b"\n".join(document), text_of(b"\n".join(messages))
@@ -91,12 +91,9 @@ _IRRELEVANT = tuple(
 def read_document(body: bytes) -> Element:
     """Return the root of an XML document of nvidia-smi. A DOCTYPE line is accepted but not followed.
 
-    Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has entity
-    declarations.
+    Raises `Rejected` if the body is not one complete document, is nested too deeply, or has entity declarations.
     """
-    if len(body) > MAX_BYTES:
-        raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
-    body = _without_irrelevant(body).translate(None, _BREAKS)
+    body = body.translate(None, _BREAKS)
     if b"<!ENTITY" in body:
         raise Rejected("entity_declaration", "the document declares XML entities; nvidia-smi declares none")
     if body.count(b"<") * _MIN_ELEMENT_BYTES > max(len(body), _SMALL):
