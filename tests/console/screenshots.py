@@ -1,4 +1,4 @@
-"""Screenshots for the README: `make screenshots` writes docs/assets/console-*.png.
+"""Screenshots for the README and a how-to: `make screenshots` writes docs/assets/console-*.png and case-form.png.
 
 The cluster is a history on fakes: one node was replaced after an approval, two cases wait, and a rack has an incident.
 """
@@ -9,13 +9,17 @@ import base64
 import sys
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+
+from selenium import webdriver
 
 from faultbridge.model.enums import CaseStatus, RepairAction
 from faultbridge.model.policy import Match, Rule
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.console.pages import Pages
 from faultbridge.serve.entrypoints.console import wire_console
+from tests.casefile.builders import case_files, unpack
 from tests.console.browser import CHROMIUM, DRIVER, chromium, served, show
 from tests.presentation.histories import facts_of
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, world_of
@@ -24,6 +28,9 @@ from tests.scenarios.world import CLUSTER, World
 FOLDER = Path(__file__).parents[2] / "docs" / "assets"
 ASK = Rule("ask-before-replace", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
 WIDTH = 1360
+FORM_WIDTH, FORM_HEIGHT = 1000, 1980
+REPAIRED_SEED = 8
+"""A simulated history with a GPU whose node was replaced."""
 
 
 def history() -> World:
@@ -50,18 +57,27 @@ def take(folder: Path) -> list[Path]:
         "console-cluster": (f"/clusters/{CLUSTER}", 1120),
     }
     installation = SimpleNamespace(services={wire_console: Pages(facts_of(world))})
-    written = []
+    shots = []
     with served(SimpleNamespace(app=installation)) as address, chromium() as driver:  # type: ignore[arg-type]
         show(driver, WIDTH, "light")
         for name, (path, height) in pages.items():
             driver.get(f"{address}{path}")
-            clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 1}
-            options = {"clip": clip, "captureBeyondViewport": True}
-            shot = driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]
-            file = folder / f"{name}.png"
-            file.write_bytes(base64.b64decode(shot))
-            written.append(file)
-    return written
+            shots.append(shoot(driver, folder / f"{name}.png", WIDTH, height))
+        with TemporaryDirectory() as temporary:
+            form = Path(temporary, "form.html")
+            form.write_bytes(max((unpack(one)["form.html"] for one in case_files(REPAIRED_SEED)), key=len))
+            show(driver, FORM_WIDTH, "light")
+            driver.get(form.as_uri())
+            shots.append(shoot(driver, folder / "case-form.png", FORM_WIDTH, FORM_HEIGHT))
+    return shots
+
+
+def shoot(driver: webdriver.Chrome, file: Path, width: int, height: int) -> Path:
+    """Write the top of the page that the browser shows; returns the file."""
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})["data"]
+    file.write_bytes(base64.b64decode(shot))
+    return file
 
 
 if __name__ == "__main__":
