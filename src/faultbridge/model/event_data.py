@@ -481,6 +481,10 @@ class JobData(EventData, frozen=True, kw_only=True):
     started_at: datetime | None
     ended_at: Annotated[datetime | None, doc("Null while the job runs.")]
     outcome: Annotated[JobOutcome | None, doc("How the job ended; null while it runs.")]
+    attempt: Annotated[Count, doc("Number of this run of the job, from 1.")] = 1
+    repeated_attempts: Annotated[
+        Count, doc("Number of the last runs before this one that ended for the same reason without progress.")
+    ] = 0
     hit: Annotated[JobImpact | None, doc("The fault and its node; set if `change` is `hit`.")]
     resume: Annotated[JobResume | None, doc("The affected nodes; set if `change` is `resumable`.")] = None
     callback: Annotated[JobCallback | UnsetType, doc("The callback; set if `change` is `notified`.")] = UNSET

@@ -161,6 +161,27 @@ class Checkpoint(Stored, frozen=True):
         return self.answered_at is not None and since <= self.answered_at + CHECKPOINT_INTERVAL
 
 
+class Attempts(Stored, frozen=True):
+    """The runs of a job up to the present one.
+
+    `number` counts them all. `repeated` counts the last ended runs that ended for the same reason `root`, without a
+    step above `step`, the highest one that a run before them had reached, if heartbeats reported it.
+    """
+
+    number: int = 1
+    repeated: int = 0
+    root: str | None = None
+    step: int | None = None
+
+    def after(self, root: str | None, step: int | None) -> Attempts:
+        """Return the attempts once a run has ended for a reason at a step; None is a reason that does not repeat."""
+        best = max((one for one in (self.step, step) if one is not None), default=None)
+        has_advanced = step is not None and (self.step is None or step > self.step)
+        is_same = root is not None and root == self.root and not has_advanced
+        repeated = self.repeated + 1 if is_same else 1 if root is not None else 0
+        return Attempts(number=self.number + 1, repeated=repeated, root=root, step=best)
+
+
 class Job(Stored, frozen=True):
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
@@ -173,6 +194,7 @@ class Job(Stored, frozen=True):
     - `ranks` maps nodes to their global ranks, such as `0-7`, if they are known.
     - `stalled_at` is when a running job was recorded as stalled: its step had not advanced for `stall_after`.
     - `alarm` is the problem with the latest loss: `not_finite`, `spike`, or None.
+    - `attempts` counts the runs of the job.
     - `checkpoint` is the latest request of this run to save a checkpoint. `checkpoint_signal` is the signal that asks
       the job too, such as `USR1`; without it, the job is never signaled.
     """
@@ -197,6 +219,16 @@ class Job(Stored, frozen=True):
     alarm: str | None = None
     checkpoint: Checkpoint | None = None
     checkpoint_signal: str | None = None
+    attempts: Attempts = Attempts()
+
+    @property
+    def root(self) -> str | None:
+        """Return why the run ended: its verdict's mechanism, its faults, or no known reason; None if it succeeded."""
+        if self.verdict is not None and self.verdict.mechanism is not None:
+            return self.verdict.mechanism
+        if self.outcome not in RESUMABLE_OUTCOMES:
+            return None
+        return " ".join(sorted({key.split(" ")[1].partition("@")[0] for key in self.hits})) or "unknown"
 
     @property
     def requested_checkpoint(self) -> Checkpoint | None:

@@ -71,6 +71,11 @@ class JobData(Model):
     started_at: Instant | None
     ended_at: Instant | None = Field(description="Null while the job runs.")
     outcome: Open[JobOutcome] | None = Field(description="How the job ended; null while it runs.")
+    attempt: Count = Field(default=1, description="Number of this run of the job, from 1.")
+    repeated_attempts: Count = Field(
+        default=0,
+        description="Number of the last runs before this one that ended for the same reason without progress.",
+    )
     hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
     resume: JobResume | None = Field(default=None, description="The affected nodes; set if `change` is `resumable`.")
     callback: JobCallback | None = Field(default=None, description="The callback; set if `change` is `notified`.")

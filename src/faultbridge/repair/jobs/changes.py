@@ -24,6 +24,13 @@ from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import find_job
 
 
+def step_of(table: Table, job: Job | None) -> int | None:
+    """Return the highest step that the heartbeats of a job's run reported, or None without heartbeats."""
+    row = table.get(jobs.progress_key(job.cluster, job.id)) if job is not None else None
+    progress = jobs.read_progress(row) if row is not None else None
+    return progress.step if job is not None and progress is not None and progress.run == job.started_at else None
+
+
 class Impact(Struct, frozen=True):
     """A condition of a node that affects the jobs on it, with the node's case and instance."""
 
@@ -96,6 +103,8 @@ def entry_data(job: Job, change: JobChange) -> JobData:
         started_at=job.started_at,
         ended_at=job.ended_at,
         outcome=JobOutcome(job.outcome) if job.outcome else None,
+        attempt=job.attempts.number,
+        repeated_attempts=job.attempts.repeated,
         hit=_hit(change.impact) if change.impact else None,
         resume=_resume(change.resume) if change.resume else None,
         callback=JobCallback(name=callback.name, delivered=callback.delivered) if callback else UNSET,

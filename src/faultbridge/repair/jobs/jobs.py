@@ -26,7 +26,7 @@ from faultbridge.model.values import replace
 from faultbridge.record.append import MAX_TRIES, Append
 from faultbridge.record.ports import Clock, Table
 from faultbridge.record.queries import cluster_config, query_all, recorded_job
-from faultbridge.repair.jobs.changes import Impact, JobChange, JobWriter, Resume
+from faultbridge.repair.jobs.changes import Impact, JobChange, JobWriter, Resume, step_of
 
 # Job nodes: stores the ids of running jobs in the states of their nodes.
 #
@@ -153,7 +153,7 @@ class Jobs(Struct, frozen=True):
                 raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
             if before is not None and at is not None and started_at <= before.started_at:
                 return None  # a start that was delivered again, after the end
-            return described(_new_run(before, Job(cluster, job_id, placed, started_at)))
+            return described(_new_run(before, Job(cluster, job_id, placed, started_at), step_of(self.table, before)))
 
         job = self.writer.change(
             cluster, job_id, update, JobChange(JobChangeKind.STARTED, f"started on {len(placed)} nodes")
@@ -299,11 +299,12 @@ class Jobs(Struct, frozen=True):
         return recorded_job(self.table, cluster, job_id)
 
 
-def _new_run(before: Job | None, started: Job) -> Job:
+def _new_run(before: Job | None, started: Job, step: int | None) -> Job:
     """Return a job at the start of a new run, with the version and the unmarked nodes of the stored job."""
     if before is None:
         return replace(started, to_mark=started.nodes)
-    return replace(started, version=before.version, to_mark=tuple(sorted({*before.to_mark, *started.nodes})))
+    attempts, to_mark = before.attempts.after(before.root, step), tuple(sorted({*before.to_mark, *started.nodes}))
+    return replace(started, version=before.version, to_mark=to_mark, attempts=attempts)
 
 
 def _check_id(job_id: str) -> None:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decide.entry_builder import node_list
-from faultbridge.model.cluster.jobs import Job, JobVerdict
+from faultbridge.decode.data.patterns import explain_weights
+from faultbridge.model.cluster.jobs import STOP, Job, JobVerdict
 from faultbridge.model.entries import Draft
 from faultbridge.model.enums import (
     MAX_JOB_EVIDENCE,
@@ -21,13 +22,25 @@ from faultbridge.model.enums import (
 from faultbridge.model.event_data import JobDevice, JobEvidence, JobExplainedData
 from faultbridge.model.times import from_text
 from faultbridge.model.values import replace
-from faultbridge.repair.jobs.changes import JobEntry, JobWriter
+from faultbridge.repair.jobs.changes import JobEntry, JobWriter, step_of
 
 MAX_TEXT = 256
+OF_PLACE = frozenset({"platform", "hardware"})
+"""Domains whose mechanisms a restart elsewhere, or later, can avoid."""
 
 
 def record_verdict(writer: JobWriter, cluster: str, job_id: str, document: Mapping[str, Any]) -> Job:
-    """Record the verdict in a document of `faultbridge explain`, once, and return the job."""
+    """Record the verdict in a document of `faultbridge explain`, once, and return the job.
+
+    If the job's runs end with the same mechanism without progress again and again, its verdict is STOP, unless the
+    mechanism is of the hardware or the platform. As many runs as attempts in one log count (`same_attempts`).
+    """
+    job = writer.find(cluster, job_id)
+    if job is not None and document["mechanism"] and document["domain"] not in OF_PLACE:
+        attempts = job.attempts.after(document["mechanism"], step_of(writer.table, job))
+        limit = next(one["value"] for one in explain_weights()["limits"] if one["name"] == "same_attempts")
+        if attempts.repeated >= limit:
+            document = {**document, "verdict": STOP, "nodes": []}
     verdict = JobVerdict(
         document["verdict"], tuple(document["nodes"]), document["mechanism"], document["hardware"]["state"]
     )

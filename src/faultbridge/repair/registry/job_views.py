@@ -54,6 +54,10 @@ class Job(Document, frozen=True, kw_only=True):
         ),
     ]
     affected_nodes: tuple[str, ...]
+    attempt: Annotated[int, doc("Number of this run of the job, from 1.")]
+    repeated_attempts: Annotated[
+        int, doc("Number of the last runs before this one that ended for the same reason without progress.")
+    ]
     stalled_at: datetime | None
     loss_alarm: Annotated[
         str | None, doc("What is wrong with the last loss: `not_finite` or `spike`; null if nothing is.")
@@ -73,6 +77,8 @@ def job_document(job: RecordedJob, now: datetime) -> Job:
         ranks=dict(job.ranks),
         state=job.state_at(now),
         affected_nodes=tuple(sorted(job.affected)),
+        attempt=job.attempts.number,
+        repeated_attempts=job.attempts.repeated,
         loss_alarm=job.alarm,
         checkpoint=shared(RequestedCheckpoint, asked) if asked else None,
         verdict=shared(JobVerdict, job.verdict) if job.verdict else None,

@@ -84,6 +84,7 @@ JOB: Columns = {
     "Nodes": lambda one: f"{len(one.nodes)}: {', '.join(one.nodes[:8])}",
     "Ranks": lambda one: ", ".join(f"{node}: {ranks}" for node, ranks in list(one.ranks.items())[:8]),
     **fields("Started=started_at", "Ended=ended_at", "Outcome", "Stalled since=stalled_at", "Loss=loss_alarm"),
+    "Attempt": lambda one: f"{one.attempt}, after {one.repeated_attempts} that ended alike without progress",
     "Faulty nodes": lambda one: ", ".join(one.affected_nodes),
     "Resumable since": lambda one: one.resumable_at,
     "Checkpoint requested": lambda one: (
@@ -97,6 +98,7 @@ JOB: Columns = {
 JOBS: Columns = {
     **fields("JOB=job_id", "CLUSTER", "STATE"),
     "NODES": lambda one: len(one.nodes),
+    "RUN": lambda one: one.attempt,
     "FAULTY NODES": lambda one: ", ".join(one.affected_nodes),
     "STARTED": lambda one: short_time(one.started_at),
     "NAME": lambda one: one.name,

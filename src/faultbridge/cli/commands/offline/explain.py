@@ -13,7 +13,7 @@ from typing import Annotated
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster, read_mappings
 from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
-from faultbridge.cli.render.output import Document, print_line
+from faultbridge.cli.render.output import Document, notice, print_line
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_received_at, parse_time
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
@@ -514,7 +514,9 @@ def explain_job(
     if request.record and request.cluster and request.job:
         from faultbridge.repair.jobs.verdicts import record_verdict
 
-        record_verdict(wire_jobs(session.application).writer, request.cluster, request.job, document)
+        job = record_verdict(wire_jobs(session.application).writer, request.cluster, request.job, document)
+        if job.verdict is not None and job.verdict.outlook != document["verdict"]:
+            notice(f"recorded as {job.verdict.outlook}: the last runs ended for this reason without progress")
     if not session.prints_table:
         session.show_one(document, {})
         return
