@@ -188,7 +188,10 @@ def _observations(document: object) -> Iterator[Observation]:
     present += [_absent(name) for name in absent]
     covers = {DOWN_CODE: _nics(in_use), ABSENT_CODE: _nics([*in_use, *absent])} if in_use or absent else {}
     yield Snapshot(SOURCE, covers, tuple(present))
-    yield from (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
+    for name, link in by_name.items():
+        if _is_physical(link):
+            state = str(link["operstate"])[:32]
+            yield CounterSample(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
 
 
 def recognize(body: bytes) -> bool:
@@ -263,11 +266,6 @@ def _down(name: str, link: _Link) -> Fault:
 
 def _absent(name: str) -> Fault:
     return Fault(SOURCE, ABSENT_CODE, _nic(name), f"{name} is configured but absent.", None, f"no interface {name}")
-
-
-def _reading(name: str, link: _Link) -> CounterSample:
-    state = str(link["operstate"])[:32]
-    return CounterSample(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
 
 
 def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:

@@ -436,25 +436,19 @@ _STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer|sm lid):
 _PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.MULTILINE)
 
 
-def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
-    found: list[Port] = []
+def _ports_of_ibstat(body: str) -> Iterator[Port]:
     names = _TABLE["ibstat"]
     for name, block in blocks(_CA, body):
         model = _MODEL.search(block)
         for place, fields in blocks(_IBSTAT_PORT, block):
-            port = Port(name[1], int(place[1]), model=model[1] if model else None)
-            port.fields = {names[item]: _numbered(item, value.strip()) for item, value in _IBSTAT_FIELD.findall(fields)}
-            found.append(port)
-    return tuple(found)
+            stated = {names[item]: _numbered(item, value.strip()) for item, value in _IBSTAT_FIELD.findall(fields)}
+            yield Port(name[1], int(place[1]), stated, model=model[1] if model else None)
 
 
-def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
-    found: list[Port] = []
+def _ports_of_ibstatus(body: str) -> Iterator[Port]:
     for heading, block in blocks(_STATUS, body):
-        port = Port(heading[1], int(heading[2]))
-        port.fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
-        found.append(port)
-    return tuple(found)
+        fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
+        yield Port(heading[1], int(heading[2]), fields)
 
 
 def _numbered(name: str, value: str) -> str:
@@ -482,7 +476,8 @@ def _decode_counters(body: bytes, hints: Hints) -> tuple[Observation, ...]:
             "no_framing", "no counter of an RDMA port; put a line `# DEVICE/PORT` before counters without one"
         )
     with_threshold = counters_of(COUNTERS)
-    samples = (_counter_reading(port, with_threshold) for port in ports)
+    kept = ({name: port.counters[name] for name in port.counters if name in with_threshold} for port in ports)
+    samples = [CounterSample(COUNTERS, port.component, {**values}) for port, values in zip(ports, kept, strict=True)]
     faults = (_tool_fault(port, name, code) for port in ports for name, code in _FAULTS.items() if name in port.fields)
     with_state = [port for port in ports if state_number(port.fields.get("state")) is not None]
     states = states_of(with_state, hints) if with_state else ()
@@ -496,11 +491,6 @@ def _has_counters(body: bytes) -> bool:
     statistics = statistics and b'"physical_state"' not in body
     listed = (b"link " in body or b" :" in body) and _LISTED.search(text_of(body)) is not None
     return tree or b"node_infiniband_link_downed" in body or statistics or listed or is_port_tool(body)
-
-
-def _counter_reading(port: Port, with_threshold: frozenset[str]) -> CounterSample:
-    values: dict[str, int | str] = {name: value for name, value in port.counters.items() if name in with_threshold}
-    return CounterSample(COUNTERS, port.component, values)
 
 
 _FAULTS = {MODULE_FAULT: "net.port_module_error", SIGNAL_FAULT: "net.link_integrity"}
