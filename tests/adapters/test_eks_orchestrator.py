@@ -17,6 +17,7 @@ from faultbridge.adapters.kubernetes import nodes
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks_access
 from faultbridge.adapters.kubernetes.nodes import MAX_EVICTING_SECONDS, evict_all
 from faultbridge.adapters.kubernetes.orchestrator import EksVolumeAttachments
+from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.enums import ProviderFailure
@@ -215,6 +216,35 @@ def test_the_check_whether_a_node_is_idle_evicts_no_pod(eks: OnEks) -> None:
     assert eks.orchestrator.idle(eks.member).reason == "1 pods are still there: ml/job (running)"
     assert ("create", "pods/eviction") not in eks.cluster.permissions_used
     assert all(pod.up for pod in eks.cluster.running())
+
+
+def test_a_node_is_idle_beside_pods_without_a_device_and_a_drain_still_evicts_them(eks: OnEks) -> None:
+    eks.cluster.start(Pod("web", "front", OnEks.NODE, gpus=0))
+    assert eks.orchestrator.idle(eks.member).ok
+    assert all(pod.up for pod in eks.cluster.running())
+    assert eks.orchestrator.drain(eks.member, DEADLINE).reason == "1 pods are still there: web/front (eviction started)"
+    eks.cluster.start(Pod("ml", "job", OnEks.NODE, gpus=1))
+    assert eks.orchestrator.idle(eks.member).reason == "1 pods are still there: ml/job (running)"
+
+
+PLAIN = {"name": "main", "resources": {"requests": {"cpu": "4", "memory": "8Gi"}}}
+GIVES_A_DEVICE: list[tuple[dict[str, Any], bool]] = [
+    ({"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}]}, True),
+    ({"containers": [{"name": "main", "resources": {"requests": {"vpc.amazonaws.com/efa": "4"}}}]}, True),
+    ({"containers": [PLAIN, {"name": "b", "resources": {"limits": {"aws.amazon.com/neuron": "1"}}}]}, True),
+    ({"containers": [PLAIN], "initContainers": [{"name": "b", "resources": {"limits": {"amd.com/gpu": "1"}}}]}, True),
+    ({"containers": [PLAIN], "resourceClaims": [{"name": "gpu"}]}, True),
+    ({"containers": [PLAIN]}, False),
+    ({"containers": [{"name": "main"}]}, False),
+]
+
+
+def test_work_is_a_pod_with_a_device_however_it_asks_for_it(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec, works in GIVES_A_DEVICE:
+        document = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "ml", "name": "one"}, "spec": spec}
+        monkeypatch.setattr(api, "_pod", lambda _, shown=document: shown | {"status": {"phase": "Running"}})
+        eks.cluster.pods[:] = [Pod("ml", "one", OnEks.NODE)]
+        assert eks.orchestrator.idle(eks.member).ok is not works, spec
 
 
 def test_two_eks_clusters_of_one_name_are_drained_each_through_its_own_api(eks: OnEks) -> None:

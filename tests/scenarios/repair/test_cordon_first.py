@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -27,6 +27,9 @@ AT_RISK = "dcgm.diag_failed"
 
 WAITS_FOR_RESET = "smi.row_remap_pending"
 """A code of severity error that does not affect work. Its action is to reset the GPU."""
+
+REPLACED = "dcgm.row_remap_failure"
+"""A code whose work may die. Its action is to replace the node."""
 
 PRECURSOR = "host.pcie_fatal"
 """A code whose mode precedes a lost GPU, so that its node is drained after a checkpoint."""
@@ -84,6 +87,25 @@ def test_a_node_at_risk_is_verified_when_its_work_has_ended() -> None:
     assert place(world) == SERVES
     assert "verify passed" in world.record_history()
     assert (world.orchestrator.cordoned, world.control().permits) == (set(), {})
+
+
+@pytest.mark.parametrize(("code", "drains"), [(AT_RISK, False), (REPLACED, True)])
+def test_an_idle_node_is_drained_before_its_repair_and_not_before_diagnostics(code: str, drains: bool) -> None:
+    world = busy_world(days=0.1)
+    end, at = world.orchestrator.busy_until["node-1"], list[datetime]()
+    world.seam.before = lambda call: at.append(world.clock.now()) if call.name == "orchestrator.drain" else None
+    world.fault_and_react(code=code)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (bool(at), all(time >= end for time in at)) == (drains, True)
+
+
+def test_programs_that_leave_an_idle_node_slowly_delay_its_repair_and_do_not_end_the_attempt() -> None:
+    world = busy_world(days=0.1)
+    world.orchestrator.left_by["node-1"] = world.orchestrator.busy_until["node-1"] + timedelta(minutes=12)
+    world.fault_and_react(code=REPLACED)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.clock.now() > world.orchestrator.left_by["node-1"]
+    assert not [line for line in world.record_history() if line.startswith("drain held")]
 
 
 def test_a_fault_at_risk_that_ends_while_work_runs_costs_the_work_nothing() -> None:

@@ -23,6 +23,8 @@ class FakeOrchestrator:
     - `unreachable_until`: until this time, calls time out.
     - `unknown_nodes`: the cordon and the uncordon of these nodes fail with `NOT_FOUND`.
     - `drains_refused`: a failure that drains return, and the time until which they return it.
+    - `left_by`: the time until which a drain waits for programs without a device, by node name. A node is idle beside
+      them.
     - `busy_until`: the time until which jobs run on a node, by node name or instance id.
     - `not_ready`: nodes that are not ready. A node whose instance is gone from the `fleet` is not ready either.
     """
@@ -44,6 +46,7 @@ class FakeOrchestrator:
         self.unknown_nodes: set[str] = set()
         self.not_ready: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
+        self.left_by: dict[str, datetime] = {}
         self.unreachable_until: datetime | None = None
         self.drains_refused: tuple[ProviderFailure, datetime] | None = None
         self.failures: deque[ProviderFailure] = deque()
@@ -101,6 +104,8 @@ class FakeOrchestrator:
                 return CallResult(reason="not a node of the cluster: nothing runs there")
             if self.drains_refused is not None and self.clock.now() < self.drains_refused[1]:
                 return CallResult(self.drains_refused[0], "refused by the API")
+            if answer.ok and self.clock.now() < self.left_by.get(node.node, self.clock.now()):
+                return CallResult(ProviderFailure.TIMEOUT, "programs without a device are leaving")
             return self._work(node, answer)
 
     def idle(self, node: ClusterNode) -> CallResult:

@@ -19,7 +19,7 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.ec2.instances import launch_order
 from faultbridge.adapters.ec2.inventory import Ec2Inventory
 from faultbridge.adapters.ec2.launch import Ec2Instances
-from faultbridge.adapters.kubernetes.orchestrator import PROVIDER_ID, ZONE, connections, failure_of
+from faultbridge.adapters.kubernetes.orchestrator import ACCELERATORS, PROVIDER_ID, ZONE, connections, failure_of
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus, RepairSetting
 from faultbridge.model.enums import ProviderFailure
@@ -46,9 +46,6 @@ MACROS = {
 DEFAULT_BUDGETS = ({"nodes": "10%"},)
 REPAIR_REASON = "Unhealthy"
 """The reason of a budget that limits repairs; a budget without reasons limits every disruption."""
-
-ACCELERATORS = ("nvidia.com/", "aws.amazon.com/neuron", "amd.com/gpu")
-"""Prefixes of the resources of pods for which a NodePool of GPU nodes launches a node."""
 
 
 class NodePools:

@@ -25,6 +25,7 @@ from faultbridge.adapters.kubernetes.client import (
     ReadTimedOut,
     Unauthorized,
 )
+from faultbridge.adapters.kubernetes.orchestrator import ACCELERATORS
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause
 from faultbridge.model.retry import Retry
@@ -238,6 +239,9 @@ MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a static pod, which the kubelet runs from a local file; the API cannot evict it."""
 
 FINISHED = frozenset({"Succeeded", "Failed"})
+DEVICES = (*ACCELERATORS, "vpc.amazonaws.com/efa")
+"""Prefixes of the resources of pods whose work a drain would end."""
+
 MAX_LISTED = 5
 MAX_EVICTING_SECONDS = 20.0
 """After this time, a call starts no further eviction: an admission webhook can delay each one by its time-out."""
@@ -331,9 +335,12 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     return [RemainingPod(name, reasons[name]) for name in leaving if reasons[name]]
 
 
-def running_pods(kubernetes: Kubernetes, node: str) -> list[RemainingPod]:
-    """Return the pods of a node for which a drain would have to wait. No pod is evicted."""
-    leaving = _leaving(kubernetes, node)
+def running_pods(kubernetes: Kubernetes, node: str, *, working: bool = False) -> list[RemainingPod]:
+    """Return the pods of a node for which a drain would have to wait. No pod is evicted.
+
+    With `working`, return only those that request an accelerator, EFA or a device claim.
+    """
+    leaving = _leaving(kubernetes, node, _requests_device if working else None)
     return [RemainingPod(name, "terminating" if one.deletionTimestamp else "running") for name, one in leaving.items()]
 
 
@@ -344,14 +351,15 @@ def describe(pods: list[RemainingPod]) -> str:
     return f"{len(pods)} pods are still there: {names}{more}"
 
 
-def _leaving(kubernetes: Kubernetes, node: str) -> dict[str, ObjectMeta]:
-    """Return the pods of a node for which a drain has to wait, by namespace and name."""
+def _leaving(kubernetes: Kubernetes, node: str, counts: Callable[[Pod], bool] | None = None) -> dict[str, ObjectMeta]:
+    """Return the pods of a node for which a drain has to wait and that count, by namespace and name."""
 
     def read(client: Client) -> tuple[Pod, ...]:
         return tuple(client.list(Pod, namespace="*", fields={"spec.nodeName": node}, chunk_size=PAGE))
 
     pods = kubernetes.call(f"listing the pods of {node}", read)
-    return {_name_of(one): one for pod in pods if (one := pod.metadata) is not None and _must_leave(pod, one)}
+    found = ((pod, pod.metadata) for pod in pods if counts is None or counts(pod))
+    return {_name_of(one): one for pod, one in found if one is not None and _must_leave(pod, one)}
 
 
 def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:
@@ -366,6 +374,16 @@ def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
         return False
     finished = pod.status is not None and pod.status.phase in FINISHED
     return not finished and MIRROR not in (metadata.annotations or {})
+
+
+def _requests_device(pod: Pod) -> bool:
+    """Return whether a pod has a device claim, or a container that requests an accelerator or EFA."""
+    if pod.spec is None:
+        return False
+    containers = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
+    stated = [one.resources for one in containers if one.resources is not None]
+    names = {name for one in stated for name in (*(one.requests or ()), *(one.limits or ()))}
+    return bool(pod.spec.resourceClaims) or any(name.startswith(DEVICES) for name in names)
 
 
 def _is_decision(error: FaultbridgeError) -> bool:

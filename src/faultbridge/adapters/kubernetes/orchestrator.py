@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -103,10 +104,10 @@ class EksOrchestrator:
 
     @errors_become_results(failure_of)
     def idle(self, node: ClusterNode) -> CallResult:
-        """Return TIMEOUT while pods run for which a drain would have to wait. No pod is evicted."""
+        """Return TIMEOUT while pods run that request an accelerator, EFA or a device claim. No pod is evicted."""
         from faultbridge.adapters.kubernetes.nodes import running_pods
 
-        return self._remaining(node, running_pods)
+        return self._remaining(node, partial(running_pods, working=True))
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return whether the condition `Ready` is true; a silent kubelet gives FAILED, no condition UNKNOWN."""
@@ -156,6 +157,9 @@ class NoOrchestrator:
         """Return UNKNOWN, because no orchestrator reports whether the node is ready."""
         return CheckResult.UNKNOWN
 
+
+ACCELERATORS = ("nvidia.com/", "aws.amazon.com/neuron", "amd.com/gpu")
+"""Prefixes of the resources of accelerators, in the requests of the pods that use them."""
 
 PROVIDER_ID = re.compile(r"aws:///[\w-]*/(i-[0-9a-f]{8,17})")
 HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")

@@ -91,10 +91,11 @@ class Orchestrator(Protocol):
         """
 
     def idle(self, node: ClusterNode) -> CallResult:
-        """Return whether no work runs on a node for which a drain would have to wait; the call changes nothing.
+        """Return whether no work runs on a node that would lose progress; the call changes nothing.
 
-        The result is ok only if the orchestrator lists no such work, or does not have the node. While work runs, the
-        result is TIMEOUT with a response. If the orchestrator cannot answer, the result is inconclusive.
+        The result is ok only if the orchestrator lists no such work, or does not have the node; a drain may still have
+        to move other programs, such as pods without a device. While work runs, the result is TIMEOUT with a response.
+        If the orchestrator cannot answer, the result is inconclusive.
         """
 
     def readiness(self, node: ClusterNode) -> CheckResult:

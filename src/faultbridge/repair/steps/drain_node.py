@@ -91,8 +91,8 @@ def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
     return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
 
 
-def _result_of(context: StepContext, answer: CallResult) -> StepResult:
-    waits = answer.failure is not None and answer.failure.retriable and work_stays(context.state, context.case)
+def _result_of(context: StepContext, answer: CallResult, stays: bool) -> StepResult:  # noqa: FBT001 - of one caller
+    waits = stays and answer.failure is not None and answer.failure.retriable
     if waits and (not answer.inconclusive or rests_on_claims(context.state, context.case)):
         return _wait_until_idle(context, answer.reason)
     if answer.inconclusive:
@@ -128,29 +128,32 @@ def _leave_to_provider(context: StepContext) -> StepResult:
     return context.finish(StepOutcome.FOLLOW, Phase.DRAINING, finished)
 
 
-def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node. If its cordon is not confirmed, cordon it first.
+def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult, bool]:
+    """Drain the node, and return whether the result is about work that stays. An unconfirmed cordon comes first.
 
-    If running work stays, only check whether the node is idle.
+    If running work stays, only check whether the node is idle. What an idle node still runs leaves before a repair;
+    diagnostics run beside it.
 
     From the second attempt, a confirmed cordon is repeated too, because the earlier attempt may have removed it.
     """
     if context.state.isolation not in {Isolation.REQUESTED, Isolation.CONFIRMED}:
         # The cluster was only observed, or had no orchestrator, when it went out of service.
         context = context.commit(request_cordon)
+    stays = work_stays(context.state, context.case)
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))
         if not answer.ok and answer.failure is not ProviderFailure.NOT_FOUND:
-            return context, answer
+            return context, answer, stays
         if answer.ok and context.state.isolation is Isolation.REQUESTED:
             context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
     member, deadline = context.member, context.attempt.deadline or context.now
-    stays = work_stays(context.state, context.case)
     answer = _answer(lambda: orchestrator.idle(member) if stays else orchestrator.drain(member, deadline))
+    if stays and answer.ok and context.case.repair_action is not RepairAction.VERIFY:
+        stays, answer = False, _answer(lambda: orchestrator.drain(member, deadline))
     if not answer.inconclusive and context.state.orchestrator_lost_at is not None:
         context = context.commit(_orchestrator_answers)
-    return context, answer
+    return context, answer, stays
 
 
 def _answer(call: Callable[[], CallResult]) -> CallResult:
