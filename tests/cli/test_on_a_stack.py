@@ -330,7 +330,7 @@ def test_following_prints_each_entry_when_it_arrives(desk: Desk, monkeypatch: py
         desk.world.ports.clock.advance(1)
         wire_ingest(desk.world.app).ingest([desk.world.message(XID_79)])
 
-    monkeypatch.setattr("faultbridge.cli.commands.records.timeline._wait", wait)
+    monkeypatch.setattr("faultbridge.cli.commands.records.timeline.pause", wait)
     ran = desk("timeline", "--cluster", CLUSTER, "--follow", "--jsonl")
     types = [json.loads(line)["metadata"]["event_type"] for line in ran.out.splitlines()]
     assert types[0] == "Node Status Change"
@@ -351,7 +351,7 @@ def test_audit_fails_until_every_record_has_an_outcome(desk: Desk) -> None:
 
 def test_audit_waits_for_outcomes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     send(desk)
-    monkeypatch.setattr("faultbridge.cli.commands.records.audit.time.sleep", lambda _seconds: desk.run_ingest())
+    monkeypatch.setattr("faultbridge.cli.stack.command.time.sleep", lambda _seconds: desk.run_ingest())
     assert desk.json("audit", "--since", "1h", "--wait", "5")["complete"]
 
 

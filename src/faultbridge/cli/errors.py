@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 
-from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.model.errors import FaultbridgeError, Misconfigured, Rejected, Transient
 
 USAGE_HINTS: Mapping[str, str] = {
     "alias_taken": "an alias belongs to one node only; omit it or choose another",
@@ -38,11 +39,14 @@ USAGE_HINTS: Mapping[str, str] = {
     "job_runs": "`faultbridge job end` ends it",
     "no_instance": "`faultbridge node show` shows the node",
     "no_eks_cluster": "give it with --eks-cluster",
+    "no_checkpoint": "`faultbridge job list` lists the jobs",
+    "no_entries": "`faultbridge timeline --archive` reads a copy of the archive",
     "no_epoch_left": "deploy a new stack",
     "no_provider_repair": "docs/runbooks/provider.md has the choices",
     "no_requeue_head_node": "give it with --slurm-head-node; slurmrestd cannot requeue a job",
     "no_slurm_head_node": "give it with --slurm-head-node, or slurmrestd with --slurm-rest",
     "no_stack_id": "give --stack-id, or copy the manifests and anchors as well",
+    "no_verifier": "give a verifier with --verifier",
     "no_such_part": "give a part such as 1/4 with --part",
     "node_exists": "`faultbridge node show` shows its instance",
     "node_retired": "choose another name",
@@ -54,13 +58,16 @@ USAGE_HINTS: Mapping[str, str] = {
     "not_quarantinable": "`faultbridge node show` shows its status",
     "not_replaceable": "`faultbridge node show` shows its status",
     "not_settable": "see `faultbridge cluster set --help`",
+    "not_yours": "`faultbridge cluster show` shows the pauses",
     "not_with_a_person": "`faultbridge node show` shows its case",
     "nothing_asked": "give a cluster with --cluster, or a case with --case",
     "past_intent": "wait until the repair ends; `faultbridge case show` shows its progress",
     "raw_gone": "send the record again from its source",
     "body_changed": "send the record again from its source",
+    "repair_running": "`faultbridge case list --status in_progress` lists them",
     "rival_repair": "docs/runbooks/provider.md has the choices",
     "too_late": "the case is escalated to an operator; `faultbridge case show` shows it",
+    "too_many": "`faultbridge silence list` lists them",
     "too_many_aliases": "give fewer aliases",
     "unknown_case": "`faultbridge case list --all` lists cases",
     "unknown_context": "`faultbridge context list` lists contexts",
@@ -129,6 +136,15 @@ class Failure:
     exit_code: int
     message: str
     hint: str
+
+
+@contextmanager
+def requires_extra(name: str) -> Iterator[None]:
+    """Replace the error about a module of an optional dependency by the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[{name}]'") from None
 
 
 def failure_of(error: Exception) -> Failure:

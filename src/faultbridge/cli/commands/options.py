@@ -25,6 +25,7 @@ AnyClusterOption = Annotated[
     str | None,
     Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
 ]
+CaseArgument = Annotated[str, Argument(metavar="ID", help="Id of the case.")]
 NodeArgument = Annotated[str, Argument(metavar="NODE", help="Name of the node.")]
 
 
@@ -46,15 +47,6 @@ ReasonOption = Annotated[
     Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_operator_reason),
 ]
 YesOption = Annotated[bool, Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")]
-AgentSettingsOption = Annotated[
-    Path | None,
-    Option(
-        "--config",
-        metavar="FILE",
-        help="TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* variables "
-        "override it.",
-    ),
-]
 StackName = Annotated[str, Option("--stack", metavar="NAME", help="Name of the stack.")]
 
 

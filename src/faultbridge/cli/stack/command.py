@@ -147,9 +147,10 @@ WaitOption = Annotated[
 ]
 
 
-def pause() -> None:
-    """Wait one second, until the next poll."""
+def pause() -> bool:
+    """Wait one second, until the next poll; returns True, so that `follow` polls again."""
     time.sleep(POLL_SECONDS)
+    return True
 
 
 def show_awaited(session: Session, read: Callable[[], Iterable[Shown]], columns: Columns, seconds: int) -> None:
@@ -163,9 +164,9 @@ def show_awaited(session: Session, read: Callable[[], Iterable[Shown]], columns:
         raise Exit(EXIT_TRY_AGAIN)
 
 
-def wait_until(read: Callable[[], Found], seconds: int) -> Found:
-    """Call `read` each second until its result is true, for up to `seconds`; returns the last result."""
-    while not (found := read()) and seconds > 0:
+def wait_until(read: Callable[[], Found], seconds: int, done: Callable[[Found], bool] = bool) -> Found:
+    """Call `read` each second until its result is true or `done`, for up to `seconds`; returns the last result."""
+    while not done(found := read()) and seconds > 0:
         pause()
         seconds -= POLL_SECONDS
     return found

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
+from faultbridge.cli.commands.options import AnyClusterOption, CaseArgument, ReasonOption
 from faultbridge.cli.commands.records.report import WRITTEN, FileOption, write_file
 from faultbridge.cli.commands.selection import Facts, NodeFacts, SelectionOptions, case_facts, selected, show_selected
-from faultbridge.cli.declare import Argument, Commands, Exit, Group, Option
+from faultbridge.cli.declare import Commands, Exit, Group, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
     CASE,
@@ -25,7 +24,7 @@ from faultbridge.cli.render.columns import (
 )
 from faultbridge.cli.render.output import Shown, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
-from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption
+from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, pause
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.cases import Case
 from faultbridge.model.enums import CaseStatus, RepairAction, WaitingFor
@@ -39,11 +38,9 @@ from faultbridge.serve.wiring.services import wire_reports
 
 app = Commands()
 
-POLL_SECONDS = 1.0
 MAX_ENTRIES = 200
 """Number of newest entries of a case that are searched for answers about EC2 capacity for a successor."""
 
-CaseArgument = Annotated[str, Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[
     int | None, Option("--attempt", min=1, metavar="N", help="Attempt to answer for. Default: the current one.")
 ]
@@ -117,8 +114,7 @@ def watch_case(session: StackSession, case: CaseArgument) -> None:
     directory.case(case)
 
     def wait() -> bool:
-        time.sleep(POLL_SECONDS)
-        return _continues(directory.case(case).case)
+        return pause() and _continues(directory.case(case).case)
 
     lines = follow(session.timeline, TimelineQuery(case=case), session.ports.clock, wait)
     print_as_recorded(lines, session.output, ENTRIES)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from faultbridge.cli.commands.options import ClusterOption, ReasonOption
-from faultbridge.cli.declare import Argument, Commands, Exit, Option
+from faultbridge.cli.commands.options import CaseArgument, ClusterOption, ReasonOption
+from faultbridge.cli.declare import Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE_OWNER, case_document
 from faultbridge.cli.render.output import Columns, fields, notice
@@ -29,11 +29,7 @@ DELIVERIES: Columns = fields("PAGE", "DELIVERED", "SECONDS", "MESSAGE=message_id
 
 
 @app.command("ack", "faultbridge ack c-abcdefghijklmnopqrstuvwxyz --reason 'I call the vendor'")
-def acknowledge(
-    session: ChangingSession,
-    case: Annotated[str, Argument(metavar="ID", help="Id of the case.")],
-    reason: ReasonOption = "",
-) -> None:
+def acknowledge(session: ChangingSession, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Acknowledge a case: you own it, and no urgent page about it is repeated for the time of the policy.
 
     Repairs of the case continue.
@@ -96,8 +92,8 @@ def _delivery(name: str, found: Item | None, start: datetime, wait: int) -> Deli
     if found is None:
         problem = f"not processed within {wait} s: `faultbridge status` shows the queues, the pager's log has the error"
         return Delivery(name, delivered=False, seconds=None, message_id=None, problem=problem)
-    message, seconds = str(found["message_id"]), int((from_text(str(found["sent_at"])) - start).total_seconds())
+    message, seconds = str(found["message_id"]), max(0, int((from_text(str(found["sent_at"])) - start).total_seconds()))
     if not message:
         problem = "held: `faultbridge silence list`, or the hourly limit"
         return Delivery(name, delivered=False, seconds=seconds, message_id=None, problem=problem)
-    return Delivery(name, delivered=True, seconds=max(seconds, 0), message_id=message, problem=None)
+    return Delivery(name, delivered=True, seconds=seconds, message_id=message, problem=None)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, Breaker, breaker_documents
 from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.render.columns import (
     CASES,
     CLUSTERS,
@@ -24,7 +25,6 @@ from faultbridge.cli.render.columns import (
 from faultbridge.cli.render.output import Columns, print_line, show
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
-from faultbridge.model.errors import Misconfigured
 from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
 
 app = Commands()
@@ -78,10 +78,8 @@ def show_top(
     if once or not session.prints_table or not sys.stdout.isatty():
         _print_once(session, read_look(session, names), names)
         return
-    try:
+    with requires_extra("top"):
         from faultbridge.cli.commands.fleet.top_screen import TopScreen
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[top]'") from None
     TopScreen(session, cluster, interval).run()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.widgets import DataTable, Footer, Input, Static
 
-from faultbridge.cli.app import COMMANDS, run
+from faultbridge.cli.app import run
 from faultbridge.cli.render.columns import (
     CASE,
     CASES,
@@ -35,7 +35,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.safe_text import visible_line
-from faultbridge.repair.registry.documents import shown_node_document
+from faultbridge.repair.registry.documents import shown_case_document, shown_node_document
 
 SEVERITY = {"critical": 0, "degraded": 1, "healthy": 3}
 """The order of the clusters by status; others are between."""
@@ -124,7 +124,9 @@ def _node_table(session: Session, cluster: str, node: str) -> Table:
 
 
 def _case_table(session: Session, place: Place) -> Table:
-    found = case_document(session.directory.case(str(place.case)), session.now())
+    view, directory = session.directory.case(str(place.case)), session.directory
+    cluster, state = directory.cluster(view.key.cluster), directory.node(view.key)
+    found = shown_case_document(view, state, cluster, session.now())
     columns = {title: cell for title, cell in CASE.items() if title != "Capacity"}
     return _fields(columns, found, {}, f"{found.status}: {found.reason}")
 
@@ -132,9 +134,8 @@ def _case_table(session: Session, place: Place) -> Table:
 def _fields(columns: Columns, document: Any, opens: Mapping[str, Place | None], summary: str) -> Table:  # noqa: ANN401 - any document
     rows = []
     for title, cell in columns.items():
-        with suppress(AttributeError):  # a column of another kind of document
-            lines = cell_text(cell(document)).split("\n")
-            rows += [Row(("" if number else title, line), opens.get(title)) for number, line in enumerate(lines)]
+        lines = cell_text(cell(document)).split("\n")
+        rows += [Row(("" if number else title, line), opens.get(title)) for number, line in enumerate(lines)]
     return Table(("FIELD", "VALUE"), tuple(rows), summary)
 
 
@@ -265,8 +266,6 @@ class TopScreen(App[None]):
         line = order_line(key, self._chosen())
         if line is None:
             self.notify(f"choose a {'case' if key == 'acknowledge' else 'cluster'} first", severity="warning")
-        elif line.split()[0] not in COMMANDS:
-            self.notify(f"this version has no command {line.split()[0]}", severity="warning")
         else:
             self._ask("Enter runs, Escape cancels", line, self._order)
 

@@ -11,6 +11,7 @@ from faultbridge.cli.commands.options import YesOption, confirm
 from faultbridge.cli.declare import BadParameter, Commands, Option
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.stack.command import StackSession
+from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 from faultbridge.install import cloudformation
 from faultbridge.install.cloudformation import Deployer, FoundStack
@@ -90,10 +91,10 @@ def deploy(
     """
     packaged = read_packaged()
     require_running_code(packaged)
-    clients, stack = session.clients, session.target.stack
+    stack = session.target.stack
     if len(stack) > cloudformation.MAX_STACK_NAME:
         raise BadParameter(f"invalid --stack: {stack!r}; at most {cloudformation.MAX_STACK_NAME} characters")
-    chosen = _parameters(packaged, given or ())
+    chosen, clients = _parameters(packaged, given or ()), _aws_clients(session)
     account, region = clients.sts.get_caller_identity()["Account"], clients.region
     if region is None:
         raise Misconfigured("no AWS region is set; set AWS_REGION, or give --region REGION")
@@ -121,6 +122,16 @@ def deploy(
     url = cloudformation.template_url(clients.s3, place, packaged)
     deployed = Deployer(clients.cloudformation, stack, notice).deploy(packaged, url, place, parameters)
     session.show_one(_result(plan, deployed, found), DEPLOYED)
+
+
+def _aws_clients(session: Session) -> Clients:
+    """Return the clients of an account on AWS; a running embedded stack of the name is a usage error."""
+    if chosen_embedded_stack(session.target) is not None:
+        name = session.target.stack
+        raise BadParameter(
+            f"{name} is an embedded stack; give --region or --profile for AWS, or run `faultbridge down`"
+        )
+    return session.clients
 
 
 def _parameters(packaged: Packaged, given: Sequence[str]) -> dict[str, str]:
@@ -188,7 +199,7 @@ def destroy(
 
     Refused while a repair is running, because it would be left half done.
     """
-    clients, stack = session.clients, session.target.stack
+    clients, stack = _aws_clients(session), session.target.stack
     found = cloudformation.find_stack(clients.cloudformation, stack)
     if found is None:
         raise Misconfigured(f"stack not found: {stack!r}; check the account, region and stack name")

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from faultbridge.cli.commands.options import AgentSettingsOption
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
 from faultbridge.model.errors import Misconfigured
-from faultbridge.node.agent.__main__ import run
 from faultbridge.node.agent.settings import AgentSettings
 
 app = Commands()
 
 
+def _agent_settings(
+    config: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* "
+            "variables override it.",
+        ),
+    ] = None,
+) -> AgentSettings:
+    try:
+        return AgentSettings.load(config)
+    except Misconfigured as error:
+        # Only the options and the settings file can be wrong here, so this is wrong usage.
+        raise BadParameter(str(error)) from None
+
+
+AgentSettingsOptions = Annotated[AgentSettings, Group(_agent_settings)]
+
+
 @app.command("agent", "faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml")
 def run_agent(
-    config: AgentSettingsOption = None,
+    settings: AgentSettingsOptions,
     once: Annotated[
         bool, Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
     ] = False,
@@ -25,9 +44,6 @@ def run_agent(
     Without --once, the agent limits itself to an average of 1 % of a CPU core, to 64 MB of memory and, by default, to
     64 MB of disk.
     """
-    try:
-        settings = AgentSettings.load(config)
-    except Misconfigured as error:
-        # Only the options and the settings file can be wrong here, so this is wrong usage.
-        raise BadParameter(str(error)) from None
+    from faultbridge.node.agent.__main__ import run
+
     raise Exit(run(settings, once=once))

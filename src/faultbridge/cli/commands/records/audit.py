@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,13 +9,12 @@ from faultbridge.cli.declare import Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
-from faultbridge.cli.stack.command import StackSession
+from faultbridge.cli.stack.command import StackSession, wait_until
 from faultbridge.serve.ingest.send import DeliveryAudit, audit_deliveries
 
 app = Commands()
 
 MAX_LISTED_IDS = 20
-POLL_SECONDS = 1.0
 AUDIT: Columns = {
     **fields("Since", "Sent"),
     "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
@@ -39,12 +37,7 @@ def audit_records(
     what they sent. Records of other senders, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()
-    found = audit_deliveries(session.receipts, at)
-    for _ in range(wait):
-        if found.complete:
-            break
-        time.sleep(POLL_SECONDS)
-        found = audit_deliveries(session.receipts, at)
+    found = wait_until(lambda: audit_deliveries(session.receipts, at), wait, lambda audit: audit.complete)
     session.show_one(_document(found), AUDIT)
     if not found.complete:
         notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_listed_ids(found.missing)}")

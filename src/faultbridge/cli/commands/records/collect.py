@@ -8,13 +8,11 @@ import signal
 import sys
 from typing import Annotated
 
-from faultbridge.cli.commands.options import AgentSettingsOption
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
-from faultbridge.cli.errors import EXIT_NOT_WELL
+from faultbridge.cli.commands.records.agent import AgentSettingsOptions
+from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.errors import EXIT_NOT_WELL, requires_extra
 from faultbridge.cli.render.output import LogLines, print_line
-from faultbridge.model.errors import Misconfigured
 from faultbridge.model.log import LOGGER, logged_from
-from faultbridge.node.agent.settings import AgentSettings
 from faultbridge.node.collector.collector import Collector, build_collector
 from faultbridge.node.collector.metrics import serve_metrics
 from faultbridge.record.ports import ObjectWatch
@@ -26,7 +24,7 @@ ONCE_SECONDS = 45.0
 
 @app.command("kubernetes", "faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu")
 def collect_kubernetes(
-    config: AgentSettingsOption = None,
+    settings: AgentSettingsOptions,
     eks_cluster: Annotated[
         str | None,
         Option(metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."),
@@ -47,10 +45,6 @@ def collect_kubernetes(
     The command reads what the EKS node monitoring agent, node-problem-detector, NVSentinel and the kubelet report. With
     --jobs, it reports when jobs with GPUs start and end, as `faultbridge job` does.
     """
-    try:
-        settings = AgentSettings.load(config)
-    except Misconfigured as error:
-        raise BadParameter(str(error)) from None
     with logged_from(logging.INFO, LogLines(sys.stderr)):
         collector = build_collector(settings, _watch(eks_cluster), jobs=jobs)
         if once:
@@ -74,11 +68,9 @@ def _run_once(collector: Collector) -> None:
 
 def _watch(eks_cluster: str | None) -> ObjectWatch:
     """Watch the objects of an EKS cluster, or of this pod's cluster, with the optional package lightkube."""
-    try:
+    with requires_extra("eks"):
         from faultbridge.adapters.kubernetes.client import eks_access, in_cluster_access
         from faultbridge.adapters.kubernetes.object_watch import KubernetesWatch
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[eks]'") from None
     if eks_cluster is None:
         in_cluster_access(os.environ)  # outside of a pod this fails now, and not in each retry
         return KubernetesWatch(lambda: in_cluster_access(os.environ))

@@ -10,12 +10,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.export.api_client import ApiClient, api_client
 from faultbridge.cli.render.output import LogLines, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.decode.data import code_document
-from faultbridge.model.errors import FaultbridgeError, Misconfigured
+from faultbridge.model.errors import FaultbridgeError
 from faultbridge.model.log import log_cause, logged_from
 
 if TYPE_CHECKING:
@@ -79,35 +80,25 @@ def serve_tools(session: StackSession, api: ApiOption = None) -> None:
     The tools read the HTTP API and the catalog; no order can be given through them. Configure this command in the
     assistant. Install it with `pip install 'faultbridge[mcp]'`.
     """
-    try:
+    with requires_extra("mcp"):
         from faultbridge.cli.export.tools import Tools, build_server
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[mcp]'") from None
     build_server(Tools(api_client(session, api), code_document), version("faultbridge")).run()
 
 
 def _serve_metrics(client: ApiClient, clusters: list[str], address: str, port: int, interval: int) -> None:
-    try:
+    with requires_extra("exporter"):
         from prometheus_client import CollectorRegistry, start_http_server
 
         from faultbridge.cli.export.metrics import FleetCollector
-    except ModuleNotFoundError as error:
-        raise _not_installed(error) from None
     registry = CollectorRegistry()
     registry.register(FleetCollector(client, clusters, interval, time.monotonic))
     start_http_server(port, address, registry)
 
 
 def _otlp(client: ApiClient, endpoint: str, clusters: list[str], since: datetime) -> EntryLogs:
-    try:
+    with requires_extra("exporter"):
         from faultbridge.cli.export.otlp_logs import EntryLogs, open_provider
-    except ModuleNotFoundError as error:
-        raise _not_installed(error) from None
     return EntryLogs(client, open_provider(endpoint), clusters, since)
-
-
-def _not_installed(error: ModuleNotFoundError) -> Misconfigured:
-    return Misconfigured(f"not installed: {error.name}; run pip install 'faultbridge[exporter]'")
 
 
 def _send(logs: EntryLogs) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +13,7 @@ from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source,
 from faultbridge.cli.declare import Argument, Commands, Exit, Option
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, fields, notice, progress
-from faultbridge.cli.stack.command import ChangingSession
+from faultbridge.cli.stack.command import ChangingSession, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.decode.frames.body import is_binary
 from faultbridge.model.errors import Rejected
@@ -34,7 +33,6 @@ MEANINGS: Mapping[str | None, str] = {
     Outcome.REJECTED: "`faultbridge reject show ID` shows the reason",
     None: "not processed yet; `faultbridge audit` checks it later",
 }
-POLL_SECONDS = 1.0
 
 
 @app.command(
@@ -104,14 +102,11 @@ def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | 
 def _wait_for_outcomes(
     session: Session, records: Sequence[str], since: datetime, seconds: int
 ) -> Mapping[str, Outcome]:
-    left = seconds
-    while True:
+    def read() -> Mapping[str, Outcome]:
         found = read_outcomes(session.receipts.read(since))
-        outcomes = {record: found[record] for record in records if record in found}
-        if len(outcomes) == len(records) or left == 0:
-            return outcomes
-        time.sleep(POLL_SECONDS)
-        left -= 1
+        return {record: found[record] for record in records if record in found}
+
+    return wait_until(read, seconds, lambda outcomes: len(outcomes) == len(records))
 
 
 def sender(session: Session) -> Send:

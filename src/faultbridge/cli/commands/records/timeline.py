@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -17,7 +16,7 @@ from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_d
 from faultbridge.cli.render.output import Columns, OutputFormat, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
-from faultbridge.cli.stack.command import StackSession, WaitOption, wait_until
+from faultbridge.cli.stack.command import StackSession, WaitOption, pause, wait_until
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import ClusterStatusData, NodeStatusData
@@ -121,7 +120,6 @@ app = Commands()
 
 Filters = dict[str, Any]
 
-POLL_SECONDS = 1.0
 MAX_ENTRIES = 10_000
 _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType}
 
@@ -242,7 +240,7 @@ def show_tail(session: StackSession, filters: Annotated[Filters, Group(_filters)
 
 def _follow(session: Session, wanted: TimelineQuery, keeps: Callable[[Line], bool] | None) -> None:
     check_format(session.output, "--follow")
-    found = follow(session.timeline, wanted, session.ports.clock, _wait)
+    found = follow(session.timeline, wanted, session.ports.clock, pause)
     print_as_recorded(filter(keeps, found), session.output, _columns(wanted))
 
 
@@ -307,12 +305,6 @@ def _show(session: Session, lines: Sequence[Line], columns: Columns, *, older: b
         session.show(documents, columns)
     if older:
         notice(f"the newest {len(lines)} entries are shown; --limit and --until show older ones")
-
-
-def _wait() -> bool:
-    """Wait for the next poll, and return True, so that `--follow` never ends by itself."""
-    time.sleep(POLL_SECONDS)
-    return True
 
 
 def _type(text: str) -> str:
