@@ -341,7 +341,7 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks to blame for a circle, in which all of `ranks` wait for each other in their first pending calls.
 
-    These are the ranks that have not enqueued one of these calls while nobody is absent from their own. Without them,
+    These are the ranks that have not enqueued one of these calls while no rank is absent from their own. Without them,
     the ranks made their calls in different orders: those in the call with the fewest waiting ranks, if it is one call.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
