@@ -93,7 +93,9 @@ def test_a_job_that_made_twenty_steps_had_started_well() -> None:
 
 
 def test_a_number_that_is_only_mentioned_is_no_step_that_was_made() -> None:
-    access = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    access = "".join(
+        f"[rank{rank}]: RuntimeError: CUDA error: an illegal memory access was encountered\n" for rank in (0, 1)
+    )
     loaded = "loading the checkpoint of iteration 0 took time 3\n"
     assert verdict(f"{loaded}step 5000 loss=2.1\n{access}").outlook is Outlook.STOP
     assert verdict(f"{loaded}step 5000 loss=2.1\nstep 5001 loss=2.1\n{access}").outlook is Outlook.STOP

@@ -172,6 +172,17 @@ def test_an_error_that_hardware_can_cause_does_not_acquit_it() -> None:
     assert verdict("KeyError: 'label'\n").hardware.state == "acquitted"
 
 
+def test_an_illegal_access_of_one_process_may_restart_until_a_log_of_a_node_or_another_rank_shows_it_too() -> None:
+    at = "2026-02-03T04:05:{:02}+00:00"
+    illegal = f"{at.format(7)} [rank{{}}]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    found = verdict("epoch 0, step 2\n" + illegal.format(5))
+    assert (found.outlook, found.domain, found.hardware.state) == (Outlook.RESTART, "software", "undetermined")
+    assert [one.rank for one in found.named_ranks] == [5]
+    assert verdict(illegal.format(5) + illegal.format(6)).outlook is Outlook.STOP
+    own = f"{at.format(6)} n-2 kernel: NVRM: Xid (PCI:0000:c1:00): 31, pid=4242, name=python, Ch 00000010, MMU Fault\n"
+    assert verdict(illegal.format(5), own).outlook is Outlook.STOP
+
+
 NO_TIME = (
     "[rank3]: torch.distributed.DistBackendError: NCCL error, remote process exited or there was a network error\n"
 )

@@ -60,7 +60,7 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> str:
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return DUMP
-    if not __is_text(head):
+    if b"\x00" in head[:512] or len(head.translate(None, _CONTROL)) < _MIN_TEXT * len(head):
         return BINARY
     if (has_program_output(head) and not _DOCUMENTS.match(head)) or _EVENTS.match(head):
         return JOB
@@ -90,10 +90,6 @@ def _is_framed(head: bytes) -> bool:
     messages = [unprefixed(one) for one in lines if not _SYSLOG.match(one)]
     framed = sum(one.facility is not None or one.uptime is not None for one in messages) + len(lines) - len(messages)
     return bool(lines) and len(hosts) <= 1 and framed >= _MIN_FRAMED * len(lines)
-
-
-def __is_text(head: bytes) -> bool:
-    return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\x1b"))

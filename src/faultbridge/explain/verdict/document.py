@@ -103,7 +103,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
         "recovered": [_signal(one) for one in line.recovered if one.role is not Role.CONTEXT][:_MAX_LISTED],
         "devices": devices_document(verdict, evidence, rank_map),
         "collectives": collectives_document(evidence.collectives, rank_map.nodes) if evidence.collectives else None,
-        "files": [_span(one) for one in evidence.spans],
+        "files": [_facts(one, *_OF_FILES) for one in evidence.spans],
         "skipped": list(evidence.skipped),
     }
 
@@ -156,8 +156,7 @@ def _signal(one: Signal) -> dict[str, Any]:
     return _facts(one, "name", "trust", "role", "at", "node", "rank", "file", "line", "text", "count")
 
 
-def _span(one: LogSpan) -> dict[str, Any]:
-    return _facts(one, "file", "source", "trust", "node", "lines", "first_at", "last_at", "progress_at")
+_OF_FILES = ("file", "source", "trust", "node", "lines", "first_at", "last_at", "progress_at")
 
 
 def _facts(one: Signal | LogSpan, *names: str) -> dict[str, Any]:

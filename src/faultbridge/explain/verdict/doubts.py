@@ -202,6 +202,12 @@ def is_on_many_ranks(situation: Situation, mechanism: Mechanism, one: Signal) ->
     return len(own) >= many or (len(ranks) >= many and is_apart)
 
 
+def is_unchecked(situation: Situation, lead: Signal) -> bool:
+    """Return whether one process of the job shows the error `lead` alone, and no log of a node covers the failure."""
+    logs = (one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line))
+    return not any(logs) and lead.trust is Trust.JOB and len(_with_same_error(situation, lead)[0]) < _MIN_RANKS_OF_NODE
+
+
 _MAX_CONFIRMED = 2
 
 

@@ -37,6 +37,7 @@ class Mechanism(Struct, frozen=True):
     - `after_progress` replaces `outlook` if the job had started well before it failed (`TimeLine.has_started_well`),
       and `after_hours` if it had worked for an hour: what worked so long was right, so its environment changed.
       `on_many_ranks` replaces both if many ranks report the same error.
+    - `unchecked` replaces `outlook` if one process shows the error alone, and no log of a node covers the failure.
     - With `may_be_hardware`, hardware can cause the same error, so the mechanism does not rule it out.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
     - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
@@ -55,6 +56,7 @@ class Mechanism(Struct, frozen=True):
     after_progress: Outlook | None = None
     after_hours: Outlook | None = None
     on_many_ranks: Outlook | None = None
+    unchecked: Outlook | None = None
     expects_node: bool = field(name="expects", default=False)
     trusts_job: bool = field(name="trusts", default=False)
     may_be_hardware: bool = field(name="hardware", default=False)
@@ -116,8 +118,10 @@ def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
     documents = list(documents)
     rows = [row for one in documents for row in one.get("signals", ())]
     roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}
-    mechanisms = tuple(_mechanism(row) for one in documents for row in one.get("mechanisms", ()))
-    return Book(tuple(map(read_pattern, rows)), roles, mechanisms)
+    mechanisms = [row for one in documents for row in one.get("mechanisms", ())]
+    stated = [{name: row.get(name) == text for name, text in STATED.items()} for row in mechanisms]
+    read = tuple(msgspec.convert({**row, **each}, Mechanism) for row, each in zip(mechanisms, stated, strict=True))
+    return Book(tuple(map(read_pattern, rows)), roles, read)
 
 
 def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,7 +133,3 @@ def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
         bounded_pattern(row.get("pattern", ""))
         check_repetitions(row.get("pattern", ""))
     return document
-
-
-def _mechanism(row: Mapping[str, Any]) -> Mechanism:
-    return msgspec.convert({**row, **{name: row.get(name) == text for name, text in STATED.items()}}, Mechanism)

@@ -74,9 +74,9 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in (*spans, *dumped) if one.progress_at), default=None)
     attempts, signals = _attempts(sorted(signals, key=_order), spans)
-    last_signs = {
-        one.file: one.line or 0 for one in sorted(filter(_is_first_sign, signals), key=lambda one: one.line or 0)
-    }
+    begun = (one for one in signals if one.role is Role.INITIATING or one.name == HANG)
+    signs = sorted((one.line or 0, one.file) for one in begun if one.trust is Trust.JOB and not one.handled)
+    last_signs = {file: number for number, file in signs}
 
     def is_recovered(one: Signal) -> bool:
         return _is_recovered(one, by_file.get(one.file), last_signs.get(one.file, 0), progress_at, limits)
@@ -107,10 +107,9 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     ended_at = ended_at or max((one.last_at for one in dumped if one.last_at), default=None)
     own = by_file.get(symptom.file) if symptom else None
     failed_at = (symptom.at if symptom else None) or (own.last_at if own else None) or ended_at
-    is_started, is_long = _has_started_well(spans, limits), _has_progress_of(spans, limits["hours_seconds"])
     return TimeLine(
-        tuple(kept), tuple(recovered), tuple(claims), attempts, symptom, ended_at, failed_at, progress_at, is_started,
-        is_long,
+        tuple(kept), tuple(recovered), tuple(claims), attempts, symptom, ended_at, failed_at, progress_at,
+        _has_started_well(spans, limits), _has_progress_of(spans, limits["hours_seconds"]),
     )  # fmt: skip
 
 
@@ -161,10 +160,6 @@ def _is_of_same_run(earlier: LogSpan, later: LogSpan) -> bool:
 def _order(one: Signal) -> tuple[float, int, str, int]:
     at = one.at.timestamp() if one.at else float("inf")
     return at, _ROLE_ORDER[one.role], one.file, one.line or 0
-
-
-def _is_first_sign(one: Signal) -> bool:
-    return one.trust is Trust.JOB and (one.role is Role.INITIATING or one.name == HANG) and not one.handled
 
 
 def _is_recovered(

@@ -16,6 +16,7 @@ from faultbridge.explain.verdict.doubts import (
     faults_shortly_before,
     hypotheses,
     is_on_many_ranks,
+    is_unchecked,
     own_fault,
 )
 from faultbridge.explain.verdict.mechanisms import DECISIVE, NODE_DOMAINS, Mechanism, Weights
@@ -177,7 +178,10 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
     hours, after = one.mechanism.after_hours, one.mechanism.after_progress
     if hours and situation.line.has_worked_long:
         return hours
-    return after if after and situation.line.has_started_well else one.mechanism.outlook
+    if after and situation.line.has_started_well:
+        return after
+    unchecked = one.mechanism.unchecked
+    return unchecked if unchecked and is_unchecked(situation, one.lead) else one.mechanism.outlook
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
