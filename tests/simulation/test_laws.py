@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.conditions import Reporter
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.nodes import Incarnation, NodeKey, NodeState, Placement
+from faultbridge.model.storage import items
 from faultbridge.model.storage.codec import dump
-from faultbridge.model.storage.writes import Key
+from faultbridge.model.storage.writes import Key, Put
 from faultbridge.model.values import replace
 from faultbridge.record.ports import HostOutput, PageMessage, PageUrgency
 from tests.builders import case, condition, node
@@ -294,6 +296,19 @@ def test_a_group_that_owes_a_successor_releases_no_instance() -> None:
     system.workers.swept_at = system.clock.now()
     system.laws.swept()
     assert laws_broken(system) == {instances.OWING, instances.UNPAGED}
+
+
+@pytest.mark.parametrize(("mode", "broken"), [(Mode.ACT, {instances.UNPAGED}), (Mode.OBSERVE, set())])
+def test_a_case_that_the_mode_does_not_admit_waits_for_no_successor(mode: Mode, broken: set[str]) -> None:
+    system = system_of(1)
+    serve(system, 1)
+    system.ports.table.write(Put(items.config_item(ClusterConfig(REPAIRED, mode=mode), system.clock.now())))
+    system.fleet.terminate(instance(1))
+    pass_state(system, state(1, NodeStatus.PROVISIONING, case=case(waiting_for=WaitingFor.ADMISSION)))
+    system.clock.advance(instances.WAIT_LIMIT + timedelta(minutes=1))
+    system.workers.swept_at = system.clock.now()
+    system.laws.swept()
+    assert laws_broken(system) == broken
 
 
 @pytest.mark.parametrize(

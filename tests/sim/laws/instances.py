@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from faultbridge.model.cluster.config import Mode
+from faultbridge.model.storage import items, keys
 from tests.sim.invariants.view import SystemView
 from tests.sim.laws.facts import instance_of
 from tests.sim.laws.law import CLUSTER, Law
@@ -160,11 +162,20 @@ class InstanceLaw(Law):
         swept = self.system.workers.swept_at or self.system.stopped_until
         for name, since in self._waiting.items():
             state, counted = self._states[name], max(since, self.system.stopped_until)
-            if swept - counted > WAIT_LIMIT and state.live_case is not None and not self._was_paged(state, since):
+            if swept - counted <= WAIT_LIMIT or state.live_case is None or self._was_paged(state, since):
+                continue
+            if state.live_case.status.value == "queued" and not self._acts():
+                self._waiting[name] = self.now  # it waits for no repair: the mode permits none to start
+            else:
                 self.broken(UNPAGED, f"{state.key.stream} {state.live_case.id}", f"since {since:%d %H:%M:%S}")
         for name, since in self._blocked.items():
             if self.now - since > SLOT_LIMIT and (holders := self._waiting_holders()):
                 self.broken(BLOCKED, name, f"since {since:%d %H:%M:%S}, slots: {holders}")
+
+    def _acts(self) -> bool:
+        """Return whether the cluster permits repairs; the order that sets its mode can fail."""
+        rows = self.system.ports.table.items_at(*keys.cluster_config(CLUSTER))
+        return all(items.read_config(row).mode is Mode.ACT for row in rows)
 
     def _was_paged(self, state: NodeState, since: datetime) -> bool:
         case = state.live_case
