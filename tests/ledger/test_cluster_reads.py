@@ -152,20 +152,6 @@ def test_a_row_that_was_written_here_is_read_again():
         assert world.rows() == [ROW.sk]
 
 
-def test_a_written_row_makes_only_the_rows_of_its_kind_read_again():
-    world = Fixture()
-    queued = Key(SHARD, f"{QUEUE}0#c-1")
-    with world.reads.once(CLUSTER):
-        assert (world.rows(), world.rows(QUEUE)) == ([], [])
-        world.reads.write(Put({"pk": ROW.pk, "sk": ROW.sk}))
-        world.write_as_another(queued)
-        world.calls()
-        assert (world.rows(QUEUE), world.calls()) == ([], [])
-        assert (world.rows(), world.calls()) == ([ROW.sk], ["table.query"])
-        world.reads.write(Put({"pk": queued.pk, "sk": queued.sk}))
-        assert world.rows(QUEUE) == [queued.sk]
-
-
 def test_after_a_lost_race_the_version_is_read_again():
     world = Fixture()
     with world.reads.once(CLUSTER):

@@ -5,7 +5,7 @@ configuration, and of its work rows, such as queued cases:
 
 - Shared items and rows are at most five seconds old.
 - After a write of a shared item, the next read of this item reads all shared items again and discards the rows.
-- After a write of a row, the next query of its kind reads the rows of this kind in its shard again.
+- After a write of a row, the next query reads the rows of its shard again.
 - Rows are always read after the items, so no row is older than an item.
 - A service makes the write of its decision conditional on the version of the item that it read, or calls `forget`
   before it decides. Otherwise, the decision could be based on an item that has changed since.
@@ -96,7 +96,7 @@ class ClusterReads(Struct):
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page; within `once`, the first query for waiting work reads all its kinds in the shard."""
+        """Return one page; within `once`, one query for waiting work reads all its kinds in the shard."""
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
         if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):
@@ -135,11 +135,9 @@ class ClusterReads(Struct):
         self._items(held)
         pages = held.rows.get(pk)
         if pages is None:
-            rows = tuple(query_all(self.table, pk, up_to=WORK_ROWS_END))
-            of_kind = {kind: tuple(row for row in rows if str(row["sk"]).startswith(kind)) for kind in WORK_ROWS}
-            pages = held.rows[pk] = {kind: Page(found) for kind, found in of_kind.items()}
-        elif prefix not in pages:
-            pages[prefix] = Page(tuple(query_all(self.table, pk, prefix=prefix)))
+            pages = held.rows[pk] = {"": Page(tuple(query_all(self.table, pk, up_to=WORK_ROWS_END)))}
+        if prefix not in pages:
+            pages[prefix] = Page(tuple(row for row in pages[""].items if str(row["sk"]).startswith(prefix)))
         return pages[prefix]
 
     def _drop(self, writes: Sequence[Write]) -> None:
@@ -148,8 +146,7 @@ class ClusterReads(Struct):
             return
         for write in writes:
             held.items.pop(write.key, None)
-            if (pages := held.rows.get(write.key.pk)) is not None:
-                pages.pop(f"{write.key.sk.partition('#')[0]}#", None)
+            held.rows.pop(write.key.pk, None)
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
