@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.cases import Attempt, Phase
 from faultbridge.model.cluster.config import ClusterConfig, Mode
 from faultbridge.model.conditions import Reporter
 from faultbridge.model.enums import CaseStatus, Isolation, NodeStatus, RepairAction, WaitingFor
@@ -154,6 +155,24 @@ def test_a_claim_changes_an_instance_only_after_a_failed_verification(failed: bo
         pass_entry(system, 1, step="verify", outcome="failed")
     system.laws.before_call(Call("provider", "replace", (instance(1), "t")))
     assert laws_broken(system) == (set() if failed else {running_work.CHANGED})
+
+
+@pytest.mark.parametrize(("failed_after", "found"), [(1, set()), (0, {running_work.CHANGED})])
+def test_a_stronger_repair_for_a_claim_follows_a_verification_that_failed_after_the_last_one(
+    failed_after: int, found: set[str]
+) -> None:
+    system = system_of(1)
+    claim = reported(claimed=True, since=system.clock.now() + timedelta(hours=1), action=Action.RESET_GPU)
+    for attempt in (1, 2):  # the second is the repair of the attempt in progress
+        if attempt == failed_after + 1:
+            pass_entry(system, 1, step="verify", outcome="failed")
+        system.clock.advance(60)
+        pass_entry(system, 1, step="intent", outcome="committed", attempt=attempt, repair_action="reset_gpu")
+        system.clock.advance(60)
+    current = case(status=CaseStatus.IN_PROGRESS, attempts=2, attempt=Attempt(2, Phase.INTENT))
+    pass_state(system, state(1, NodeStatus.REPLACING, **claim, case=current))
+    system.laws.before_call(Call("provider", "replace", (instance(1), "t")))
+    assert laws_broken(system) == found
 
 
 @pytest.mark.parametrize(

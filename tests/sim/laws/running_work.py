@@ -13,6 +13,7 @@ from tests.sim.laws.law import Law
 from tests.sim.situations.truth import FORGED_CODES
 
 if TYPE_CHECKING:
+    from faultbridge.model.cases import Case
     from faultbridge.model.nodes import NodeState
     from tests.sim.fakes.seam import Call
     from tests.sim.simulated_system import SimulatedSystem
@@ -32,7 +33,7 @@ class WorkLaw(Law):
         super().__init__(system)
         self._states: dict[str, NodeState] = {}
         self._failed: dict[str, datetime] = {}
-        self._acted: dict[str, datetime] = {}
+        self._acted: dict[str, dict[int, datetime]] = {}
         self._required: dict[str, int] = {}
         self._evicted = 0
 
@@ -53,7 +54,7 @@ class WorkLaw(Law):
         if step == ("verify", "failed"):
             self._failed[node] = self.now
         elif step == ("intent", "committed"):
-            self._acted[str(meta["case_id"])] = self.now
+            self._acted.setdefault(str(meta["case_id"]), {})[int(data.get("attempt", 0))] = self.now
         elif str(data.get("reason")).endswith("of claim-check"):
             self._check_refuted(node, str(data["code"]))
         elif step == ("drain", "forced") and (state := self._states.get(node)) is not None and _is_claimed(state):
@@ -105,13 +106,18 @@ class WorkLaw(Law):
         if failed is not None:
             if any(since < failed for since in claims):
                 return
-            if case is not None and case.attempts > 1 and self._acted.get(case.id, failed) < failed:
+            if case is not None and case.attempts > 1 and self._last_repair(case) < failed:
                 return
             confirmed = any(one.since < failed for one in claimed(state))
             required = self.system.replaces_only or (case and self._required.get(case.id, 0) >= rank(action))
             if confirmed and required:
                 return
         self.broken(CHANGED, f"{state.key.stream} {action} of {instance}", f"{_text(state)}; failed at {failed}")
+
+    def _last_repair(self, case: Case) -> datetime:
+        """Return when an attempt before the current one changed the instance; now if none did."""
+        current = case.attempt.number if case.attempt is not None else case.attempts + 1
+        return max((at for number, at in self._acted.get(case.id, {}).items() if number < current), default=self.now)
 
 
 def _is_claimed(state: NodeState) -> bool:
