@@ -26,6 +26,7 @@ from faultbridge.adapters.aws.dynamodb import (
     sort_key_bounds,
     to_token,
     to_typed,
+    to_typed_item,
     transaction_part,
     write_arguments,
 )
@@ -39,6 +40,7 @@ from faultbridge.model.storage.writes import (
     Check,
     Delete,
     Equals,
+    Item,
     Key,
     Packed,
     Present,
@@ -317,3 +319,17 @@ def test_all_bounds_limit_the_sort_key_together(
 def test_a_range_never_contains_an_empty_key() -> None:
     placeholders = Placeholders()
     assert range_expression(("pk", "P"), "sk", ("", "b"), placeholders) == "#0 = :0 AND #1 <= :1"
+
+
+def test_the_body_of_an_entry_is_compressed_in_the_table_only_and_comes_back_unchanged() -> None:
+    body = '{"data":{"text":"GPU has fallen off the bus.\\u00e9"},"metadata":{"event_type":"Node Note Recorded"}}'
+    item: Item = {"pk": "NODE#a#b", "sk": "ENTRY#0001#000000000001", "body": body}
+    typed = to_typed_item(item)
+    assert len(typed["body"]["B"]) < len(body)
+    of_stream = typed | {"body": {"B": base64.b64encode(typed["body"]["B"]).decode()}}
+    assert from_typed_item(typed) == from_typed_item(of_stream) == item
+
+
+def test_the_body_of_a_later_release_is_no_empty_body() -> None:
+    with pytest.raises(ValueError, match="dictionary 9 of a later version"):
+        from_typed_item({"body": {"B": b"\x09abc"}})

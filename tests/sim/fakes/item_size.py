@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from faultbridge.adapters.aws.dynamodb import BODY
 from faultbridge.model.errors import Misconfigured
+from faultbridge.model.storage.codec import pack_text
 from faultbridge.model.storage.writes import Item, Key, Packed, Value
 from tests.sim.fakes.stored_values import StoredMapping
 
@@ -64,8 +66,11 @@ def _length_of(mapping: StoredMapping) -> int:
 
 
 def item_bytes(item: Item) -> int:
-    """Return the size of an item in bytes, as DynamoDB counts it."""
-    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+    """Return the size of an item in bytes, as DynamoDB counts it; the adapter compresses the body of an entry."""
+    return sum(
+        len(name.encode()) + _value_bytes(pack_text(value) if name == BODY and isinstance(value, str) else value)
+        for name, value in item.items()
+    )
 
 
 def _value_bytes(value: Value) -> int:

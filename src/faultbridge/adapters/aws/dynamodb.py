@@ -16,6 +16,7 @@ from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.model.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.retry import Retry
+from faultbridge.model.storage.codec import pack_text, unpack_text
 from faultbridge.model.storage.writes import (
     Absent,
     AnyOf,
@@ -37,6 +38,9 @@ from faultbridge.model.storage.writes import (
     Write,
 )
 from faultbridge.record.ports import UnprocessedKeys
+
+BODY = "body"
+"""The attribute with the JSON of an entry, which is compressed in the table only, and always a text elsewhere."""
 
 Typed = dict[str, Any]
 """One value as typed JSON: `{"S": "text"}`, `{"N": "1"}`, ..."""
@@ -87,13 +91,17 @@ _SIMPLE: Mapping[str, Callable[[Any], Value]] = {"S": str, "B": _packed, "N": in
 
 
 def to_typed_item(item: Mapping[str, Value]) -> dict[str, Typed]:
-    """Return a whole item as typed JSON, as DynamoDB calls and stream records contain it."""
-    return {_name(name): to_typed(value) for name, value in item.items()}
+    """Return a whole item as typed JSON, as DynamoDB calls and stream records contain it; `BODY` is compressed."""
+    stored = {**item, BODY: pack_text(text)} if isinstance(text := item.get(BODY), str) else item
+    return {_name(name): to_typed(value) for name, value in stored.items()}
 
 
 def from_typed_item(item: Mapping[str, Mapping[str, Any]]) -> Item:
     """Return a whole item from typed JSON, as DynamoDB responses and stream records contain it."""
-    return {name: from_typed(value) for name, value in item.items()}
+    found = {name: from_typed(value) for name, value in item.items()}
+    if isinstance(packed := found.get(BODY), Packed):
+        found[BODY] = unpack_text(packed)
+    return found
 
 
 def to_token(last: Mapping[str, Any] | None) -> str | None:

@@ -5,8 +5,8 @@ default. A missing attribute gets the default of its field. Attributes that a cl
 release wrote them, are kept in `Stored.unknown_attributes`, and written back where they were.
 
 Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression uses a
-dictionary of texts that most items contain, so that a node with two faults fits into one write unit. The first byte is
-the dictionary's number. A dictionary (`packing-1.txt`) never changes; a new one gets the next number.
+dictionary of texts that most items contain, so that a node with two faults, and most entries, fit into one write unit.
+The first byte is the dictionary's number. A dictionary (`packing-1.txt`) never changes; a new one gets the next number.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from faultbridge.model.faults import Component
 from faultbridge.model.storage.writes import Packed, Value
 
 T = TypeVar("T")
-PACKED_WITH = 1
-"""The number of the dictionary with which values are packed now."""
+PACKED_WITH, BODIES_PACKED_WITH = 1, 2
+"""The numbers of the dictionaries with which values, and the bodies of entries, are packed now."""
 
 
 _UNKNOWN = b'"unknown_attributes":{'
@@ -116,19 +116,37 @@ def _put_back(value: Any) -> Any:
 
 def pack(value: object) -> Packed:
     """Return a value as compressed bytes; the same JSON gives the same bytes."""
-    packer = zlib.compressobj(level=9, zdict=_dictionary(PACKED_WITH))
-    return Packed(bytes((PACKED_WITH,)) + packer.compress(encode(value)) + packer.flush())
+    return _compressed(encode(value), PACKED_WITH)
 
 
 def unpack(kind: type[T], packed: Value) -> T:
     """Return the value in compressed bytes; raises ValueError if a later version compressed them."""
+    return decode(kind, _decompressed(packed))
+
+
+def pack_text(text: str) -> Packed:
+    """Return the body of an entry as compressed bytes; the same text gives the same bytes."""
+    return _compressed(text.encode(), BODIES_PACKED_WITH)
+
+
+def unpack_text(packed: Value) -> str:
+    """Return the text in compressed bytes; raises ValueError if a later version compressed them."""
+    return _decompressed(packed).decode()
+
+
+def _compressed(content: bytes, number: int) -> Packed:
+    packer = zlib.compressobj(level=9, zdict=_dictionary(number))
+    return Packed(bytes((number,)) + packer.compress(content) + packer.flush())
+
+
+def _decompressed(packed: Value) -> bytes:
     if not isinstance(packed, Packed) or not packed:
         raise ValueError("the value is not packed bytes")
     number, content = packed[0], packed[1:]
-    if number > PACKED_WITH:
+    if number not in {PACKED_WITH, BODIES_PACKED_WITH}:
         raise ValueError(f"the item needs dictionary {number} of a later version")
     unpacker = zlib.decompressobj(zdict=_dictionary(number))
-    return decode(kind, unpacker.decompress(content) + unpacker.flush())
+    return unpacker.decompress(content) + unpacker.flush()
 
 
 @cache
