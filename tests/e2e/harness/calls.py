@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from faultbridge.model.storage.codec import unpack_text
+from faultbridge.model.storage.writes import Packed
 
 _S3_OPERATIONS = {"GET": "GetObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
 _EKS_PATH = re.compile(r"/clusters/(?P<name>[^/]+)(?P<groups>/node-groups(?:/(?P<nodegroupName>[^/]+))?)?")
@@ -33,6 +37,21 @@ class Call:
     def name(self) -> str:
         """The call as `service:Operation`."""
         return f"{self.service}:{self.operation}"
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON, in which the values that the table stores packed are text."""
+        return json.dumps(_unpacked(self.arguments))
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"B"}:
+        return {"S": unpack_text(Packed(base64.b64decode(value["B"])))}
+    return {name: _unpacked(one) for name, one in value.items()}
 
 
 def read_call(function: str, method: str, path: str, headers: Any, body: bytes) -> Call:

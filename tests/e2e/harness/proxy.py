@@ -96,7 +96,7 @@ class RecordingProxy:
             for fault in self._faults:
                 if (fault.function, fault.call) != (call.function, call.name):
                     continue
-                if fault.containing and fault.containing not in json.dumps(call.arguments):
+                if fault.containing and fault.containing not in call.text:
                     continue
                 if fault.skip:
                     fault.skip -= 1
