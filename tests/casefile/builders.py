@@ -183,7 +183,11 @@ def forge_the_rule(members: Members, random: Random) -> Members | None:
     for document in policies.values():
         for rule in document["rules"]:
             rule["match"] = {**(rule.get("match") or {}), "modes": ["none.such"]}
-    named = {one["event"]["data"].get("rule") for one in entries_of(members)}
+    entries = entries_of(members)
+    opened = [one["event"]["data"] for one in _own(members, entries) if one["event"]["data"].get("cause")]
+    mode = opened[0]["cause"]["failure_mode"] if opened else None
+    faults = [one["event"] for one in entries if one["event"]["metadata"]["event_type"] == "Node Fault Detected"]
+    named = {one["data"]["rule"] for one in faults if one["data"]["failure_mode"] == mode}
     if not named & {rule["name"] for document in policies.values() for rule in document["rules"]}:
         return None
     return {**members, "policies.json": json.dumps(policies).encode()}

@@ -68,6 +68,13 @@ def test_a_changed_file_is_refused_with_its_reason(files: list[bytes], tmp_path:
     }
 
 
+def test_a_repair_is_judged_by_the_policy_at_its_intent_and_not_by_that_at_the_opening(tmp_path: Path) -> None:
+    policies = {"asking", "without heartbeats"}  # the first requires approvals, and then the second one applied
+    found = [one for one in case_files(163) if set(json.loads(unpack(one)["policies.json"])) >= policies]
+    assert found
+    assert [defect for one in found if (defect := verdict(one, tmp_path))] == []
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(20_000)
 def test_ten_thousand_simulated_cases_prove_themselves(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def commit_intent(
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         state = update_attempt(state, intent=intent, spare=spare, instance_types=instance_types)
         state = replace(state, case=with_governing_rules(state, live_attempt(state)[0], context.rules.policy))
-        return _after_intent(state, intent, control, reason, facts)
+        return _after_intent(state, intent, control, reason, {"policy": context.rules.policy.version, **facts})
 
     return context.commit(revise)
 
@@ -161,7 +161,7 @@ def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
     case, now = live_attempt(state)[0], intent.at
-    named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
+    named = {"generation": intent.generation, "token": intent.token, "rule": case.rule}
     step = entry_builder.step(
         case, NAME, "committed", now, reason=reason, old_instance=intent.instance_id, facts=named | dict(facts)
     )
