@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from faultbridge.decide.backtest.receipt import receipt
 from faultbridge.decide.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
 from faultbridge.decide.fold.changes import ADDED_CODE, Change, ChangeKind
+from faultbridge.decide.receipt import receipt
 from faultbridge.model import event_data
 from faultbridge.model.cases import ESCALATED_AT, FAILED_STEP, OUT_OF_SERVICE, RELEASED, Case, Phase, Reason
 from faultbridge.model.catalog import Catalog

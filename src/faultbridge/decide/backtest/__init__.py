@@ -4,5 +4,5 @@ The decision stages run with the recorded facts under the tested policy. As long
 and outcomes apply. From the first decision that differs, the case is simulated with recorded or assumed outcomes. The
 report counts the data that was not recorded. Reading order: `record` (commits, and nodes and cases rebuilt from
 entries), `in_step` (compares decisions, then simulates), `replay` (runs the entries), `report` (totals, differences,
-gaps). `receipt` computes what a closed case would have cost under other rules. Tests: tests/backtest.
+gaps). Tests: tests/backtest.
 """

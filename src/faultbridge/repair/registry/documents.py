@@ -14,8 +14,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from faultbridge.decide.answers import Answer, case_answer, node_answer
-from faultbridge.decide.backtest.receipt import receipt
 from faultbridge.decide.entry_builder import component_data, gpu_time_lost
+from faultbridge.decide.receipt import receipt
 from faultbridge.model import conditions
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.coverage import LastReport, last_report
