@@ -100,11 +100,11 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of records whose fault had no effect after a newer snapshot of another source.
+    """Return the ids of records whose fault opened no condition after a newer snapshot of another source.
 
     The snapshot covers the mode of the fault. The effect of such a record depends on the delivery order. If the fault
-    arrives after the snapshot, the fault opens no condition. If the fault arrives first, it opens a condition, which
-    the snapshot does not end, because another source reported the fault.
+    arrives after the snapshot, it is stale, or becomes a note if its code is new. If the fault arrives first, it opens
+    a condition, which the snapshot does not end, because another source reported the fault.
     """
     rows = data.load_catalog()
     snapshots = [
@@ -113,12 +113,14 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for one in part.observations
         if isinstance(one, Snapshot)
     ]
-    stale = records_with_outcome(view, Outcome.STALE) - _effective(view)
+    entries = (body for bodies in view.bodies.values() for body in bodies)
+    noted = {body["metadata"]["causation_id"] for body in entries if body["data"].get("kind") == "late_fault"}
+    without_condition = (records_with_outcome(view, Outcome.STALE) - _effective(view)) | noted
     return {
         part.record.record_id
         for part in parts
         for one in part.observations
-        if isinstance(one, Fault) and part.record.record_id in stale
+        if isinstance(one, Fault) and part.record.record_id in without_condition
         for source, at, covered in snapshots
         if source != part.record.source and _time_of(part, one) <= at and rows.row_of(one).mode in covered
     }
