@@ -156,6 +156,16 @@ def test_an_operator_may_retry_nodes_without_an_instance_although_their_group_ow
     assert len(world.released_instances()) == 2
 
 
+def test_a_retry_of_a_node_without_an_instance_does_not_restart_the_time_that_its_group_owes_a_successor():
+    world = world_without_successors(faulty=1)
+    world.until(world.case_is(CaseStatus.ESCALATED, 1), minutes=600)
+    world.node_orders.replace(world.key(1), OperatorOrder("ada"))
+    world.process_entries(minutes=2)
+    assert world.status(1) is NodeStatus.PROVISIONING
+    world.fault_and_react(2, minutes=5)
+    assert world.released_instances() == [world.instance(1)]
+
+
 def test_a_release_that_got_no_answer_is_not_repeated_while_the_group_owes_a_successor():
     world = world_without_successors(faulty=1)
     world.provider.fail_next(ProviderFailure.AMBIGUOUS)

@@ -40,9 +40,17 @@ def vacant_since(state: NodeState) -> datetime | None:
 
 
 def mark_gone(state: NodeState, since: datetime | None) -> NodeState:
-    """Return the node with its instance marked as gone since this time; None marks the instance as present."""
+    """Return the node with its instance marked as gone since this time; None marks the instance as present.
+
+    An instance that is marked already keeps its earlier time: a repeated repair of a node must not make its group owe a
+    successor for a shorter time.
+    """
     incarnation = state.incarnation
-    return state if incarnation is None else replace(state, incarnation=replace(incarnation, gone_since=since))
+    if incarnation is None:
+        return state
+    earlier = incarnation.gone_since
+    gone_since = min(since, earlier) if since is not None and earlier is not None else since
+    return replace(state, incarnation=replace(incarnation, gone_since=gone_since))
 
 
 def used_up_slots(

@@ -76,7 +76,7 @@ class ReplacementDetection(Struct, frozen=True):
             current = state.incarnation
             if current is None or not _is_backed_by(state, instance_id) or not may_change_instance(state):
                 return Transition(state)
-            gone = mark_gone(state, current.gone_since or now)
+            gone = mark_gone(state, now)
             if state.status is NodeStatus.PROVISIONING:
                 since, deadline = current.gone_since, rules.policy.limits.launch_deadline
                 alone = state.live_case is None or waits_for_provider(state)
