@@ -14,8 +14,10 @@ from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
+from faultbridge.record.ports.messaging import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
+from faultbridge.serve.pager.open_pages import OpenPages
 from faultbridge.serve.wiring.installation import Installation
 from faultbridge.serve.wiring.repairing import wire_controls, wire_node_orders
 from faultbridge.serve.wiring.services import wire_retirement
@@ -114,9 +116,9 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     """Return whether the system is idle: nothing can change without a new external action.
 
     In an idle system, the spare pool is full, all live cases are settled, no launched instance is unused, no work is
-    queued or due, and no incident or update is unfinished. No node waits for the end of its exclusion, or for the next
-    try of its isolation. After a restore, an instance may stay that the table does not know. No node without an
-    instance waits for the inventory run that retires or escalates it.
+    queued or due, no page waits for a summary, and no incident or update is unfinished. No node waits for the end of
+    its exclusion, or for the next try of its isolation. After a restore, an instance may stay that the table does not
+    know. No node without an instance waits for the inventory run that retires or escalates it.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
@@ -136,7 +138,19 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
-    return not (due or waits) and all(is_settled(case, live) for case in live)
+    return not (due or waits or _waits_for_summary(system)) and all(is_settled(case, live) for case in live)
+
+
+def _waits_for_summary(system: SimulatedSystem) -> bool:
+    """Return whether a page above the hourly limit is in no summary yet: summaries are five minutes apart."""
+    open_pages = OpenPages(system.ports.table, system.clock, max_per_hour=0)
+    return any(
+        page.last_sent_at is None
+        for cluster in {state.key.cluster for state in SystemView(system).nodes}
+        for urgency in PageUrgency
+        for page in open_pages.read_all(cluster, urgency)[0]
+        if not (page.individual or page.postponed or page.silenced)
+    )
 
 
 def _is_waiting(state: NodeState, now: datetime) -> bool:
