@@ -7,20 +7,19 @@ from collections.abc import Sequence
 
 import click
 
-from faultbridge.cli.declare import Commands
+from faultbridge.cli.declare import build, command
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import print_line
 from tests.lab.simulate_fleet import FLEET_EXAMPLES, simulate_fleet
 from tests.lab.tune import TUNE_EXAMPLES, tune_policy
 
-COMMANDS = Commands()
-COMMANDS.command("fleet", *FLEET_EXAMPLES)(simulate_fleet)
-COMMANDS.command("tune", *TUNE_EXAMPLES)(tune_policy)
+command("lab fleet", *FLEET_EXAMPLES)(simulate_fleet)
+command("lab tune", *TUNE_EXAMPLES)(tune_policy)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code. An error becomes one line on stderr."""
-    root = click.Group("lab", [COMMANDS.build(name) for name in COMMANDS.commands])
+    root = click.Group("lab", [build("lab fleet"), build("lab tune")])
     try:
         returned = root.main(list(sys.argv[1:] if arguments is None else arguments), "lab", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code

@@ -22,9 +22,9 @@ from tests.lab.scenario import Physics, Scenario
 from tests.lab.trace import DAY, read_part
 
 FLEET_EXAMPLES = (
-    "python -m tests.lab fleet --trace trace.json --nodes 400 --days 30",
-    "python -m tests.lab fleet --trace trace.json --nodes 200 --compare",
-    "python -m tests.lab fleet --trace trace.json --nodes 200 --compare \\",
+    "$ python -m tests.lab fleet --trace trace.json --nodes 400 --days 30",
+    "$ python -m tests.lab fleet --trace trace.json --nodes 200 --compare",
+    "$ python -m tests.lab fleet --trace trace.json --nodes 200 --compare \\",
     "    --plots charts",
 )
 
@@ -64,24 +64,21 @@ class Fleet:
 
 def fleet_options(
     trace: Annotated[
-        str,
-        Option(metavar="FILE", help="Fault trace, JSON (format: docs/default-policy.md); - reads standard input."),
+        str, Option("FILE", "Fault trace, JSON (format: docs/default-policy.md); - reads standard input.")
     ],
-    nodes: Annotated[int, Option(metavar="N", help="Number of nodes.", min=1, max=100_000)],
+    nodes: Annotated[int, Option("N", "Number of nodes.", min=1, max=100_000)],
     pool: Annotated[
-        int | None,
-        Option(metavar="N", help="Spare hosts that can replace others. Default: 3 % of --nodes, at least 1.", min=0),
+        int | None, Option("N", "Spare hosts that can replace others. Default: 3 % of --nodes, at least 1.", min=0)
     ] = None,
     trace_servers: Annotated[
-        int | None, Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")
+        int | None, Option("N", "Servers that the trace observed. Default: those with a fault.")
     ] = None,
-    seed: Annotated[int, Option(metavar="N", help="First random seed.")] = 1,
-    seeds: Annotated[int, Option(metavar="N", help="Number of seeds.", min=1, max=1000)] = 1,
+    seed: Annotated[int, Option("N", "First random seed.")] = 1,
+    seeds: Annotated[int, Option("N", "Number of seeds.", min=1, max=1000)] = 1,
     precursors: Annotated[
-        list[float] | None,
-        Option(metavar="PERCENT", help="Share of the faults that a precursor announces; may be repeated."),
+        list[float] | None, Option("PERCENT", "Share of the faults that a precursor announces; may be repeated.")
     ] = None,
-    plots: Annotated[Path | None, Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
+    plots: Annotated[Path | None, Option("FOLDER", "Write charts as SVG there.")] = None,
 ) -> Fleet:
     """Return the fleet that the command line options describe."""
     hosts = max(1, nodes * 3 // 100) if pool is None else pool
@@ -124,18 +121,14 @@ COLUMNS: Columns = {
 
 
 PolicyOption = Annotated[
-    list[str] | None,
-    Option(metavar="FILE", help="Policy file, or `packaged`; may be repeated. Default: packaged."),
+    list[str] | None, Option("FILE", "Policy file, or `packaged`; may be repeated. Default: packaged.")
 ]
-DaysOption = Annotated[
-    float | None, Option(metavar="D", help="Days to replay. Default: those of the trace.", min=0.1, max=3660)
-]
+DaysOption = Annotated[float | None, Option("D", "Days to replay. Default: those of the trace.", min=0.1, max=3660)]
 PartOption = Annotated[
-    list[str] | None,
-    Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4; may be repeated."),
+    list[str] | None, Option("N/OF", "Use one of several equal parts of the trace, such as 1/4; may be repeated.")
 ]
 CompareOption = Annotated[
-    bool, Option("--compare", help="Also simulate the repair rules of other systems on the same faults.")
+    bool, Option("--compare", "Also simulate the repair rules of other systems on the same faults.")
 ]
 
 

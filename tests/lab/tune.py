@@ -23,7 +23,7 @@ from tests.lab.comparison import PACKAGED, compare_systems, documents_of, named_
 from tests.lab.scenario import Scenario
 from tests.lab.simulate_fleet import COLUMNS, Fleet, fleet_options
 
-TUNE_EXAMPLES = ["python -m tests.lab tune --trace trace.json --nodes 200 --trials 100 --out tuned.yaml"]
+TUNE_EXAMPLES = ["$ python -m tests.lab tune --trace trace.json --nodes 200 --trials 100 --out tuned.yaml"]
 ACTIONS: Mapping[str, list[str] | None] = {
     "as packaged": None,
     "all": ["verify", "reset_gpu", "reboot_node", "replace_node"],
@@ -111,11 +111,9 @@ def _optuna() -> Any:
 
 def tune_policy(
     fleet: Annotated[Fleet, Group(fleet_options)],
-    out: Annotated[Path, Option("--out", metavar="FILE", help="Where to write the policy file.")],
-    parts: Annotated[
-        int, Option(metavar="N", help="Parts of the trace: one is searched, the others judge.", min=2, max=12)
-    ] = 4,
-    trials: Annotated[int, Option(metavar="N", help="Policies to try.", min=1, max=10_000)] = 50,
+    out: Annotated[Path, Option("FILE", "Where to write the policy file.")],
+    parts: Annotated[int, Option("N", "Parts of the trace: one is searched, the others judge.", min=2, max=12)] = 4,
+    trials: Annotated[int, Option("N", "Policies to try.", min=1, max=10_000)] = 50,
     *,
     output: Format,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
-from faultbridge.cli.declare import HELP_OPTIONS, Commands, Exit, examples
+from faultbridge.cli.declare import DECLARED, HELP_OPTIONS, Exit, build, examples
 from faultbridge.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 from faultbridge.cli.render.output import notice, print_line
 from faultbridge.model.errors import UnknownName
@@ -20,8 +20,8 @@ from faultbridge.model.names import did_you_mean
 if TYPE_CHECKING:
     from faultbridge.cli.stack.session import Session
 
-# Each command has a row. Its module has `app`, whose command of that name it is (`decode`); without one, the row is a
-# noun, and the commands in `app` are its verbs (`node list`). This table imports no module.
+# Each command has a row, and its module declares it (`decode`); the verbs of a noun are declared as `node list`. This
+# table imports no module.
 
 
 class Row(NamedTuple):
@@ -114,14 +114,15 @@ an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctr
 
 
 class Noun(click.Group):
-    """A noun with its verbs, which are the commands of one module."""
+    """A noun with its verbs, which one module declares."""
 
-    def __init__(self, name: str, commands: Commands) -> None:
-        row = COMMANDS[name]
+    def __init__(self, name: str) -> None:
         epilog = f"Run `faultbridge {name} VERB --help` for options and examples."
-        verbs: dict[str, click.Command] = {verb: commands.build(verb) for verb in commands.commands}
+        declared = [one for one in DECLARED if one.startswith(f"{name} ")]
+        verbs: dict[str, click.Command] = {one.removeprefix(f"{name} "): build(one) for one in declared}
+        help_text = COMMANDS[name].help
         super().__init__(
-            name, verbs, invoke_without_command=True, help=row.help, epilog=epilog, context_settings=HELP_OPTIONS
+            name, verbs, invoke_without_command=True, help=help_text, epilog=epilog, context_settings=HELP_OPTIONS
         )
         self.callback = _require_verb
 
@@ -150,8 +151,8 @@ class Root(click.Group):
                 return None
             raise _unknown(ctx, cmd_name, COMMANDS)
         if cmd_name not in self.commands:
-            app: Commands = import_module(f"faultbridge.cli.commands.{COMMANDS[cmd_name].module}").app
-            self.commands[cmd_name] = app.build(cmd_name) if cmd_name in app.commands else Noun(cmd_name, app)
+            import_module(f"faultbridge.cli.commands.{COMMANDS[cmd_name].module}")
+            self.commands[cmd_name] = build(cmd_name) if cmd_name in DECLARED else Noun(cmd_name)
         return self.commands[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as in click

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -14,33 +14,34 @@ import click
 from click import BadParameter
 from click.exceptions import Exit
 
-__all__ = ["Argument", "BadParameter", "Commands", "Exit", "Group", "Option", "examples"]
+__all__ = ["Argument", "BadParameter", "Exit", "Group", "Option", "build", "command", "examples"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Option:
-    """An option of a command: its names, by default that of the parameter, and its line in the help."""
+    """An option of a command, as `--help` prints it: its names, its placeholder, and its line.
+
+    Without names, as in `Option("NODE", "Only this node.")`, the name is that of the parameter.
+    """
 
     def __init__(
         self,
-        *names: str,
+        left: str = "",
         help: str = "",  # noqa: A002 - as click names it
-        metavar: str | None = None,
+        *,
         envvar: str | None = None,
         min: float | None = None,  # noqa: A002 - as click names it
         max: float | None = None,  # noqa: A002 - as click names it
         callback: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.names, self.help, self.metavar, self.envvar = names, help, metavar, envvar
-        self.min, self.max, self.callback = min, max, callback
+        self.names = [word for word in left.split() if word.startswith("-")]
+        self.metavar = next((word for word in left.split() if not word.startswith("-")), None)
+        self.help, self.envvar, self.min, self.max, self.callback = help, envvar, min, max, callback
 
 
 class Argument(Option):
-    """An argument of a command; `metavar` is its name in the help."""
-
-    def __init__(self, *, metavar: str, help: str) -> None:  # noqa: A002 - as click names it
-        super().__init__(metavar=metavar, help=help)
+    """An argument of a command: its placeholder, and its line in the help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +86,38 @@ class Command(click.Command):
             formatter.write(f"\n{self.epilog}\n")
 
 
-@dataclass(slots=True)
-class Commands:
-    """The commands of one module: a single one, or the verbs of a noun."""
+DECLARED: dict[str, tuple[Callable[..., object], str]] = {}
+"""The function and the examples of each command, by its name with the noun, of the modules that are imported."""
 
-    commands: dict[str, tuple[Callable[..., object], str, str | None]] = field(default_factory=dict)
 
-    def command(self, name: str, *lines: str, summary: str | None = None) -> Callable[[Function], Function]:
-        """Decorate the function of a command with its examples; `summary` replaces its docstring."""
+def command(name: str, *lines: str) -> Callable[[Function], Function]:
+    """Declare the function of a command, such as `case list`, with its examples, by default one without arguments.
 
-        def add(function: Function) -> Function:
-            self.commands[name] = function, examples(*lines), summary
-            return function
+    A line has the arguments of the command; `$ ` begins a whole line, and spaces continue the line before.
+    """
+    whole = (line if line.startswith(" ") else f"faultbridge {name} {line}".rstrip() for line in lines or ("",))
+    shown = (line.partition(" $ ")[2] or line for line in whole)
 
-        return add
+    def add(function: Function) -> Function:
+        DECLARED[name] = function, examples(*shown)
+        return function
 
-    def build(self, name: str) -> Command:
-        """Return the click command of a name."""
-        function, epilog, summary = self.commands[name]
-        text = inspect.cleandoc(summary or function.__doc__ or "")
-        return Command(
-            name,
-            callback=_callback(function),
-            params=list(_parameters(function)),
-            help=text,
-            short_help=text.split("\n\n")[0].replace("\n", " "),
-            epilog=epilog,
-            context_settings=HELP_OPTIONS,
-        )
+    return add
+
+
+def build(name: str) -> Command:
+    """Return the click command of a declared name."""
+    function, epilog = DECLARED[name]
+    text = inspect.cleandoc(function.__doc__ or "")
+    return Command(
+        name.rpartition(" ")[2],
+        callback=_callback(function),
+        params=list(_parameters(function)),
+        help=text,
+        short_help=text.split("\n\n")[0].replace("\n", " "),
+        epilog=epilog,
+        context_settings=HELP_OPTIONS,
+    )
 
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -120,7 +125,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 def examples(*lines: str) -> str:
     """Return the `Examples:` section of a help text, one line for each example."""
-    return "\n".join(("Examples:", *(f"  {line}" for line in lines))) if lines else ""
+    return "\n".join(("Examples:", *(f"  {line}" for line in lines)))
 
 
 def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:

@@ -17,16 +17,13 @@ STDIN = "-"
 CLUSTER_VARIABLE = "FAULTBRIDGE_CLUSTER"
 """The environment variable with the default of `--cluster`."""
 
-ClusterArgument = Annotated[str, Argument(metavar="CLUSTER", help="Name of the cluster.")]
-ClusterOption = Annotated[
-    str, Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Name of the cluster.")
-]
+ClusterArgument = Annotated[str, Argument("CLUSTER", "Name of the cluster.")]
+ClusterOption = Annotated[str, Option("--cluster CLUSTER", "Name of the cluster.", envvar=CLUSTER_VARIABLE)]
 AnyClusterOption = Annotated[
-    str | None,
-    Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+    str | None, Option("--cluster CLUSTER", "Only this cluster. Default: all.", envvar=CLUSTER_VARIABLE)
 ]
-CaseArgument = Annotated[str, Argument(metavar="ID", help="Id of the case.")]
-NodeArgument = Annotated[str, Argument(metavar="NODE", help="Name of the node.")]
+CaseArgument = Annotated[str, Argument("ID", "Id of the case.")]
+NodeArgument = Annotated[str, Argument("NODE", "Name of the node.")]
 
 
 def checked_reason(reason: str, limit: int) -> str:
@@ -43,11 +40,10 @@ def _operator_reason(reason: str) -> str:
 
 
 ReasonOption = Annotated[
-    str,
-    Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_operator_reason),
+    str, Option("--reason TEXT", "Reason for the timeline, a few words.", callback=_operator_reason)
 ]
-YesOption = Annotated[bool, Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")]
-StackName = Annotated[str, Option("--stack", metavar="NAME", help="Name of the stack.")]
+YesOption = Annotated[bool, Option("--yes -y", "Confirm in advance; required without a terminal if it asks.")]
+StackName = Annotated[str, Option("--stack NAME", "Name of the stack.")]
 
 
 def default_cluster() -> str | None:
@@ -110,12 +106,11 @@ def read_text(file: str) -> str:
 
 def format_of(
     output: Annotated[
-        OutputFormat,
-        Option("--output", "-o", help="Format of the output. Tables fit the terminal; `wide` has all columns."),
+        OutputFormat, Option("--output -o", "Format of the output. Tables fit the terminal; `wide` has all columns.")
     ] = OutputFormat.TABLE,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON document.")] = False,
-    as_jsonl: Annotated[bool, Option("--jsonl", help="Print one JSON object per line.")] = False,
-    wide: Annotated[bool, Option("--wide", help="Print all columns of a table, on any terminal.")] = False,
+    as_json: Annotated[bool, Option("--json", "Print one JSON document.")] = False,
+    as_jsonl: Annotated[bool, Option("--jsonl", "Print one JSON object per line.")] = False,
+    wide: Annotated[bool, Option(help="Print all columns of a table, on any terminal.")] = False,
 ) -> OutputFormat:
     """Return the output format that the options select; different ones are a usage error."""
     flags = {OutputFormat.JSON: as_json, OutputFormat.JSON_LINES: as_jsonl, OutputFormat.WIDE_TABLE: wide}

@@ -52,21 +52,14 @@ class Selection:
 
 def _selection(
     mode: Annotated[
-        list[str] | None,
-        Option(metavar="MODE", help="Only this failure mode, such as gpu.lost or 'gpu.*'. Repeatable."),
+        list[str] | None, Option("MODE", "Only this failure mode, such as gpu.lost or 'gpu.*'. Repeatable.")
     ] = None,
-    code: Annotated[
-        list[str] | None, Option(metavar="CODE", help="Only this fault code, such as xid.79. Repeatable.")
-    ] = None,
-    group: Annotated[
-        list[str] | None, Option(metavar="NAME", help="Only nodes of this instance group. Repeatable.")
-    ] = None,
+    code: Annotated[list[str] | None, Option("CODE", "Only this fault code, such as xid.79. Repeatable.")] = None,
+    group: Annotated[list[str] | None, Option("NAME", "Only nodes of this instance group. Repeatable.")] = None,
     rack: Annotated[
-        list[str] | None, Option(metavar="NAME", help="Only nodes in this rack or other failure domain. Repeatable.")
+        list[str] | None, Option("NAME", "Only nodes in this rack or other failure domain. Repeatable.")
     ] = None,
-    by: Annotated[
-        str | None, Option(metavar="KEY", help=f"Print counts instead, by one of: {', '.join(KEYS)}.")
-    ] = None,
+    by: Annotated[str | None, Option("KEY", f"Print counts instead, by one of: {', '.join(KEYS)}.")] = None,
 ) -> Selection:
     if by is not None and by not in KEYS:
         raise BadParameter(f"unknown --by: {by!r}; allowed: {', '.join(KEYS)}")

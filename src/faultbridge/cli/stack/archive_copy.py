@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 ArchiveOption = Annotated[
-    Path | None,
-    Option("--archive", metavar="DIR", help="Read a copy of the archive in this folder instead of a stack."),
+    Path | None, Option("--archive DIR", "Read a copy of the archive in this folder instead of a stack.")
 ]
 
 

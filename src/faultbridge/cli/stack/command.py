@@ -96,15 +96,12 @@ KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
 
 def open_session(
     output: Format,
-    stack: Annotated[str | None, Option("--stack", metavar="NAME", help="Name of the stack.")] = None,
-    endpoint_url: Annotated[
-        str | None, Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
-    ] = None,
-    region: Annotated[str | None, Option("--region", metavar="REGION", help="AWS region of the stack.")] = None,
-    profile: Annotated[str | None, Option("--profile", metavar="PROFILE", help="AWS configuration profile.")] = None,
+    stack: Annotated[str | None, Option("NAME", "Name of the stack.")] = None,
+    endpoint_url: Annotated[str | None, Option("URL", "AWS endpoint URL. Default: the AWS endpoint.")] = None,
+    region: Annotated[str | None, Option("REGION", "AWS region of the stack.")] = None,
+    profile: Annotated[str | None, Option("PROFILE", "AWS configuration profile.")] = None,
     context: Annotated[
-        str | None,
-        Option("--context", metavar="NAME", envvar=CONTEXT_VARIABLE, help="Context of `faultbridge context list`."),
+        str | None, Option("NAME", "Context of `faultbridge context list`.", envvar=CONTEXT_VARIABLE)
     ] = None,
 ) -> Session:
     """Return the session of the stack that the options or the context select."""
@@ -137,13 +134,7 @@ Found = TypeVar("Found")
 POLL_SECONDS = 1
 
 WaitOption = Annotated[
-    int,
-    Option(
-        "--wait",
-        min=0,
-        metavar="SECONDS",
-        help="Wait up to SECONDS for the first row. Exit code 75: there is still none.",
-    ),
+    int, Option("--wait SECONDS", "Wait up to SECONDS for the first row. Exit code 75: there is still none.", min=0)
 ]
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
 from faultbridge.cli.commands.options import Format, StackName
 from faultbridge.cli.commands.records.send import sender
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.output import (
@@ -41,14 +41,12 @@ from faultbridge.repair.registry.views import CaseView
 from faultbridge.serve.ingest.send import DeliveryAudit, RawInput, audit_deliveries
 from faultbridge.serve.wiring.services import wire_registration
 
-app = Commands()
 
-
-@app.command("demo", "faultbridge demo", "faultbridge demo --fresh --json")
+@command("demo", "", "--fresh --json")
 def run_demo(
-    fresh: Annotated[bool, Option("--fresh", help="Delete all data of the stack first.")] = False,
+    fresh: Annotated[bool, Option(help="Delete all data of the stack first.")] = False,
     stack: StackName = DEFAULT_STACK,
-    timeout: Annotated[int, Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")] = 120,
+    timeout: Annotated[int, Option("--patience SECONDS", "Maximum wait for the repair.", min=1)] = 120,
     yes: YesOption = False,
     *,
     output: Format,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, Format, StackName
 from faultbridge.cli.commands.records.send import sender
-from faultbridge.cli.declare import Argument, Commands, Group, Option
+from faultbridge.cli.declare import Argument, Group, Option, command
 from faultbridge.cli.render.columns import NODES, node_document
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.stack.command import use_session
@@ -73,12 +73,10 @@ INJECTIONS: Mapping[FleetFault, Injection] = {
 }
 
 
-app = Commands()
-
 NODE_NAME = "gpu-{}"
 NO_PROVIDER = "none"
 CHANGED: Columns = fields("NODE", "INSTANCE=instance_id", "CHANGE")
-NodesArgument = Annotated[list[str], Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
+NodesArgument = Annotated[list[str], Argument("NODE...", "Nodes, or host lists such as gpu-[1-4].")]
 
 
 def _embedded_session(output: Format, stack: StackName = DEFAULT_STACK) -> Session:
@@ -89,11 +87,11 @@ def _embedded_session(output: Format, stack: StackName = DEFAULT_STACK) -> Sessi
 EmbeddedSession = Annotated[Session, Group(_embedded_session)]
 
 
-@app.command("create", "faultbridge fleet create lab", "faultbridge fleet create lab --nodes 16")
+@command("fleet create", "lab", "lab --nodes 16")
 def create(
     session: EmbeddedSession,
     cluster: ClusterArgument,
-    nodes: Annotated[int, Option(min=1, max=64, metavar="N", help="Number of nodes: gpu-1 to gpu-N.")] = 8,
+    nodes: Annotated[int, Option("N", "Number of nodes: gpu-1 to gpu-N.", min=1, max=64)] = 8,
     mode: Annotated[Mode, Option(help="Mode of the cluster.")] = Mode.ACT,
 ) -> None:
     """Create a cluster of fake GPU nodes on the embedded stack, and register it.
@@ -118,11 +116,7 @@ def add_fleet(registration: Registration, config: ClusterConfig, instances: Iter
     registration.set_cluster(config.cluster, {"provider": config.provider})
 
 
-@app.command(
-    "break",
-    "faultbridge fleet break gpu-1 --cluster lab",
-    "faultbridge fleet break 'gpu-[1-4]' --cluster lab --fault link-down",
-)
+@command("fleet break", "gpu-1 --cluster lab", "'gpu-[1-4]' --cluster lab --fault link-down")
 def break_nodes(
     session: EmbeddedSession,
     nodes: NodesArgument,
@@ -145,7 +139,7 @@ def break_nodes(
     _show(session, states, f"{fault} injected and reported")
 
 
-@app.command("heal", "faultbridge fleet heal gpu-1 --cluster lab")
+@command("fleet heal", "gpu-1 --cluster lab")
 def heal_nodes(session: EmbeddedSession, nodes: NodesArgument, cluster: ClusterOption) -> None:
     """Heal the hardware of nodes: diagnostics pass again, and links are reported as up.
 

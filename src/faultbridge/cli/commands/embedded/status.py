@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.cli.declare import Commands, Exit
+from faultbridge.cli.declare import Exit, command
 from faultbridge.cli.errors import EXIT_UNREACHABLE
 from faultbridge.cli.render.output import Columns, Document, fields, notice
 from faultbridge.cli.stack.command import StackSession
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from faultbridge.serve.ops.backlog import BacklogItem
-
-app = Commands()
 
 _BACKLOG: Columns = {
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
@@ -50,7 +48,7 @@ BACKLOG_TITLES = {
 COUNTED = frozenset({"unpublished", "timers", "records", "rejects", "subscriptions"})
 
 
-@app.command("status", "faultbridge status", "faultbridge status --json", "faultbridge status --region us-east-1")
+@command("status", "", "--json", "--region us-east-1")
 def show_status(session: StackSession) -> None:
     """Show what runs, queue depths, work that is overdue by 5 minutes, and the age of each backlog.
 

@@ -6,13 +6,11 @@ import sys
 from typing import Annotated
 
 from faultbridge.cli.commands.options import Format, StackName, confirm
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.render.output import Columns, fields, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
-app = Commands()
-
-YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask on a terminal.")]
+YesOption = Annotated[bool, Option("--yes -y", "Do not ask on a terminal.")]
 
 STARTED: Columns = {
     **fields("Stack", "Event plane=endpoint", "Compute plane=compute_endpoint", "Console"),
@@ -24,9 +22,9 @@ STARTED: Columns = {
 STOPPED: Columns = {"Stopped": lambda one: one["stack"] if one["stopped"] else "no stack was up"}
 
 
-@app.command("up", "faultbridge up", "faultbridge up --fresh")
+@command("up", "", "--fresh")
 def start(
-    fresh: Annotated[bool, Option("--fresh", help="Delete all data and start an empty stack.")] = False,
+    fresh: Annotated[bool, Option(help="Delete all data and start an empty stack.")] = False,
     stack: StackName = DEFAULT_STACK,
     yes: YesOption = False,
     *,
@@ -44,7 +42,7 @@ def start(
     show_one(info.as_json(), STARTED, output)
 
 
-@app.command("down", "faultbridge down")
+@command("down")
 def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Format) -> None:
     """Stop the embedded stack and delete its data."""
     from faultbridge.local import down

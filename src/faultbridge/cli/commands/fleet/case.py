@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from faultbridge.cli.commands.options import AnyClusterOption, CaseArgument, ReasonOption
 from faultbridge.cli.commands.records.report import WRITTEN, FileOption, write_file
 from faultbridge.cli.commands.selection import Facts, NodeFacts, SelectionOptions, case_facts, selected, show_selected
-from faultbridge.cli.declare import Commands, Exit, Group, Option
+from faultbridge.cli.declare import Exit, Group, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import (
     CASE,
@@ -36,49 +36,41 @@ from faultbridge.repair.registry.documents import shared
 from faultbridge.serve.wiring.repairing import wire_case_orders
 from faultbridge.serve.wiring.services import wire_reports
 
-app = Commands()
-
 MAX_ENTRIES = 200
 """Number of newest entries of a case that are searched for answers about EC2 capacity for a successor."""
 
-AttemptOption = Annotated[
-    int | None, Option("--attempt", min=1, metavar="N", help="Attempt to answer for. Default: the current one.")
-]
+AttemptOption = Annotated[int | None, Option("--attempt N", "Attempt to answer for. Default: the current one.", min=1)]
 ActionOption = Annotated[
     RepairAction | None,
     Option(
-        "--repair-action",
-        metavar="ACTION",
-        help=f"Repair action to answer for: {', '.join(RepairAction)}. Default: the one that the case requires now.",
+        "--repair-action ACTION",
+        f"Repair action to answer for: {', '.join(RepairAction)}. Default: the one that the case requires now.",
     ),
 ]
 _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
 
 
-@app.command(
-    "list",
-    "faultbridge case list",
-    "faultbridge case list --cluster train-a --status resolved",
-    "faultbridge case list --waiting-for approval --wait 60",
-    "faultbridge case list --since 7d --code xid.79 --by rack",
+@command(
+    "case list",
+    "",
+    "--cluster train-a --status resolved",
+    "--waiting-for approval --wait 60",
+    "--since 7d --code xid.79 --by rack",
 )
 def list_cases(
     session: StackSession,
     selection: SelectionOptions,
     cluster: AnyClusterOption = None,
-    node: Annotated[str | None, Option(metavar="NODE", help="Only cases of this node, open and closed.")] = None,
+    node: Annotated[str | None, Option("NODE", "Only cases of this node, open and closed.")] = None,
     status: Annotated[
         list[CaseStatus] | None,
-        Option(metavar="STATUS", help=f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."),
+        Option("STATUS", f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."),
     ] = None,
-    everything: Annotated[bool, Option("--all", help="Also closed cases.")] = False,
+    everything: Annotated[bool, Option("--all", "Also closed cases.")] = False,
     waiting_for: Annotated[
-        list[WaitingFor] | None,
-        Option(metavar="WHAT", help=f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable."),
+        list[WaitingFor] | None, Option("WHAT", f"Only cases that wait for this: {', '.join(WaitingFor)}. Repeatable.")
     ] = None,
-    since: Annotated[
-        str | None, Option(metavar="TIME", help=f"Only cases opened since then, open and closed. {PAST_HELP}")
-    ] = None,
+    since: Annotated[str | None, Option("TIME", f"Only cases opened since then, open and closed. {PAST_HELP}")] = None,
     wait: WaitOption = 0,
 ) -> None:
     """List cases by opening time, oldest first. A case tracks one fault of one node until it is closed."""
@@ -97,13 +89,13 @@ def list_cases(
     show_selected(session, read, selection, by_cluster(CASES, clusters), wait)
 
 
-@app.command("show", f"faultbridge case show {_EXAMPLE_ID}")
+@command("case show", _EXAMPLE_ID)
 def show_case(session: StackSession, case: CaseArgument) -> None:
     """Show a case, its phases, and whether sources of EC2 capacity can provide a successor."""
     _show(session, case)
 
 
-@app.command("watch", f"faultbridge case watch {_EXAMPLE_ID}")
+@command("case watch", _EXAMPLE_ID)
 def watch_case(session: StackSession, case: CaseArgument) -> None:
     """Print the entries of a case as they are recorded, until the case is closed or escalated.
 
@@ -145,11 +137,7 @@ def _answer(reason: ReasonOption = "", attempt: AttemptOption = None, repair_act
 AnswerOptions = Annotated[Answer, Group(_answer)]
 
 
-@app.command(
-    "approve",
-    f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'",
-    f"faultbridge case approve {_EXAMPLE_ID} --repair-action verify",
-)
+@command("case approve", f"{_EXAMPLE_ID} --reason 'checked'", f"{_EXAMPLE_ID} --repair-action verify")
 def approve(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptions) -> None:
     """Approve the repair for which a case requires approval.
 
@@ -161,7 +149,7 @@ def approve(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptio
     _show(session, case)
 
 
-@app.command("deny", f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'")
+@command("case deny", f"{_EXAMPLE_ID} --reason 'job runs'")
 def deny(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptions) -> None:
     """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
     order = OperatorOrder(session.operator, answer.reason)
@@ -169,20 +157,18 @@ def deny(session: ChangingSession, case: CaseArgument, *, answer: AnswerOptions)
     _show(session, case)
 
 
-@app.command("cancel", f"faultbridge case cancel {_EXAMPLE_ID} --reason 'false alarm'")
+@command("case cancel", f"{_EXAMPLE_ID} --reason 'false alarm'")
 def cancel(session: ChangingSession, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Cancel the repair of a case. An isolated node is verified before it returns to service."""
     wire_case_orders(session.application).cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
 
 
-@app.command("file", f"faultbridge case file {_EXAMPLE_ID} --output-file case.zip")
+@command("case file", f"{_EXAMPLE_ID} --output-file case.zip")
 def write_case_file(
     session: StackSession,
     case: CaseArgument,
-    file: Annotated[
-        Path | None, Option("--output-file", metavar="FILE", help="File to write. Default: the id and .zip.")
-    ] = None,
+    file: Annotated[Path | None, Option("--output-file FILE", "File to write. Default: the id and .zip.")] = None,
 ) -> None:
     """Write the case file of a case: its entries up to an anchor, the form of a hardware return, and a verifier.
 
@@ -197,7 +183,7 @@ def write_case_file(
     session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
 
 
-@app.command("report", f"faultbridge case report {_EXAMPLE_ID} --output-file case.html")
+@command("case report", f"{_EXAMPLE_ID} --output-file case.html")
 def report_case(session: StackSession, case: CaseArgument, file: FileOption = None) -> None:
     """Write a report of a case as one HTML file, which opens from disk without a network."""
     cluster = session.directory.case(case).key.cluster

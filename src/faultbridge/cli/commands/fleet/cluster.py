@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.commands.policy.documents import known_policy
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
+from faultbridge.cli.declare import BadParameter, Exit, Group, Option, command
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.output import Columns, Document, fields, filled, notice
@@ -35,15 +35,9 @@ from faultbridge.model.names import expand_host_list, instance_id, node_name, re
 from faultbridge.repair.registry.documents import Cluster, shared
 from faultbridge.serve.wiring.services import wire_registration
 
-app = Commands()
-
 RateOption = Annotated[
     list[str] | None,
-    Option(
-        "--link-rate",
-        metavar="PORT=GBPS",
-        help="Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it.",
-    ),
+    Option("--link-rate PORT=GBPS", "Expected rate of ports by shell pattern, as in mlx5_*=400; 0 removes it."),
 ]
 RATES: Columns = {
     "Mapping": lambda one: one["mapping"],
@@ -104,9 +98,8 @@ def _text(value: object) -> str:
 DomainOption = Annotated[
     list[str] | None,
     Option(
-        "--domain",
-        metavar="KIND/NAME=NODES",
-        help="Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
+        "--domain KIND/NAME=NODES",
+        "Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
     ),
 ]
 
@@ -144,52 +137,43 @@ ModeOption = Annotated[
 ]
 OwnerOption = Annotated[RepairOwner | None, Option(help="Who repairs nodes; observe: no automation repairs.")]
 ProviderOption = Annotated[
-    str | None,
-    Option(metavar="NAME", help="Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod."),
+    str | None, Option("NAME", "Provider: ec2-auto-scaling, ec2-launch-template, karpenter or hyperpod.")
 ]
 OrchestratorOption = Annotated[
-    str | None, Option(metavar="NAME", help="Orchestrator that cordons and drains nodes: none, eks or slurm.")
+    str | None, Option("NAME", "Orchestrator that cordons and drains nodes: none, eks or slurm.")
 ]
-VerifierOption = Annotated[
-    str | None, Option(metavar="NAME", help="Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")
-]
-RestarterOption = Annotated[str | None, Option(metavar="NAME", help="Resets and reboots: ssm or hyperpod.")]
+VerifierOption = Annotated[str | None, Option("NAME", "Verifies nodes: ssm-dcgm, ssm-deep, ssm-pair, hyperpod, none.")]
+RestarterOption = Annotated[str | None, Option("NAME", "Resets and reboots: ssm or hyperpod.")]
 TrustOption = Annotated[
     list[str] | None,
     Option(
-        "--trusted-sender",
-        metavar="ROLE_ID:SESSION",
-        help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
+        "--trusted-sender ROLE_ID:SESSION",
+        "Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
         'Replaces all; "" removes all.',
     ),
 ]
 NodeRoleOption = Annotated[
     list[str] | None,
     Option(
-        "--node-role",
-        metavar="ROLE_ID",
-        help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
+        "--node-role ROLE_ID",
+        "Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
         'Replaces all; "" removes all.',
     ),
 ]
 HeadNodeOption = Annotated[
-    str | None,
-    Option("--slurm-head-node", metavar="ID", help='Instance on which Slurm\'s commands run; "" removes it.'),
+    str | None, Option("--slurm-head-node ID", 'Instance on which Slurm\'s commands run; "" removes it.')
 ]
 SlurmRestOption = Annotated[
-    str | None,
-    Option("--slurm-rest", metavar="URL", help='Address of slurmrestd, used where it is set; "" removes it.'),
+    str | None, Option("--slurm-rest URL", 'Address of slurmrestd, used where it is set; "" removes it.')
 ]
 RequeueOption = Annotated[
-    bool | None,
-    Option("--slurm-requeue/--no-slurm-requeue", help="Requeue jobs that allow it when a node is drained."),
+    bool | None, Option("--slurm-requeue/--no-slurm-requeue", "Requeue jobs that allow it when a node is drained.")
 ]
 CallbackOption = Annotated[
     list[str] | None,
     Option(
-        "--job-callback",
-        metavar="NAME",
-        help="Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
+        "--job-callback NAME",
+        "Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
         'Repeatable. Replaces all; "" removes all.',
     ),
 ]
@@ -197,18 +181,15 @@ KarpenterOption = Annotated[
     bool | None,
     Option(
         "--karpenter-repairs/--no-karpenter-repairs",
-        help="Whether Karpenter's gate NodeRepair is on, if Faultbridge cannot read it.",
+        "Whether Karpenter's gate NodeRepair is on, if Faultbridge cannot read it.",
     ),
 ]
-EksOption = Annotated[str | None, Option(metavar="NAME", help="Name of the EKS cluster.")]
-HyperPodOption = Annotated[str | None, Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
-RoleOption = Annotated[str | None, Option(metavar="ARN", help="Role to assume for a provider in another AWS account.")]
-ExternalIdOption = Annotated[
-    str | None, Option(metavar="ID", help="External id of the role's trust policy, 2 to 1224 characters.")
-]
+EksOption = Annotated[str | None, Option("NAME", "Name of the EKS cluster.")]
+HyperPodOption = Annotated[str | None, Option("NAME|ARN", "Name or ARN of the HyperPod cluster.")]
+RoleOption = Annotated[str | None, Option("ARN", "Role to assume for a provider in another AWS account.")]
+ExternalIdOption = Annotated[str | None, Option("ID", "External id of the role's trust policy, 2 to 1224 characters.")]
 PolicyOption = Annotated[
-    str | None,
-    Option(metavar="VERSION", help='Policy version to use; "" removes it. Default: the current version.'),
+    str | None, Option("VERSION", 'Policy version to use; "" removes it. Default: the current version.')
 ]
 
 
@@ -295,31 +276,24 @@ SUBNET = re.compile(r"subnet-[0-9a-f]{8,17}"), "--subnet", "give a subnet id suc
 TypesOption = Annotated[
     list[str] | None,
     Option(
-        "--instance-type",
-        metavar="TYPE",
-        help="Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
+        "--instance-type TYPE",
+        "Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
         "Empty text: the template's type.",
     ),
 ]
 SubnetsOption = Annotated[
     list[str] | None,
-    Option(
-        "--subnet",
-        metavar="SUBNET_ID",
-        help="Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet.",
-    ),
+    Option("--subnet SUBNET_ID", "Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet."),
 ]
-SparesOption = Annotated[
-    int | None, Option(min=0, max=100, metavar="N", help="Number of verified spare instances to keep ready.")
-]
-SpareGroupOption = Annotated[str | None, Option(metavar="NAME", help="Launch template of the spare instances.")]
+SparesOption = Annotated[int | None, Option("N", "Number of verified spare instances to keep ready.", min=0, max=100)]
+SpareGroupOption = Annotated[str | None, Option("NAME", "Launch template of the spare instances.")]
 
 
-@app.command(
-    "template",
-    "faultbridge cluster template train-a --instance-type p5.48xlarge \\",
+@command(
+    "cluster template",
+    "train-a --instance-type p5.48xlarge \\",
     "    --instance-type p5e.48xlarge --subnet subnet-0a1b2c3d",
-    "faultbridge cluster template train-a --spares 2 --spare-group gpu-workers",
+    "train-a --spares 2 --spare-group gpu-workers",
 )
 def set_template(
     session: ChangingSession,
@@ -364,7 +338,7 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
     return types
 
 
-@app.command("list", "faultbridge cluster list", "faultbridge cluster list --json")
+@command("cluster list", "", "--json")
 def list_clusters(session: StackSession) -> None:
     """List every cluster.
 
@@ -378,13 +352,11 @@ def list_clusters(session: StackSession) -> None:
         notice(f"{CANARY_CLUSTER} has no nodes: every five minutes, a test record of Faultbridge passes through it")
 
 
-@app.command("show", "faultbridge cluster show train-a", "faultbridge cluster show train-a --wait 300")
+@command("cluster show", "train-a", "train-a --wait 300")
 def show_cluster(
     session: StackSession,
     cluster: ClusterArgument,
-    wait: Annotated[
-        int, Option(min=0, metavar="SECONDS", help="Wait until the cluster is healthy, and print its status.")
-    ] = 0,
+    wait: Annotated[int, Option("SECONDS", "Wait until the cluster is healthy, and print its status.", min=0)] = 0,
 ) -> None:
     """Show settings, status and repairs of a cluster.
 
@@ -401,12 +373,12 @@ def show_cluster(
         raise Exit(EXIT_TRY_AGAIN)
 
 
-@app.command(
-    "add",
-    "faultbridge cluster add train-a",
-    "faultbridge cluster add train-a --mode act --repair-owner faultbridge \\",
+@command(
+    "cluster add",
+    "train-a",
+    "train-a --mode act --repair-owner faultbridge \\",
     "    --provider ec2-auto-scaling --verifier ssm-dcgm",
-    "faultbridge cluster add train-b --mode act --repair-owner faultbridge \\",
+    "train-b --mode act --repair-owner faultbridge \\",
     "    --provider hyperpod --hyperpod-cluster hp-train",
 )
 def add_cluster(session: ChangingSession, cluster: ClusterArgument, settings: SettingsOptions) -> None:
@@ -420,17 +392,17 @@ def add_cluster(session: ChangingSession, cluster: ClusterArgument, settings: Se
     session.show_one(document, filled({**CLUSTER, "Applies": _applies}, document))
 
 
-@app.command(
-    "set",
-    "faultbridge cluster set train-a --mode dry_run",
-    "faultbridge cluster set train-a --mode act --repair-owner faultbridge",
-    "faultbridge cluster set train-a --link-rate 'mlx5_*=400'",
+@command(
+    "cluster set",
+    "train-a --mode dry_run",
+    "train-a --mode act --repair-owner faultbridge",
+    "train-a --link-rate 'mlx5_*=400'",
 )
 def set_cluster(
     session: ChangingSession,
     cluster: ClusterArgument,
     settings: SettingsOptions,
-    expected: Annotated[int | None, Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")] = None,
+    expected: Annotated[int | None, Option("N", "Expected number of nodes in the cluster.", min=0)] = None,
     link_rate: RateOption = None,
 ) -> None:
     """Change settings of a cluster, and print what changed.
@@ -468,14 +440,12 @@ def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
     session.show_one({"cluster": cluster, "mapping": version_of(changed), "link_rates": rates}, RATES)
 
 
-@app.command(
-    "maintain", "faultbridge cluster maintain train-a --until 4h", "faultbridge cluster maintain train-a --end"
-)
+@command("cluster maintain", "train-a --until 4h", "train-a --end")
 def maintain_cluster(
     session: ChangingSession,
     cluster: ClusterArgument,
-    until: Annotated[str | None, Option(metavar="TIME", help=f"End of the maintenance: {FUTURE_HELP}.")] = None,
-    end: Annotated[bool, Option("--end", help="End the maintenance now.")] = False,
+    until: Annotated[str | None, Option("TIME", f"End of the maintenance: {FUTURE_HELP}.")] = None,
+    end: Annotated[bool, Option(help="End the maintenance now.")] = False,
 ) -> None:
     """Start or end maintenance of a cluster.
 

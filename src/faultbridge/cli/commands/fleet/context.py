@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Option
+from faultbridge.cli.declare import Argument, BadParameter, Option, command
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show, show_one
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.context import known_context, read_contexts, write_contexts
 from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
-
-app = Commands()
 
 CONTEXTS: Columns = {
     "CURRENT": lambda one: "*" if one["current"] else "",
@@ -24,10 +22,10 @@ PLACE: Columns = fields("Context", "Stack", "Account", "Region")
 NO_CONTEXT = "-"
 """The name that `context use` takes for no context."""
 
-ContextArgument = Annotated[str, Argument(metavar="NAME", help="Name of the context; - for none.")]
+ContextArgument = Annotated[str, Argument("NAME", "Name of the context; - for none.")]
 
 
-@app.command("list", "faultbridge context list")
+@command("context list")
 def list_contexts(output: Format) -> None:
     """List the contexts of this user, and the embedded stacks that run on this machine."""
     from faultbridge.local import stack_names
@@ -43,28 +41,20 @@ def list_contexts(output: Format) -> None:
     )
 
 
-@app.command("show", "faultbridge context show")
+@command("context show")
 def show_context(session: StackSession) -> None:
     """Show the stack that commands use now: its context, account and Region."""
     session.show_one(session.place_document(), PLACE)
 
 
-@app.command(
-    "use",
-    "faultbridge context use prod --region us-east-1 --profile ops",
-    "faultbridge context use prod",
-    "faultbridge context use faultbridge",
-    "faultbridge context use -",
-)
+@command("context use", "prod --region us-east-1 --profile ops", "prod", "faultbridge", "-")
 def use_context(
     output: Format,
     name: ContextArgument,
-    stack: Annotated[
-        str | None, Option("--stack", metavar="NAME", help="Name of the stack. Default: faultbridge.")
-    ] = None,
-    region: Annotated[str | None, Option("--region", metavar="REGION", help="AWS region of the stack.")] = None,
-    profile: Annotated[str | None, Option("--profile", metavar="PROFILE", help="AWS configuration profile.")] = None,
-    endpoint_url: Annotated[str | None, Option("--endpoint-url", metavar="URL", help="AWS endpoint URL.")] = None,
+    stack: Annotated[str | None, Option("NAME", "Name of the stack. Default: faultbridge.")] = None,
+    region: Annotated[str | None, Option("REGION", "AWS region of the stack.")] = None,
+    profile: Annotated[str | None, Option("PROFILE", "AWS configuration profile.")] = None,
+    endpoint_url: Annotated[str | None, Option("URL", "AWS endpoint URL.")] = None,
 ) -> None:
     """Use a context in each later command that names no stack; with options, store the context first.
 

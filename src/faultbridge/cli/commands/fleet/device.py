@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.model.errors import UnknownName
 from faultbridge.repair.registry.hardware_documents import offender_document
-
-app = Commands()
 
 HISTORY: Columns = {
     "TIME (UTC)": lambda one: short_time(one.at),
@@ -28,10 +26,8 @@ OFFENDERS: Columns = {
 }
 
 
-@app.command("history", "faultbridge device history 1653524071234")
-def show_history(
-    session: StackSession, device: Annotated[str, Argument(metavar="DEVICE", help="Serial number or UUID.")]
-) -> None:
+@command("device history", "1653524071234")
+def show_history(session: StackSession, device: Annotated[str, Argument("DEVICE", "Serial number or UUID.")]) -> None:
     """Show the nodes in which a device was, and its faults, repairs and diagnostics, oldest first."""
     from faultbridge.record.history import DeviceHistory
 
@@ -41,13 +37,11 @@ def show_history(
     session.show(events, HISTORY)
 
 
-@app.command("offenders", "faultbridge device offenders --cluster train-a --since 90d")
+@command("device offenders", "--cluster train-a --since 90d")
 def list_offenders(
     session: StackSession,
     cluster: ClusterOption,
-    since: Annotated[
-        str | None, Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
-    ] = None,
+    since: Annotated[str | None, Option("TIME", f"Only faults recorded since this time. {PAST_HELP}")] = None,
 ) -> None:
     """List GPU cards and slots with repeated severe faults, and whether card or slot is likelier faulty.
 

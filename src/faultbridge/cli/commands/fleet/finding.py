@@ -7,17 +7,15 @@ from typing import Annotated
 from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
-from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.render.times import short_time, stated_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.model.findings import Mark
 from faultbridge.repair.registry.hardware_documents import finding_document
 
-app = Commands()
-
 _EXAMPLE_ID = "f-abcdefghijklmnop"
-FindingArgument = Annotated[str, Argument(metavar="ID", help="Id of the finding.")]
+FindingArgument = Annotated[str, Argument("ID", "Id of the finding.")]
 FINDINGS: Columns = {
     "FINDING": lambda one: one.finding_id,
     "NODE": lambda one: f"{one.cluster}/{one.node}",
@@ -40,35 +38,35 @@ DETECTORS: Columns = {
 }
 
 
-@app.command("list", "faultbridge finding list", "faultbridge finding list --cluster train-a --all")
+@command("finding list", "", "--cluster train-a --all")
 def list_findings(
     session: StackSession,
     cluster: AnyClusterOption = None,
-    ended: Annotated[bool, Option("--all", help="Also the findings that ended in the last year.")] = False,
+    ended: Annotated[bool, Option("--all", "Also the findings that ended in the last year.")] = False,
 ) -> None:
     """List open findings, oldest first: nodes with far more errors or throttling than their group."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
 
-@app.command("show", f"faultbridge finding show {_EXAMPLE_ID}")
+@command("finding show", _EXAMPLE_ID)
 def show_finding(session: StackSession, finding: FindingArgument) -> None:
     """Show a finding, and whether an operator marked it as right or wrong."""
     session.show_one(finding_document(session.judgments.show(finding)), FINDING)
 
 
-@app.command("mark", f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'")
+@command("finding mark", f"{_EXAMPLE_ID} right --reason 'bad cable'")
 def mark_finding(
     session: ChangingSession,
     finding: FindingArgument,
-    mark: Annotated[Mark, Argument(metavar="right|wrong", help="Whether the node had a defect.")],
+    mark: Annotated[Mark, Argument("right|wrong", "Whether the node had a defect.")],
     reason: ReasonOption = "",
 ) -> None:
     """Record whether a finding was right. The precision of a detector is computed from these records."""
     session.show_one(finding_document(session.judgments.mark(finding, mark, session.operator, reason)), FINDING)
 
 
-@app.command("precision", "faultbridge finding precision", "faultbridge finding precision --json")
+@command("finding precision", "", "--json")
 def show_precision(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """Show for each detector how many findings were marked right or wrong, and the share marked right.
 

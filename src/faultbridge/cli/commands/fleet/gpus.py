@@ -6,14 +6,12 @@ from datetime import timedelta
 from typing import Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.render.output import Columns, Document, fields
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.model.enums import CaseStatus
-
-app = Commands()
 
 _HOUR_MS = 3_600_000
 FIGURES: Columns = {
@@ -23,11 +21,11 @@ FIGURES: Columns = {
 }
 
 
-@app.command("gpus", "faultbridge gpus", "faultbridge gpus --cluster train-a --since 7d")
+@command("gpus", "", "--cluster train-a --since 7d")
 def show_gpus(
     session: StackSession,
     cluster: AnyClusterOption = None,
-    since: Annotated[str, Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
+    since: Annotated[str, Option("TIME", f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
     """Show the share of GPUs in service, and the GPU-hours lost out of service, by cluster."""
     names = session.cluster_names(cluster)

@@ -6,24 +6,22 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
-from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
 from faultbridge.cli.render.output import notice
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
 from faultbridge.repair.registry.documents import Incident
 from faultbridge.serve.wiring.repairing import wire_incident_orders
 
-app = Commands()
-
-IncidentArgument = Annotated[str, Argument(metavar="ID", help="Id of the incident.")]
+IncidentArgument = Annotated[str, Argument("ID", "Id of the incident.")]
 _EXAMPLE_ID = "inc-abcdefghijklmnop"
 
 
-@app.command("list", "faultbridge incident list", "faultbridge incident list --cluster train-a --all")
+@command("incident list", "", "--cluster train-a --all")
 def list_incidents(
     session: StackSession,
     cluster: AnyClusterOption = None,
-    closed: Annotated[bool, Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
+    closed: Annotated[bool, Option("--all", "Also the incidents closed in the last 90 days.")] = False,
     wait: WaitOption = 0,
 ) -> None:
     """List the open incidents, oldest first. An incident is one cause of faults on many nodes."""
@@ -37,13 +35,13 @@ def list_incidents(
     show_awaited(session, read, INCIDENTS, wait)
 
 
-@app.command("show", f"faultbridge incident show {_EXAMPLE_ID}")
+@command("incident show", _EXAMPLE_ID)
 def show_incident(session: StackSession, incident: IncidentArgument) -> None:
     """Show an incident, its nodes and the cases that wait for it."""
     session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)
 
 
-@app.command("close", f"faultbridge incident close {_EXAMPLE_ID} --reason 'not the switch'")
+@command("incident close", f"{_EXAMPLE_ID} --reason 'not the switch'")
 def close_incident(session: ChangingSession, incident: IncidentArgument, reason: ReasonOption = "") -> None:
     """Close an incident. The cases that wait for it then continue within the repair limits, oldest first."""
     before = session.directory.incident(incident)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import Columns, Document, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time, stated_time
@@ -59,25 +59,16 @@ def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> di
     return read_rank_map(file) if file else {}
 
 
-app = Commands()
-
-JobArgument = Annotated[str, Argument(metavar="JOB", help="Job id of the scheduler.")]
-AtOption = Annotated[str | None, Option("--at", metavar="TIME", help=f"Time of the event; default: now. {PAST_HELP}")]
+JobArgument = Annotated[str, Argument("JOB", "Job id of the scheduler.")]
+AtOption = Annotated[str | None, Option("--at TIME", f"Time of the event; default: now. {PAST_HELP}")]
 NodesOption = Annotated[
-    list[str],
-    Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
+    list[str], Option("--node NODE", "Node, or Slurm host list such as gpu-[001-004,007]. Repeatable.")
 ]
 PerNodeOption = Annotated[
     int | None,
-    Option(
-        "--ranks-per-node",
-        min=1,
-        max=64,
-        metavar="N",
-        help="Number of ranks on each node, numbered in the order of --node.",
-    ),
+    Option("--ranks-per-node N", "Number of ranks on each node, numbered in the order of --node.", min=1, max=64),
 ]
-NameOption = Annotated[str | None, Option(metavar="TEXT", help="Name of the job for people.")]
+NameOption = Annotated[str | None, Option("TEXT", "Name of the job for people.")]
 JOB: Columns = {
     "Job": lambda one: one.job_id + (f" ({one.name})" if one.name else ""),
     "Cluster": lambda one: one.cluster,
@@ -105,7 +96,7 @@ JOBS: Columns = {
 }
 
 
-@app.command("start", "faultbridge job start 88213 --cluster train-a --node 'gpu-[001-004,007]'")
+@command("job start", "88213 --cluster train-a --node 'gpu-[001-004,007]'")
 def start_job(
     session: ChangingSession,
     job: JobArgument,
@@ -113,19 +104,14 @@ def start_job(
     node: NodesOption,
     name: NameOption = None,
     at: AtOption = None,
-    ranks: Annotated[
-        Path | None,
-        Option("--ranks", metavar="MAP", help='JSON file with the ranks of each node: {"gpu-1": [0, 1]}.'),
-    ] = None,
+    ranks: Annotated[Path | None, Option("MAP", 'JSON file with the ranks of each node: {"gpu-1": [0, 1]}.')] = None,
     ranks_per_node: PerNodeOption = None,
-    stall_after: Annotated[str | None, Option(metavar="AGE", help="How long a step may take; default: 30m.")] = None,
+    stall_after: Annotated[str | None, Option("AGE", "How long a step may take; default: 30m.")] = None,
     checkpoint_signal: Annotated[
-        str | None,
-        Option(metavar="SIGNAL", help="Signal on which the job saves a checkpoint, such as USR1; default: none."),
+        str | None, Option("SIGNAL", "Signal on which the job saves a checkpoint, such as USR1; default: none.")
     ] = None,
     again: Annotated[
-        bool,
-        Option("--again", help="The scheduler started the job again: also record the end of its run on other nodes."),
+        bool, Option(help="The scheduler started the job again: also record the end of its run on other nodes.")
     ] = False,
 ) -> None:
     """Record that a job started.
@@ -149,15 +135,13 @@ def start_job(
     session.show_one(job_document(started, session.now()), JOB)
 
 
-@app.command("end", "faultbridge job end 88213 --cluster train-a --outcome failed")
+@command("job end", "88213 --cluster train-a --outcome failed")
 def end_job(
     session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
-    outcome: Annotated[
-        str, Option(metavar="OUTCOME", help="succeeded, failed, cancelled or unreported.")
-    ] = "unreported",
-    reason: Annotated[str, Option(metavar="TEXT", help="Reason, a few words.")] = "",
+    outcome: Annotated[str, Option("OUTCOME", "succeeded, failed, cancelled or unreported.")] = "unreported",
+    reason: Annotated[str, Option("TEXT", "Reason, a few words.")] = "",
     at: AtOption = None,
 ) -> None:
     """Record that a job ended. If the job has already ended, the command changes nothing."""
@@ -172,13 +156,13 @@ def end_job(
     session.show_one(job_document(ended, session.now()), JOB)
 
 
-@app.command("heartbeat", "faultbridge job heartbeat 88213 --cluster train-a --step 1200 --loss 2.31")
+@command("job heartbeat", "88213 --cluster train-a --step 1200 --loss 2.31")
 def record_heartbeat(
     session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
-    step: Annotated[int, Option(min=0, metavar="N", help="Last step that the job completed.")],
-    loss: Annotated[float | None, Option(metavar="X", help="Loss of the step; nan and inf are allowed.")] = None,
+    step: Annotated[int, Option("N", "Last step that the job completed.", min=0)],
+    loss: Annotated[float | None, Option("X", "Loss of the step; nan and inf are allowed.")] = None,
 ) -> None:
     """Record the last step of a job. A job whose step does not advance within its time limit is stalled.
 
@@ -188,14 +172,12 @@ def record_heartbeat(
     session.show_one(job_document(reported, session.now()), JOB)
 
 
-@app.command("checkpoint", "faultbridge job checkpoint 88213 --cluster train-a")
+@command("job checkpoint", "88213 --cluster train-a")
 def answer_checkpoint(
     session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
-    checkpoint_id: Annotated[
-        str | None, Option("--id", metavar="ID", help="Id of the request; default: the latest.")
-    ] = None,
+    checkpoint_id: Annotated[str | None, Option("--id ID", "Id of the request; default: the latest.")] = None,
 ) -> None:
     """Answer that a job saved the checkpoint that was requested. A repeated answer changes nothing.
 
@@ -207,13 +189,13 @@ def answer_checkpoint(
     session.show_one(job_document(saved, session.now()), JOB)
 
 
-@app.command("run", "faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh")
+@command("job run", "88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh")
 def run_job(
     session: ChangingSession,
     job: JobArgument,
     cluster: ClusterOption,
     node: NodesOption,
-    command: Annotated[list[str], Argument(metavar="COMMAND", help="Launcher of the job, after `--`.")],
+    command: Annotated[list[str], Argument("COMMAND", "Launcher of the job, after `--`.")],
     name: NameOption = None,
     ranks_per_node: PerNodeOption = None,
 ) -> None:
@@ -235,7 +217,7 @@ def run_job(
     raise Exit(run_recorded(command, start, end))
 
 
-@app.command("list", "faultbridge job list", "faultbridge job list --cluster train-a")
+@command("job list", "", "--cluster train-a")
 def list_jobs(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """List the running jobs, and the ended jobs that Faultbridge still follows.
 
@@ -247,7 +229,7 @@ def list_jobs(session: StackSession, cluster: AnyClusterOption = None) -> None:
     session.show((job_document(job, session.now()) for job in followed), JOBS)
 
 
-@app.command("show", "faultbridge job show 88213 --cluster train-a")
+@command("job show", "88213 --cluster train-a")
 def show_job(session: StackSession, job: JobArgument, cluster: ClusterOption) -> None:
     """Show a job, its nodes with faults, and whether it may resume.
 
@@ -256,13 +238,13 @@ def show_job(session: StackSession, job: JobArgument, cluster: ClusterOption) ->
     session.show_one(job_document(session.jobs.job(cluster, job), session.now()), JOB)
 
 
-@app.command("ranks", "faultbridge job ranks 88213 --cluster train-a --rank 17")
+@command("job ranks", "88213 --cluster train-a --rank 17")
 def show_ranks(
     session: StackSession,
     job: JobArgument,
     cluster: ClusterOption,
-    rank: Annotated[list[int] | None, Option(metavar="RANK", help="Only this rank. Repeatable.")] = None,
-    node: Annotated[str | None, Option(metavar="NODE", help="Only the ranks on this node.")] = None,
+    rank: Annotated[list[int] | None, Option("RANK", "Only this rank. Repeatable.")] = None,
+    node: Annotated[str | None, Option("NODE", "Only the ranks on this node.")] = None,
 ) -> None:
     """List the ranks of a job with their nodes and GPUs.
 

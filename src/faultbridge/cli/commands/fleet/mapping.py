@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format, read_text
-from faultbridge.cli.declare import Argument, Commands, Exit
+from faultbridge.cli.declare import Argument, Exit, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, notice, print_line, show, show_one
 from faultbridge.cli.render.times import applies_text
@@ -18,20 +18,18 @@ from faultbridge.decode.data.mapping import parse_extensions
 from faultbridge.decode.data.policies import version_of
 from faultbridge.model.errors import Misconfigured
 
-app = Commands()
-
 PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
-FileArgument = Annotated[str, Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
+FileArgument = Annotated[str, Argument("FILE", "Mapping file, JSON; - reads standard input.")]
 
 
-@app.command("check", "faultbridge mapping check own.json")
+@command("mapping check", "own.json")
 def check_mappings(file: FileArgument, *, output: Format) -> None:
     """Validate mappings offline. Exit code 1: the mappings are invalid."""
     mappings = _read_mappings(file, output)
     show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
 
 
-@app.command("put", "faultbridge mapping put own.json")
+@command("mapping put", "own.json")
 def put_mappings(session: ChangingSession, file: FileArgument) -> None:
     """Publish mappings as the current version.
 
@@ -43,12 +41,10 @@ def put_mappings(session: ChangingSession, file: FileArgument) -> None:
     session.show_one({"version": version, "applies_at": session.applies_at()}, PUBLISHED)
 
 
-@app.command("show", "faultbridge mapping show > own.json")
+@command("mapping show", "> own.json")
 def show_mappings(
     session: StackSession,
-    version: Annotated[
-        str | None, Argument(metavar="VERSION", help="Version to show. Default: the current version.")
-    ] = None,
+    version: Annotated[str | None, Argument("VERSION", "Version to show. Default: the current version.")] = None,
 ) -> None:
     """Show the current fault mappings, or those of a version.
 

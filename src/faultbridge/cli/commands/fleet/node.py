@@ -21,7 +21,7 @@ from faultbridge.cli.commands.options import (
     read_text,
 )
 from faultbridge.cli.commands.selection import Facts, SelectionOptions, node_facts, selected, show_selected
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import NODE, NODE_HISTORY, NODES, SHOWN_NODE, by_cluster, node_document
 from faultbridge.cli.render.output import Columns, Shown, fields, filled, notice, progress
@@ -36,8 +36,6 @@ from faultbridge.repair.registry.documents import Node, shown_node_document
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.repairing import wire_node_orders
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
-
-app = Commands()
 
 POLL_SECONDS = 0.5
 MAX_POLLS = 20
@@ -96,19 +94,14 @@ class InvalidRow:
 IMPORTED: Columns = fields("NODE", "OUTCOME", "INSTANCE=instance_id", "REASON")
 
 
-@app.command(
-    "import",
-    "faultbridge node import --cluster train-a --group gpu-workers",
-    "faultbridge node import --cluster train-a nodes.csv",
-)
+@command("node import", "--cluster train-a --group gpu-workers", "--cluster train-a nodes.csv")
 def import_nodes(
     session: ChangingSession,
     cluster: ClusterOption,
     file: Annotated[
-        str | None,
-        Argument(metavar="FILE", help=f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input."),
+        str | None, Argument("FILE", f"CSV or JSON lines with {', '.join(FIELDS)}; - reads standard input.")
     ] = None,
-    group: Annotated[str | None, Option(metavar="NAME", help="Register the instances of this provider group.")] = None,
+    group: Annotated[str | None, Option("NAME", "Register the instances of this provider group.")] = None,
 ) -> None:
     """Register many nodes. If one node is rejected, the others are still registered.
 
@@ -219,30 +212,23 @@ def _invalid(row: InvalidRow) -> dict[str, str | None]:
     return {"node": row.node, "instance_id": None, "outcome": "refused", "reason": f"line {row.number}: {row.problem}"}
 
 
-@app.command(
-    "list",
-    "faultbridge node list --cluster train-a",
-    "faultbridge node list --cluster train-a --status degraded --json",
-    "faultbridge node list --not-healthy --by rack",
-    "faultbridge node list --cluster train-a --never-reported",
+@command(
+    "node list",
+    "--cluster train-a",
+    "--cluster train-a --status degraded --json",
+    "--not-healthy --by rack",
+    "--cluster train-a --never-reported",
 )
 def list_nodes(
     session: StackSession,
     selection: SelectionOptions,
     cluster: AnyClusterOption = None,
     status: Annotated[
-        list[NodeStatus] | None,
-        Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
+        list[NodeStatus] | None, Option("STATUS", f"Only this status: {', '.join(NodeStatus)}. Repeatable.")
     ] = None,
-    not_healthy: Annotated[
-        bool, Option("--not-healthy", help="Only nodes that are neither healthy nor retired.")
-    ] = False,
-    never_reported: Annotated[
-        bool, Option("--never-reported", help="Only nodes from which no report ever arrived.")
-    ] = False,
-    since: Annotated[
-        str | None, Option(metavar="TIME", help=f"Only nodes with a fault since then. {PAST_HELP}")
-    ] = None,
+    not_healthy: Annotated[bool, Option(help="Only nodes that are neither healthy nor retired.")] = False,
+    never_reported: Annotated[bool, Option(help="Only nodes from which no report ever arrived.")] = False,
+    since: Annotated[str | None, Option("TIME", f"Only nodes with a fault since then. {PAST_HELP}")] = None,
     wait: WaitOption = 0,
 ) -> None:
     """List the nodes of a cluster, or of all clusters."""
@@ -269,7 +255,7 @@ def _is_unseen(node: Node) -> bool:
     return node.last_report is None and node.status != NodeStatus.RETIRED
 
 
-@app.command("show", "faultbridge node show ip-10-0-0-7 --cluster train-a")
+@command("node show", "ip-10-0-0-7 --cluster train-a")
 def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node.
 
@@ -281,7 +267,7 @@ def show_node(session: StackSession, node: NodeArgument, cluster: ClusterOption)
     session.show_one(shown, SHOWN_NODE)
 
 
-@app.command("history", "faultbridge node history ip-10-0-0-7 --cluster train-a")
+@command("node history", "ip-10-0-0-7 --cluster train-a")
 def show_history(session: StackSession, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instances and devices of a node, and their faults and cases, in the order of recording."""
     from faultbridge.record.history import NodeHistory
@@ -290,28 +276,16 @@ def show_history(session: StackSession, node: NodeArgument, cluster: ClusterOpti
     session.show(NodeHistory(session.ports.table)(key), NODE_HISTORY)
 
 
-@app.command(
-    "add",
-    "faultbridge node add --cluster train-a --node n-7 \\",
-    "    --instance-id i-0123456789abcdef0 --group gpu-workers",
-)
+@command("node add", "--cluster train-a --node n-7 \\", "    --instance-id i-0123456789abcdef0 --group gpu-workers")
 def add_node(
     session: ChangingSession,
     cluster: ClusterOption,
-    node: Annotated[str, Option(metavar="NODE", help="Name of the node: its host name.")],
-    instance_id: Annotated[
-        str | None, Option(metavar="ID", help="EC2 instance id. Default: the node has no instance yet.")
-    ] = None,
-    group: Annotated[
-        str | None, Option(metavar="NAME", help="Auto Scaling group or launch template of the node.")
-    ] = None,
-    instance_type: Annotated[str | None, Option(metavar="TYPE", help="EC2 instance type (p5.48xlarge).")] = None,
-    domain: Annotated[
-        str | None, Option(metavar="NAME", help="Failure domain, such as a rack, switch or zone.")
-    ] = None,
-    alias: Annotated[
-        list[str] | None, Option(metavar="NAME", help="Another name of the node in records. Repeatable.")
-    ] = None,
+    node: Annotated[str, Option("NODE", "Name of the node: its host name.")],
+    instance_id: Annotated[str | None, Option("ID", "EC2 instance id. Default: the node has no instance yet.")] = None,
+    group: Annotated[str | None, Option("NAME", "Auto Scaling group or launch template of the node.")] = None,
+    instance_type: Annotated[str | None, Option("TYPE", "EC2 instance type (p5.48xlarge).")] = None,
+    domain: Annotated[str | None, Option("NAME", "Failure domain, such as a rack, switch or zone.")] = None,
+    alias: Annotated[list[str] | None, Option("NAME", "Another name of the node in records. Repeatable.")] = None,
 ) -> None:
     """Register a node. A node with an instance is in service immediately, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
@@ -334,14 +308,12 @@ def _named(state: NodeState, instance: str | None = None) -> str:
     return f"{state.key.stream} ({shown})" if shown else state.key.stream
 
 
-@app.command("replace", "faultbridge node replace n-7 --cluster train-a --reason 'burnt smell'")
+@command("node replace", "n-7 --cluster train-a --reason 'burnt smell'")
 def replace_node(
     session: ChangingSession,
     node: NodeArgument,
     cluster: ClusterOption,
-    instance: Annotated[
-        str | None, Option(metavar="ID", help="Instance to replace. Default: the instance of the node now.")
-    ] = None,
+    instance: Annotated[str | None, Option("ID", "Instance to replace. Default: the instance of the node now.")] = None,
     reason: ReasonOption = "",
     yes: YesOption = False,
 ) -> None:
@@ -352,7 +324,7 @@ def replace_node(
     _give(session, state, reason, partial(wire_node_orders(session.application).replace, instance=named))
 
 
-@app.command("quarantine", "faultbridge node quarantine n-7 --cluster train-a --reason 'bad cable'")
+@command("node quarantine", "n-7 --cluster train-a --reason 'bad cable'")
 def quarantine_node(
     session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
 ) -> None:
@@ -360,7 +332,7 @@ def quarantine_node(
     _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).quarantine)
 
 
-@app.command("return", "faultbridge node return n-7 --cluster train-a --reason 'cable changed'")
+@command("node return", "n-7 --cluster train-a --reason 'cable changed'")
 def return_node(
     session: ChangingSession, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = ""
 ) -> None:
@@ -368,7 +340,7 @@ def return_node(
     _give(session, _state(session, cluster, node), reason, wire_node_orders(session.application).return_node)
 
 
-@app.command("retire", "faultbridge node retire n-7 --cluster train-a --reason 'rack removed'")
+@command("node retire", "n-7 --cluster train-a --reason 'rack removed'")
 def retire_node(
     session: ChangingSession,
     node: NodeArgument,
@@ -382,18 +354,14 @@ def retire_node(
     _give(session, state, reason, wire_retirement(session.application).retire)
 
 
-@app.command(
-    "ignore",
-    "faultbridge node ignore n-7 --cluster train-a --until 4h",
-    "faultbridge node ignore n-7 --cluster train-a --end",
-)
+@command("node ignore", "n-7 --cluster train-a --until 4h", "n-7 --cluster train-a --end")
 def ignore_node(
     session: ChangingSession,
     node: NodeArgument,
     cluster: ClusterOption,
     reason: ReasonOption = "",
-    until: Annotated[str | None, Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
-    end: Annotated[bool, Option("--end", help="Stop ignoring the node now.")] = False,
+    until: Annotated[str | None, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    end: Annotated[bool, Option(help="Stop ignoring the node now.")] = False,
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
     key, order = NodeKey(cluster, node), OperatorOrder(session.operator, reason)

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from faultbridge.cli.commands.options import CaseArgument, ClusterOption, ReasonOption
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE_OWNER, case_document
 from faultbridge.cli.render.output import Columns, fields, notice
@@ -23,12 +23,10 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.pager.rules import test_page_kind
 from faultbridge.serve.wiring.repairing import wire_case_orders, wire_controls
 
-app = Commands()
-
 DELIVERIES: Columns = fields("PAGE", "DELIVERED", "SECONDS", "MESSAGE=message_id", "PROBLEM")
 
 
-@app.command("ack", "faultbridge ack c-abcdefghijklmnopqrstuvwxyz --reason 'I call the vendor'")
+@command("ack", "c-abcdefghijklmnopqrstuvwxyz --reason 'I call the vendor'")
 def acknowledge(session: ChangingSession, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Acknowledge a case: you own it, and no urgent page about it is repeated for the time of the policy.
 
@@ -48,11 +46,11 @@ class Delivery(Struct, frozen=True):
     problem: str | None
 
 
-@app.command("test-page", "faultbridge test-page --cluster train-a")
+@command("test-page", "--cluster train-a")
 def send_test_pages(
     session: ChangingSession,
     cluster: ClusterOption,
-    wait: Annotated[int, Option(min=1, metavar="SECONDS", help="Wait up to SECONDS for each page.")] = 60,
+    wait: Annotated[int, Option("SECONDS", "Wait up to SECONDS for each page.", min=1)] = 60,
 ) -> None:
     """Send a page of each urgency through the record, the bus and the pager, resolve it, and report each delivery.
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from faultbridge.cli.commands.fleet.required_orders import print_stuck, stuck_documents
-from faultbridge.cli.declare import Commands
+from faultbridge.cli.declare import command
 from faultbridge.cli.render.columns import CLUSTERS, cluster_document
 from faultbridge.cli.render.output import Columns, fields, print_line, show_one
 from faultbridge.cli.stack.command import StackSession
 
-app = Commands()
-
 PLACE: Columns = {**fields("Context", "Stack", "Account", "Region"), "Clusters": lambda one: len(one["clusters"])}
 
 
-@app.command("overview", "faultbridge", "faultbridge overview --json")
+@command("overview", "$ faultbridge", "--json")
 def show_overview(session: StackSession) -> None:
     """Show which stack answers, its clusters, and what waits for you; so does `faultbridge` alone."""
     names = session.cluster_names()

@@ -15,7 +15,7 @@ from faultbridge.cli.commands.options import (
     confirm,
     default_cluster,
 )
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import Columns, notice
@@ -29,8 +29,6 @@ from faultbridge.serve.wiring.repairing import wire_controls
 
 if TYPE_CHECKING:
     from faultbridge.model.cluster.state import Control
-
-app = Commands()
 
 BREAKERS: Columns = {
     "SCOPE": lambda one: one.domain or "cluster",
@@ -50,20 +48,18 @@ CONTROLS: Columns = {title.upper(): cell for title, cell in CONTROL.items()} | {
 }
 
 OneClusterOption = Annotated[
-    str | None, Option("--cluster", metavar="CLUSTER", help=f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
+    str | None, Option("--cluster CLUSTER", f"Name of the cluster. Default: {CLUSTER_VARIABLE}.")
 ]
-AllOption = Annotated[bool, Option("--all", help="All clusters of the stack; asks first.")]
+AllOption = Annotated[bool, Option("--all", "All clusters of the stack; asks first.")]
 
 
-@app.command(
-    "pause", "faultbridge pause --cluster train-a --reason 'switch work' --until 2h", "faultbridge pause --all"
-)
+@command("pause", "--cluster train-a --reason 'switch work' --until 2h", "--all")
 def pause(
     session: ChangingSession,
     cluster: OneClusterOption = None,
     everything: AllOption = False,
     reason: ReasonOption = "",
-    until: Annotated[str | None, Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    until: Annotated[str | None, Option("TIME", f"End: {FUTURE_HELP}. Default: no end.")] = None,
     yes: YesOption = False,
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
@@ -82,13 +78,13 @@ def pause(
         notice(f"repairs that run and continue: {running}; `faultbridge case cancel CASE` stops one before its intent")
 
 
-@app.command("resume", "faultbridge resume --cluster train-a", "faultbridge resume --all")
+@command("resume", "--cluster train-a", "--all")
 def resume(
     session: ChangingSession,
     cluster: OneClusterOption = None,
     everything: AllOption = False,
     reason: ReasonOption = "",
-    force: Annotated[bool, Option("--force", help="Also end the pauses of other people.")] = False,
+    force: Annotated[bool, Option(help="Also end the pauses of other people.")] = False,
     yes: YesOption = False,
 ) -> None:
     """End your own pause of a cluster, or of all clusters.
@@ -106,20 +102,14 @@ def resume(
         notice(f"still paused by others: {', '.join(left)}; `faultbridge resume --force` ends their pauses too")
 
 
-@app.command("breaker", "faultbridge breaker --cluster train-a", "faultbridge breaker --cluster train-a --close")
+@command("breaker", "--cluster train-a", "--cluster train-a --close")
 def show_breakers(
     session: ChangingSession,
     cluster: ClusterOption,
-    close: Annotated[bool, Option("--close", help="Close the breakers although nodes are still failing.")] = False,
+    close: Annotated[bool, Option(help="Close the breakers although nodes are still failing.")] = False,
     yes: YesOption = False,
     wait: Annotated[
-        int,
-        Option(
-            "--wait",
-            min=0,
-            metavar="SECONDS",
-            help="Wait up to SECONDS until a breaker is not closed. Exit code 75: all are closed.",
-        ),
+        int, Option("SECONDS", "Wait up to SECONDS until a breaker is not closed. Exit code 75: all are closed.", min=0)
     ] = 0,
 ) -> None:
     """Show or close the repair breakers of a cluster.

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.declare import Commands
+from faultbridge.cli.declare import command
 from faultbridge.cli.render.columns import by_cluster
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, fields, notice, print_line
 from faultbridge.cli.stack.command import StackSession
@@ -15,15 +15,13 @@ from faultbridge.decide.answers import Answer, node_answer
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.safe_text import visible_line
 
-app = Commands()
-
 MAX_UNREPAIRED = 10
 """Maximum number of nodes without a repair that are printed."""
 
 STUCK: Columns = fields("NODE", "STATUS", "COMMAND", "REASON")
 
 
-@app.command("stuck", "faultbridge stuck", "faultbridge stuck --cluster train-a --json")
+@command("stuck", "", "--cluster train-a --json")
 def list_stuck(session: StackSession, cluster: AnyClusterOption = None) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 

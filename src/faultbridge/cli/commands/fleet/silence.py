@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, ReasonOption
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Option
+from faultbridge.cli.declare import Argument, BadParameter, Option, command
 from faultbridge.cli.render.output import Columns, fields
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time, short_time
 from faultbridge.cli.stack.command import ChangingSession, StackSession, WaitOption, show_awaited
@@ -15,8 +15,6 @@ from faultbridge.model.times import EPOCH
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.registry.documents import Silence, shared
 from faultbridge.serve.wiring.repairing import wire_controls
-
-app = Commands()
 
 SILENCES: Columns = {
     **fields("SILENCE=id", "CLUSTER"),
@@ -39,22 +37,22 @@ def _listed(cluster: str, one: silences.Silence) -> ListedSilence:
 
 
 def _pattern(what: str) -> Option:
-    return Option(metavar="PATTERN", help=f"Only pages about {what}; * matches any text.")
+    return Option("PATTERN", f"Only pages about {what}; * matches any text.")
 
 
-@app.command(
-    "add",
-    "faultbridge silence add --cluster train-a --node gpu-7 --until 2h \\",
+@command(
+    "silence add",
+    "--cluster train-a --node gpu-7 --until 2h \\",
     "    --reason 'RMA 123'",
-    "faultbridge silence add --cluster train-a --rack 'r-*' --until 1d \\",
+    "--cluster train-a --rack 'r-*' --until 1d \\",
     "    --reason 'power work'",
 )
 def add_silence(
     session: ChangingSession,
     cluster: ClusterOption,
-    until: Annotated[str, Option(metavar="TIME", help=f"End, at most 30 days from now: {FUTURE_HELP}.")],
+    until: Annotated[str, Option("TIME", f"End, at most 30 days from now: {FUTURE_HELP}.")],
     reason: ReasonOption = "",
-    since: Annotated[str | None, Option("--from", metavar="TIME", help=f"Start: {FUTURE_HELP}. Default: now.")] = None,
+    since: Annotated[str | None, Option("--from TIME", f"Start: {FUTURE_HELP}. Default: now.")] = None,
     group: Annotated[str | None, _pattern("nodes of this instance group")] = None,
     rack: Annotated[str | None, _pattern("nodes of this failure domain, such as a rack")] = None,
     node: Annotated[str | None, _pattern("this node")] = None,
@@ -77,7 +75,7 @@ def add_silence(
     session.show([_listed(cluster, made)], SILENCES)
 
 
-@app.command("list", "faultbridge silence list", "faultbridge silence list --cluster train-a")
+@command("silence list", "", "--cluster train-a")
 def list_silences(session: StackSession, cluster: AnyClusterOption = None, wait: WaitOption = 0) -> None:
     """List the silences that have not ended, the earliest start first."""
 
@@ -89,10 +87,10 @@ def list_silences(session: StackSession, cluster: AnyClusterOption = None, wait:
     show_awaited(session, read, SILENCES, wait)
 
 
-@app.command("end", "faultbridge silence end sil-abcdefghijkl --cluster train-a")
+@command("silence end", "sil-abcdefghijkl --cluster train-a")
 def end_silence(
     session: ChangingSession,
-    silence: Annotated[str, Argument(metavar="ID", help="Id of the silence.")],
+    silence: Annotated[str, Argument("ID", "Id of the silence.")],
     cluster: ClusterOption,
     reason: ReasonOption = "",
 ) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from faultbridge.cli.commands.fleet.repair_controls import BREAKERS, Breaker, breaker_documents
 from faultbridge.cli.commands.options import AnyClusterOption
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.render.columns import (
     CASES,
@@ -26,8 +26,6 @@ from faultbridge.cli.render.output import Columns, print_line, show
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.repair.registry.documents import Case, Cluster, Incident, Node
-
-app = Commands()
 
 SECTIONS: tuple[tuple[str, str, Columns], ...] = (
     ("Clusters", "clusters", CLUSTERS),
@@ -61,12 +59,12 @@ def read_look(session: Session, names: list[str]) -> Look:
     )
 
 
-@app.command("top", "faultbridge top", "faultbridge top --cluster train-a", "faultbridge top --once")
+@command("top", "", "--cluster train-a", "--once")
 def show_top(
     session: StackSession,
     cluster: AnyClusterOption = None,
-    interval: Annotated[float, Option("--interval", min=0.5, metavar="SECONDS", help="Seconds between two reads.")] = 2,
-    once: Annotated[bool, Option("--once", help="Print once and end; the default without a terminal.")] = False,
+    interval: Annotated[float, Option("SECONDS", "Seconds between two reads.", min=0.5)] = 2,
+    once: Annotated[bool, Option(help="Print once and end; the default without a terminal.")] = False,
 ) -> None:
     """Watch the fleet or a cluster on the full screen: what is not healthy, live cases, incidents and breakers.
 

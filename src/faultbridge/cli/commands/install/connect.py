@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import YesOption, confirm
-from faultbridge.cli.declare import Argument, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice, print_line
 from faultbridge.cli.stack.command import ChangingSession
@@ -19,24 +19,19 @@ from faultbridge.model.errors import Rejected
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.serve.wiring.services import wire_registration
 
-app = Commands()
-
 STEPS: Columns = fields("RESULT", "CHANGE", "OF=target")
 
 ClusterNameOption = Annotated[
-    str | None, Option("--cluster", metavar="CLUSTER", help="Name in Faultbridge. Default: the name that is connected.")
+    str | None, Option("--cluster CLUSTER", "Name in Faultbridge. Default: the name that is connected.")
 ]
-GroupsOption = Annotated[
-    list[str] | None,
-    Option("--group", metavar="NAME", help="Auto Scaling group with GPU instances. Repeatable."),
-]
-PlanOption = Annotated[bool, Option("--plan", help="Print the plan and change nothing.")]
+GroupsOption = Annotated[list[str] | None, Option("--group NAME", "Auto Scaling group with GPU instances. Repeatable.")]
+PlanOption = Annotated[bool, Option("--plan", "Print the plan and change nothing.")]
 
 
-@app.command("asg", "faultbridge connect asg gpu-workers --cluster train-a")
+@command("connect asg", "gpu-workers --cluster train-a")
 def connect_group(
     session: ChangingSession,
-    name: Annotated[str, Argument(metavar="GROUP", help="Name of an Auto Scaling group.")],
+    name: Annotated[str, Argument("GROUP", "Name of an Auto Scaling group.")],
     cluster: ClusterNameOption = None,
     only_plan: PlanOption = False,
     yes: YesOption = False,
@@ -47,10 +42,10 @@ def connect_group(
     _run(session, stack, _Plan(config, (name,), _group_changes(session, stack, [name])), only_plan=only_plan, yes=yes)
 
 
-@app.command("eks", "faultbridge connect eks gpu", "faultbridge connect eks gpu --cluster train-a --plan")
+@command("connect eks", "gpu", "gpu --cluster train-a --plan")
 def connect_eks(
     session: ChangingSession,
-    name: Annotated[str, Argument(metavar="EKS_CLUSTER", help="Name of an EKS cluster.")],
+    name: Annotated[str, Argument("EKS_CLUSTER", "Name of an EKS cluster.")],
     cluster: ClusterNameOption = None,
     group: GroupsOption = None,
     only_plan: PlanOption = False,
@@ -81,11 +76,11 @@ def connect_eks(
     _run(session, stack, _Plan(config, tuple(groups), changes), only_plan=only_plan, yes=yes, show=_chart_values)
 
 
-@app.command("slurm", "faultbridge connect slurm train-s --group gpu-workers \\", "    --head-node i-0123456789abcdef0")
+@command("connect slurm", "train-s --group gpu-workers \\", "    --head-node i-0123456789abcdef0")
 def connect_slurm(
     session: ChangingSession,
-    name: Annotated[str, Argument(metavar="CLUSTER", help="Name of the cluster in Faultbridge.")],
-    head_node: Annotated[str, Option("--head-node", metavar="ID", help="Instance on which Slurm's commands run.")],
+    name: Annotated[str, Argument("CLUSTER", "Name of the cluster in Faultbridge.")],
+    head_node: Annotated[str, Option("ID", "Instance on which Slurm's commands run.")],
     group: GroupsOption = None,
     only_plan: PlanOption = False,
     yes: YesOption = False,
@@ -98,10 +93,10 @@ def connect_slurm(
     _run(session, stack, _Plan(config, tuple(group or ()), changes), only_plan=only_plan, yes=yes)
 
 
-@app.command("hyperpod", "faultbridge connect hyperpod hp-train")
+@command("connect hyperpod", "hp-train")
 def connect_hyperpod(
     session: ChangingSession,
-    name: Annotated[str, Argument(metavar="HYPERPOD_CLUSTER", help="Name of a SageMaker HyperPod cluster.")],
+    name: Annotated[str, Argument("HYPERPOD_CLUSTER", "Name of a SageMaker HyperPod cluster.")],
     cluster: ClusterNameOption = None,
     only_plan: PlanOption = False,
     yes: YesOption = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Struct, field
 
 from faultbridge.cli.commands.options import YesOption, confirm
-from faultbridge.cli.declare import BadParameter, Commands, Option
+from faultbridge.cli.declare import BadParameter, Option, command
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
@@ -22,8 +22,6 @@ from faultbridge.model.names import did_you_mean
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
-
-app = Commands()
 
 _MEGABYTE = 1_000_000
 SET_BY_DEPLOY = (BUCKET_PARAMETER, "PythonRuntime")
@@ -65,24 +63,22 @@ class Staying(Struct, frozen=True):
     command: str
 
 
-@app.command(
+@command(
     "deploy",
-    "faultbridge deploy --region us-west-2",
-    "faultbridge deploy --set ConsoleUrl=https://faults.example.com \\",
+    "--region us-west-2",
+    "--set ConsoleUrl=https://faults.example.com \\",
     "    --set VaultMode=GOVERNANCE",
-    "faultbridge deploy --plan",
+    "--plan",
 )
 def deploy(
     session: StackSession,
     given: Annotated[
-        list[str] | None,
-        Option("--set", metavar="NAME=VALUE", help="Set a parameter; others keep their value. Repeatable."),
+        list[str] | None, Option("--set NAME=VALUE", "Set a parameter; others keep their value. Repeatable.")
     ] = None,
     bucket: Annotated[
-        str | None,
-        Option("--bucket", metavar="NAME", help="Bucket for the archives. Default: one per account and region."),
+        str | None, Option("NAME", "Bucket for the archives. Default: one per account and region.")
     ] = None,
-    only_plan: Annotated[bool, Option("--plan", help="Print the plan and change nothing.")] = False,
+    only_plan: Annotated[bool, Option("--plan", "Print the plan and change nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Create or update an installation on AWS: upload the archives of this version, and deploy its template.
@@ -189,10 +185,10 @@ def _result(plan: Plan, deployed: FoundStack, before: FoundStack | None) -> dict
     }
 
 
-@app.command("destroy", "faultbridge destroy --stack faultbridge --region us-west-2")
+@command("destroy", "--stack faultbridge --region us-west-2")
 def destroy(
     session: StackSession,
-    only_plan: Annotated[bool, Option("--plan", help="Print what stays and change nothing.")] = False,
+    only_plan: Annotated[bool, Option("--plan", "Print what stays and change nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Remove an installation from AWS. The record stays: the command lists what it keeps, why, and how to delete it.

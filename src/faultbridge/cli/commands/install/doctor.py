@@ -12,7 +12,7 @@ from faultbridge.adapters.aws.errors import AWS_ERRORS
 from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.commands.policy.documents import packaged_document, policy_store
 from faultbridge.cli.commands.policy.policy import History, reports
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.stack.command import StackSession
@@ -28,8 +28,6 @@ from faultbridge.model.values import replace
 from faultbridge.repair.registry.registration import check_repair_owner
 from faultbridge.serve.ingest.canary import CLUSTER as CANARY_CLUSTER
 from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_rejects
-
-app = Commands()
 
 LATE = timedelta(minutes=10)
 """A node whose last heartbeat is older than this is named; an agent sends one every 140 s."""
@@ -56,12 +54,12 @@ class Finding(Struct, frozen=True):
     command: str
 
 
-@app.command("doctor", "faultbridge doctor", "faultbridge doctor --cluster train-a", "faultbridge doctor --ready")
+@command("doctor", "", "--cluster train-a", "--ready")
 def doctor(
     session: StackSession,
     cluster: AnyClusterOption = None,
     ready: Annotated[
-        bool, Option("--ready", help="Show what would have been repaired in the last 7 days, and how to begin.")
+        bool, Option(help="Show what would have been repaired in the last 7 days, and how to begin.")
     ] = False,
 ) -> None:
     """Look for what is missing: tags, roles, endpoints, agents, topics without subscribers, rivals.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit
+from faultbridge.cli.declare import Argument, BadParameter, Exit, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, OutputFormat, fields, notice, show, show_one
 from faultbridge.decode.data import code_document, load_catalog, row_document
 from faultbridge.decode.dcgm.texts import code_of_number
 from faultbridge.model.catalog import Catalog, Mode, Row
 from faultbridge.model.names import did_you_mean
-
-app = Commands()
 
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
 MODE = "mode"
@@ -58,28 +56,18 @@ MODE_COLUMNS: Columns = {
 }
 
 
-@app.command(
-    "catalog",
-    "faultbridge catalog xid 79",
-    "faultbridge catalog mode gpu.lost",
-    "faultbridge catalog dcgm 45",
-    "faultbridge catalog",
-    "faultbridge catalog sxid --json",
-)
+@command("catalog", "xid 79", "mode gpu.lost", "dcgm 45", "", "sxid --json")
 def explain_code(
     family: Annotated[
         str | None,
         Argument(
-            metavar="FAMILY|CODE|mode",
-            help=f"A family ({', '.join(FAMILIES)}), a full code (xid.79), or `mode` for the failure modes.",
+            "FAMILY|CODE|mode",
+            f"A family ({', '.join(FAMILIES)}), a full code (xid.79), or `mode` for the failure modes.",
         ),
     ] = None,
     value: Annotated[
         str | None,
-        Argument(
-            metavar="VALUE",
-            help="A number or name in the family: 79, 20034, 45, gpu_lost. Or the name of a mode: gpu.lost.",
-        ),
+        Argument("VALUE", "A number or name in the family: 79, 20034, 45, gpu_lost. Or the name of a mode: gpu.lost."),
     ] = None,
     *,
     output: Format,

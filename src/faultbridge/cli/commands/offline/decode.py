@@ -19,7 +19,7 @@ from faultbridge.cli.commands.options import (
     read_mappings,
     standard_input,
 )
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
 from faultbridge.cli.errors import failure_of
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
@@ -295,8 +295,6 @@ def _title(file: str) -> str:
     return "standard input" if file == STDIN else file
 
 
-app = Commands()
-
 DECODED: Columns = {
     "TIME (UTC)": lambda one: short_time(one["observed_at"])[5:],
     "WHAT": what_text,
@@ -309,7 +307,7 @@ DECODED: Columns = {
 SOURCES: Columns = fields("SOURCE", "FORMAT", "EXAMPLE")
 
 
-@app.command("sources", "faultbridge sources", "faultbridge sources --jsonl")
+@command("sources", "", "--jsonl")
 def list_sources(*, output: Format) -> None:
     """List the source names for `decode --source` and `send --source`, with an example of each format."""
     decoders = (registry.get(name) for name in registry.names())
@@ -318,20 +316,16 @@ def list_sources(*, output: Format) -> None:
 
 
 def _hints(
-    cluster: Annotated[
-        str | None, Option(metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Cluster of the input.")
-    ] = None,
-    node: Annotated[str | None, Option(metavar="NODE", help="Node, where the input names none.")] = None,
+    cluster: Annotated[str | None, Option("CLUSTER", "Cluster of the input.", envvar=CLUSTER_VARIABLE)] = None,
+    node: Annotated[str | None, Option("NODE", "Node, where the input names none.")] = None,
     received_at: Annotated[
-        str | None, Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
+        str | None, Option("TIME", f"Time for input without times; default: now. {PAST_HELP}")
     ] = None,
     mappings: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Your own fault mappings and thresholds (JSON), used before the packaged ones."),
+        Path | None, Option("FILE", "Your own fault mappings and thresholds (JSON), used before the packaged ones.")
     ] = None,
     instance_type: Annotated[
-        str | None,
-        Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge)."),
+        str | None, Option("TYPE", "EC2 instance type of the node, to check its GPUs and EFA rates (p5.48xlarge).")
     ] = None,
 ) -> Hints:
     return Hints(
@@ -343,22 +337,17 @@ def _hints(
     )
 
 
-@app.command(
+@command(
     "decode",
-    "faultbridge decode /var/log/kern.log",
-    "nvidia-smi -q -x | faultbridge decode --jsonl",
-    "faultbridge decode --source kernel-log --node n-7 dmesg.txt",
+    "/var/log/kern.log",
+    "$ nvidia-smi -q -x | faultbridge decode --jsonl",
+    "--source kernel-log --node n-7 dmesg.txt",
 )
 def decode(
-    files: Annotated[
-        list[str] | None, Argument(metavar="FILE", help="Files to decode. Default: standard input.")
-    ] = None,
-    source: Annotated[
-        str, Option(metavar="NAME", help="Source name from `faultbridge sources`; auto recognizes it.")
-    ] = AUTO,
+    files: Annotated[list[str] | None, Argument("FILE", "Files to decode. Default: standard input.")] = None,
+    source: Annotated[str, Option("NAME", "Source name from `faultbridge sources`; auto recognizes it.")] = AUTO,
     everything: Annotated[
-        bool,
-        Option("--all", help="Also print health snapshots, counter samples, and a summary of what was not understood."),
+        bool, Option("--all", "Also print health snapshots, counter samples, and a summary of what was not understood.")
     ] = False,
     *,
     hints: Annotated[Hints, Group(_hints)],

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster, read_mappings
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
 from faultbridge.cli.render.output import Document, notice, print_line
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_received_at, parse_time
 from faultbridge.cli.stack.command import StackSession
@@ -197,29 +197,17 @@ class RecordedRequest:
 
 
 def recorded_request(
-    job: Annotated[str | None, Option("--job", metavar="JOB", help="A recorded job; with --cluster.")] = None,
+    job: Annotated[str | None, Option("JOB", "A recorded job; with --cluster.")] = None,
     cluster: Annotated[
-        str | None,
-        Option(
-            "--cluster", metavar="CLUSTER", help=f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}."
-        ),
+        str | None, Option("CLUSTER", f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}.")
     ] = None,
-    at: Annotated[
-        str | None, Option("--at", metavar="TIME", help=f"When nodes failed, without a job. {PAST_HELP}")
-    ] = None,
-    node: Annotated[
-        list[str] | None, Option("--node", metavar="NODE", help="Only this node, with --at. Repeatable.")
-    ] = None,
+    at: Annotated[str | None, Option("TIME", f"When nodes failed, without a job. {PAST_HELP}")] = None,
+    node: Annotated[list[str] | None, Option("NODE", "Only this node, with --at. Repeatable.")] = None,
     window: Annotated[
-        str | None,
-        Option(metavar="AGE", help="How long before the end recorded faults count. Default: 6h, or 30m with --at."),
+        str | None, Option("AGE", "How long before the end recorded faults count. Default: 6h, or 30m with --at.")
     ] = None,
-    case: Annotated[
-        str | None, Option("--case", metavar="ID", help="The job that this case affected, or else its node.")
-    ] = None,
-    record: Annotated[
-        bool, Option("--record", help="Record the verdict on --job, as the event `Job Explained`.")
-    ] = False,
+    case: Annotated[str | None, Option("ID", "The job that this case affected, or else its node.")] = None,
+    record: Annotated[bool, Option(help="Record the verdict on --job, as the event `Job Explained`.")] = False,
 ) -> RecordedRequest:
     """Return the options of `explain` that select recorded faults of a stack."""
     if cluster is None and (job is not None or at is not None) and case is None:
@@ -450,49 +438,40 @@ def read_rank_map(file: Path) -> dict[str, str]:
     return {node: rank_text(listed) for node, listed in ranks.items()}
 
 
-app = Commands()
-
 PIECE_BYTES = 1024 * 1024
 
 
 def _hints(
-    mappings: Annotated[
-        Path | None, Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
-    ] = None,
+    mappings: Annotated[Path | None, Option("FILE", "Your own fault mappings (JSON), for files of nodes.")] = None,
     received_at: Annotated[
-        str | None,
-        Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
+        str | None, Option("TIME", f"When the files were taken, for times without a year. {PAST_HELP}")
     ] = None,
 ) -> Hints:
     return Hints(parse_received_at(received_at, datetime.now(UTC)), mappings=read_mappings(mappings))
 
 
-@app.command(
+@command(
     "explain",
-    "faultbridge explain job.err dumps/*",
-    "faultbridge explain job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
-    "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
-    "faultbridge explain --job 88213 --cluster train-a",
-    "faultbridge explain job.err --job 88213 --cluster train-a --nodes nodes.json",
-    "faultbridge explain job.err --job 88213 --cluster train-a --record",
-    "faultbridge explain --case c-vdg2kyyvbobyajcb47od4wpeuw",
-    "faultbridge explain --cluster train-a --at 2h --node n-7",
+    "job.err dumps/*",
+    "job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
+    "--json --mechanisms own/ --job-log job.err n-7=kern.log",
+    "--job 88213 --cluster train-a",
+    "job.err --job 88213 --cluster train-a --nodes nodes.json",
+    "job.err --job 88213 --cluster train-a --record",
+    "--case c-vdg2kyyvbobyajcb47od4wpeuw",
+    "--cluster train-a --at 2h --node n-7",
 )
 def explain_job(
     session: StackSession,
     hints: Annotated[Hints, Group(_hints)],
     request: Annotated[RecordedRequest, Group(recorded_request)],
     files: Annotated[
-        list[str] | None,
-        Argument(metavar="FILE", help="Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks."),
+        list[str] | None, Argument("FILE", "Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks.")
     ] = None,
     job_logs: Annotated[
-        list[Path] | None,
-        Option("--job-log", metavar="FILE", help="Log of the job, whatever its lines look like. Repeatable."),
+        list[Path] | None, Option("--job-log FILE", "Log of the job, whatever its lines look like. Repeatable.")
     ] = None,
-    nodes: Annotated[
-        Path | None, Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
-    ] = None,
+    nodes: Annotated[Path | None, Option("MAP", 'JSON file with the ranks of each node: {"n-7": [0, 1]}.')] = None,
     mechanisms: MechanismsOption = None,
 ) -> None:
     """Explain why a job died, and decide whether it may restart.

@@ -10,18 +10,15 @@ from typing import Annotated, Any
 import msgspec
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, Document, fields, notice, show, show_one
 from faultbridge.explain.verdict.document import broken_cases
 from faultbridge.explain.verdict.mechanisms import STATED, Book, Mechanism, extended_book, packaged_book
 from faultbridge.model.errors import Misconfigured
 
-app = Commands()
-
 MechanismsOption = Annotated[
-    Path | None,
-    Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
+    Path | None, Option("--mechanisms FOLDER", "Folder of your own mechanisms (*.json), used first.")
 ]
 LISTED: Columns = fields("MECHANISM=name", "DOMAIN", "OUTLOOK", "SUMMARY")
 SHOWN: Columns = {
@@ -34,16 +31,16 @@ SHOWN: Columns = {
 }
 
 
-@app.command("list", "faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/")
+@command("mechanism list", "", "--mechanisms own/")
 def list_mechanisms(mechanisms: MechanismsOption = None, *, output: Format) -> None:
     """List the mechanisms: the possible causes of a job's failure that `explain` distinguishes."""
     book = book_with(mechanisms)
     show(map(_document, book.mechanisms), LISTED, output)
 
 
-@app.command("show", "faultbridge mechanism show gpu_lost")
+@command("mechanism show", "gpu_lost")
 def show_mechanism(
-    name: Annotated[str, Argument(metavar="MECHANISM", help="Name from `mechanism list`.")],
+    name: Annotated[str, Argument("MECHANISM", "Name from `mechanism list`.")],
     mechanisms: MechanismsOption = None,
     *,
     output: Format,
@@ -55,9 +52,9 @@ def show_mechanism(
     show_one(_document(found), SHOWN, output)
 
 
-@app.command("check", "faultbridge mechanism check own/")
+@command("mechanism check", "own/")
 def check_mechanisms(
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of your own mechanisms (*.json).")],
+    folder: Annotated[Path, Argument("FOLDER", "Folder of your own mechanisms (*.json).")],
     *,
     output: Format,
 ) -> None:

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultbridge.cli.commands.options import Format
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Misconfigured, Rejected
@@ -309,12 +309,10 @@ def _rule_description(purpose: str) -> str:
 
 COLUMNS: Columns = {**fields("RULE", "CASES"), "RESULT": lambda one: "; ".join(one["problems"]) or "ok"}
 
-RulesArgument = Annotated[Path, Argument(metavar="DIR|FILE", help="Folder of rule files (*.yaml), or one rule file.")]
-
-app = Commands()
+RulesArgument = Annotated[Path, Argument("DIR|FILE", "Folder of rule files (*.yaml), or one rule file.")]
 
 
-@app.command("test", "faultbridge rule test", "faultbridge rule test my-rules --json")
+@command("rule test", "", "my-rules --json")
 def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: Format) -> None:
     """Run the test events ("golden cases") of each rule. Exit code 1: a rule fails."""
     results = [_result(path) for path in _paths(folder)]
@@ -326,14 +324,10 @@ def run_golden_cases(folder: RulesArgument = Path("rules"), *, output: Format) -
         raise Exit(EXIT_NOT_WELL)
 
 
-@app.command(
-    "template", "faultbridge rule template", "faultbridge rule template my-rules --output my-rules.template.yaml"
-)
+@command("rule template", "", "my-rules --output my-rules.template.yaml")
 def write_template(
     folder: RulesArgument = Path("rules"),
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output -o FILE", "File to write. Default: standard output.")] = None,
 ) -> None:
     """Write a CloudFormation template for a folder of rules.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import Format, read_bytes
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.model.errors import Rejected
@@ -23,24 +23,19 @@ VERDICT_COLUMNS: Columns = {
     "VALID": lambda one: "yes" if one["valid"] else "no",
     "PROBLEMS": lambda one: "; ".join(one["problems"]),
 }
-ClosedFlag = Annotated[bool, Option("--closed", help="Reject unknown fields and values, as a producer must.")]
-
-app = Commands()
+ClosedFlag = Annotated[bool, Option("--closed", "Reject unknown fields and values, as a producer must.")]
 
 
-@app.command("list", "faultbridge schema list", "faultbridge schema list --json")
+@command("schema list", "", "--json")
 def list_schemas(*, output: Format) -> None:
     """List the events, with the version and description of their schemas."""
     show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, output)
 
 
-@app.command("show", "faultbridge schema show node-fault-detected@1", "faultbridge schema show job-change --closed")
+@command("schema show", "node-fault-detected@1", "job-change --closed")
 def show_schema(
     event: Annotated[
-        str,
-        Argument(
-            metavar="EVENT@VERSION", help="Event name from `faultbridge schema list`, with an optional major version."
-        ),
+        str, Argument("EVENT@VERSION", "Event name from `faultbridge schema list`, with an optional major version.")
     ],
     closed: ClosedFlag = False,
     *,
@@ -52,14 +47,9 @@ def show_schema(
     print_line(json.dumps(closed_form(schema) if closed else schema, indent=2))
 
 
-@app.command(
-    "validate", "faultbridge schema validate event.json", "faultbridge schema validate --closed - < event.json"
-)
+@command("schema validate", "event.json", "--closed - < event.json")
 def validate(
-    file: Annotated[
-        str,
-        Argument(metavar="FILE", help="JSON file with one event or a list of events; - reads standard input."),
-    ],
+    file: Annotated[str, Argument("FILE", "JSON file with one event or a list of events; - reads standard input.")],
     closed: ClosedFlag = False,
     *,
     output: Format,

@@ -17,7 +17,7 @@ from faultbridge.cli.commands.options import (
     confirm,
 )
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Group, Option
+from faultbridge.cli.declare import Argument, BadParameter, Group, Option, command
 from faultbridge.cli.render.output import Columns, fields, notice, print_line, show
 from faultbridge.cli.render.times import PAST_HELP, applies_text, parse_time, short_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries, open_folder
@@ -31,8 +31,6 @@ from faultbridge.model.values import replace
 if TYPE_CHECKING:
     from faultbridge.decide.backtest.report import Report
     from faultbridge.record.policies import PolicyStore
-
-app = Commands()
 
 Document = Mapping[str, Any]
 
@@ -76,15 +74,10 @@ class History:
 
 def history_options(
     cluster: Annotated[
-        str | None,
-        Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+        str | None, Option("CLUSTER", "Only this cluster. Default: all.", envvar=CLUSTER_VARIABLE)
     ] = None,
-    since: Annotated[
-        str | None, Option("--since", metavar="TIME", help=f"Begin of the record to use. {PAST_HELP}")
-    ] = None,
-    until: Annotated[
-        str | None, Option("--until", metavar="TIME", help=f"End of the record to use. {PAST_HELP}")
-    ] = None,
+    since: Annotated[str | None, Option("TIME", f"Begin of the record to use. {PAST_HELP}")] = None,
+    until: Annotated[str | None, Option("TIME", f"End of the record to use. {PAST_HELP}")] = None,
     archive: ArchiveOption = None,
 ) -> History:
     """Return the recorded history that the command line options select."""
@@ -99,7 +92,7 @@ def _owner(config: ClusterConfig) -> RepairOwner:
     return RepairOwner.PROVIDER if provider else RepairOwner.FAULTBRIDGE
 
 
-PolicyArgument = Annotated[str, Argument(metavar="POLICY", help="Policy file, or a stored version.")]
+PolicyArgument = Annotated[str, Argument("POLICY", "Policy file, or a stored version.")]
 VALUES: Columns = fields("RULE", "FIELD", "BEFORE", "AFTER")
 DIFFERENCES: Columns = {
     "TIME": lambda one: one["at"][:19].replace("T", " "),
@@ -125,15 +118,13 @@ TOTALS = {
 }
 
 
-@app.command("backtest", "faultbridge policy backtest policy.yaml --cluster train-a --since 30d")
+@command("policy backtest", "policy.yaml --cluster train-a --since 30d")
 def backtest_policy(
     session: StackSession,
     file: PolicyArgument,
     history: HistoryOptions,
-    against: Annotated[
-        str | None, Option("--against", metavar="POLICY", help="Compare with this policy, not with the record.")
-    ] = None,
-    plots: Annotated[Path | None, Option("--plots", metavar="FOLDER", help="Write charts as SVG there.")] = None,
+    against: Annotated[str | None, Option("POLICY", "Compare with this policy, not with the record.")] = None,
+    plots: Annotated[Path | None, Option("FOLDER", "Write charts as SVG there.")] = None,
 ) -> None:
     """Show what a policy would have decided about recorded history.
 
@@ -154,9 +145,7 @@ def backtest_policy(
         _print_cluster(session, one)
 
 
-@app.command(
-    "diff", "faultbridge policy diff before.yaml after.yaml", "faultbridge policy diff a.yaml b.yaml --archive copy"
-)
+@command("policy diff", "before.yaml after.yaml", "a.yaml b.yaml --archive copy")
 def diff_policies(
     session: StackSession, before: PolicyArgument, after: PolicyArgument, history: HistoryOptions
 ) -> None:
@@ -271,8 +260,8 @@ def _flat(totals: Document) -> dict[str, Any]:
     return {**totals, **totals["actions"]}
 
 
-FileArgument = Annotated[str, Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")]
-AppliesOption = Annotated[bool, Option("--wait", help="Wait until the policy applies, 15 seconds.")]
+FileArgument = Annotated[str, Argument("FILE", "Policy file, YAML or JSON; - reads standard input.")]
+AppliesOption = Annotated[bool, Option("--wait", "Wait until the policy applies, 15 seconds.")]
 SETTINGS: Columns = fields("RULE", "FIELD", "ORIGIN", "VALUE")
 PUBLISHED: Columns = {"Version": lambda one: one["version"], "Applies": lambda one: applies_text(one["applies_at"])}
 SHADOW: Columns = {"Shadow policy": lambda one: one["version"] or "none"}
@@ -285,10 +274,10 @@ VERSIONS: Columns = {
 }
 
 
-@app.command("check", "faultbridge policy check policy.yaml")
+@command("policy check", "policy.yaml")
 def check_policy(
     file: FileArgument,
-    everything: Annotated[bool, Option("--all", help="Also print the values that are defaults.")] = False,
+    everything: Annotated[bool, Option("--all", "Also print the values that are defaults.")] = False,
     *,
     output: Format,
 ) -> None:
@@ -310,7 +299,7 @@ def check_policy(
             notice(f"{len(rows) - len(shown)} more values are defaults; --all prints them")
 
 
-@app.command("schema", "faultbridge policy schema > policy.schema.json")
+@command("policy schema", "> policy.schema.json")
 def print_schema(*, output: Format) -> None:
     """Print the JSON Schema of policy files, for editors. The output is JSON with or without --json."""
     from faultbridge.decide.policyfile.parser import policy_schema
@@ -319,7 +308,7 @@ def print_schema(*, output: Format) -> None:
     print_line(json.dumps(policy_schema(), indent=2))
 
 
-@app.command("put", "faultbridge policy put policy.yaml", "faultbridge policy put policy.yaml --wait")
+@command("policy put", "policy.yaml", "policy.yaml --wait")
 def put_policy(
     session: ChangingSession, file: FileArgument, yes: YesOption = False, wait: AppliesOption = False
 ) -> None:
@@ -335,7 +324,7 @@ def put_policy(
     _show_published(session, document["version"], wait=wait)
 
 
-@app.command("reset", "faultbridge policy reset")
+@command("policy reset")
 def reset_policy(session: ChangingSession, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
@@ -349,13 +338,11 @@ def reset_policy(session: ChangingSession, yes: YesOption = False, wait: Applies
     _show_published(session, packaged["version"], wait=wait)
 
 
-@app.command("shadow", "faultbridge policy shadow candidate.yaml", "faultbridge policy shadow --off")
+@command("policy shadow", "candidate.yaml", "--off")
 def shadow_policy(
     session: ChangingSession,
-    file: Annotated[
-        str | None, Argument(metavar="FILE", help="Policy file, YAML or JSON; - reads standard input.")
-    ] = None,
-    off: Annotated[bool, Option("--off", help="Remove the shadow policy.")] = False,
+    file: Annotated[str | None, Argument("FILE", "Policy file, YAML or JSON; - reads standard input.")] = None,
+    off: Annotated[bool, Option(help="Remove the shadow policy.")] = False,
 ) -> None:
     """Compare a shadow policy with the current policy. Decisions of the shadow policy are not executed.
 
@@ -372,7 +359,7 @@ def shadow_policy(
     session.show_one({"version": policies.shadow()}, SHADOW)
 
 
-@app.command("list", "faultbridge policy list", "faultbridge policy list --json")
+@command("policy list", "", "--json")
 def list_policies(session: StackSession) -> None:
     """List the policy versions, which version is current, and which clusters name a version.
 
@@ -401,12 +388,10 @@ def list_policies(session: StackSession) -> None:
     session.show(rows, VERSIONS)
 
 
-@app.command("show", "faultbridge policy show > policy.yaml", "faultbridge policy show 3f2c91d04b7a")
+@command("policy show", "> policy.yaml", "3f2c91d04b7a")
 def show_policy(
     session: StackSession,
-    version: Annotated[
-        str | None, Argument(metavar="VERSION", help="Version to show. Default: the current version.")
-    ] = None,
+    version: Annotated[str | None, Argument("VERSION", "Version to show. Default: the current version.")] = None,
 ) -> None:
     """Show the current policy, or the policy of a version.
 

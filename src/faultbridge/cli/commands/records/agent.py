@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
+from faultbridge.cli.declare import BadParameter, Exit, Group, Option, command
 from faultbridge.model.errors import Misconfigured
 from faultbridge.node.agent.settings import AgentSettings
-
-app = Commands()
 
 
 def _agent_settings(
     config: Annotated[
         Path | None,
         Option(
-            metavar="FILE",
-            help="TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* "
+            "FILE",
+            "TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* "
             "variables override it.",
         ),
     ] = None,
@@ -32,12 +30,10 @@ def _agent_settings(
 AgentSettingsOptions = Annotated[AgentSettings, Group(_agent_settings)]
 
 
-@app.command("agent", "faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml")
+@command("agent", "", "--once --config /etc/faultbridge/agent.toml")
 def run_agent(
     settings: AgentSettingsOptions,
-    once: Annotated[
-        bool, Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
-    ] = False,
+    once: Annotated[bool, Option(help="Collect and send once, then exit within 45 s: with 1 if that failed.")] = False,
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import StackSession, wait_until
 from faultbridge.serve.ingest.send import DeliveryAudit, audit_deliveries
-
-app = Commands()
 
 MAX_LISTED_IDS = 20
 AUDIT: Columns = {
@@ -24,11 +22,11 @@ AUDIT: Columns = {
 }
 
 
-@app.command("audit", "faultbridge audit --since 1h", "faultbridge audit --since 10m --wait 30")
+@command("audit", "--since 1h", "--since 10m --wait 30")
 def audit_records(
     session: StackSession,
-    since: Annotated[str, Option(metavar="TIME", help=f"Records sent since this time. {PAST_HELP}")],
-    wait: Annotated[int, Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")] = 0,
+    since: Annotated[str, Option("TIME", f"Records sent since this time. {PAST_HELP}")],
+    wait: Annotated[int, Option("SECONDS", "Maximum wait until every record has an outcome.", min=0)] = 0,
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 

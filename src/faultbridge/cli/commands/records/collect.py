@@ -9,7 +9,7 @@ import sys
 from typing import Annotated
 
 from faultbridge.cli.commands.records.agent import AgentSettingsOptions
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL, requires_extra
 from faultbridge.cli.render.output import LogLines, print_line
 from faultbridge.model.log import LOGGER, logged_from
@@ -17,27 +17,21 @@ from faultbridge.node.collector.collector import Collector, build_collector
 from faultbridge.node.collector.metrics import serve_metrics
 from faultbridge.record.ports import ObjectWatch
 
-app = Commands()
-
 ONCE_SECONDS = 45.0
 
 
-@app.command("kubernetes", "faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu")
+@command("collect kubernetes", "", "--once --eks-cluster gpu")
 def collect_kubernetes(
     settings: AgentSettingsOptions,
     eks_cluster: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Read this EKS cluster with AWS credentials, instead of the cluster of this pod."),
+        str | None, Option("NAME", "Read this EKS cluster with AWS credentials, instead of the cluster of this pod.")
     ] = None,
     jobs: Annotated[
-        bool, Option("--jobs", help="Report jobs too: it then also lists and watches the pods of all namespaces.")
+        bool, Option(help="Report jobs too: it then also lists and watches the pods of all namespaces.")
     ] = False,
-    once: Annotated[
-        bool, Option("--once", help="Send the current state once, then exit: with 1 if that failed.")
-    ] = False,
+    once: Annotated[bool, Option(help="Send the current state once, then exit: with 1 if that failed.")] = False,
     metrics_port: Annotated[
-        int | None,
-        Option("--metrics-port", min=0, max=65535, metavar="PORT", help="Serve Prometheus metrics. Default: none."),
+        int | None, Option("PORT", "Serve Prometheus metrics. Default: none.", min=0, max=65535)
     ] = None,
 ) -> None:
     """Send the conditions of all nodes, and the events about them, until stopped.

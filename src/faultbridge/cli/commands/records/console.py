@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-from faultbridge.cli.declare import BadParameter, Commands, Option
+from faultbridge.cli.declare import BadParameter, Option, command
 from faultbridge.cli.render.output import Columns, notice
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.locate import chosen_embedded_stack
@@ -18,16 +18,14 @@ from faultbridge.cli.stack.session import Session
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
-app = Commands()
-
 SERVED: Columns = {"Console": lambda one: one["console"]}
 
 
-@app.command("console", "faultbridge console", "faultbridge console --open --region us-east-1")
+@command("console", "", "--open --region us-east-1")
 def serve_console(
     session: StackSession,
-    port: Annotated[int, Option(min=0, max=65535, metavar="PORT", help="Port; 0 chooses a free one.")] = 0,
-    opens: Annotated[bool, Option("--open", help="Open the console in the browser.")] = False,
+    port: Annotated[int, Option("PORT", "Port; 0 chooses a free one.", min=0, max=65535)] = 0,
+    opens: Annotated[bool, Option("--open", "Open the console in the browser.")] = False,
 ) -> None:
     """Print the address of the web console; for a stack on AWS, serve the console until Ctrl-C.
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.errors import requires_extra
 from faultbridge.cli.export.api_client import ApiClient, api_client
 from faultbridge.cli.render.output import LogLines, notice
@@ -22,39 +22,22 @@ from faultbridge.model.log import log_cause, logged_from
 if TYPE_CHECKING:
     from faultbridge.cli.export.otlp_logs import EntryLogs
 
-app = Commands()
-
-ApiOption = Annotated[
-    str | None,
-    Option("--api", metavar="URL", help="Address of the API. Default: output ApiUrl of the stack."),
-]
+ApiOption = Annotated[str | None, Option("--api URL", "Address of the API. Default: output ApiUrl of the stack.")]
 ClustersOption = Annotated[
-    list[str] | None, Option("--cluster", metavar="CLUSTER", help="Only this cluster. Repeatable. Default: all.")
+    list[str] | None, Option("--cluster CLUSTER", "Only this cluster. Repeatable. Default: all.")
 ]
 
 
-@app.command(
-    "exporter",
-    "faultbridge exporter --port 9723",
-    "faultbridge exporter --cluster train-a --otlp http://127.0.0.1:4318",
-    "faultbridge exporter --api https://api.example.com",
-)
+@command("exporter", "--port 9723", "--cluster train-a --otlp http://127.0.0.1:4318", "--api https://api.example.com")
 def run_exporter(
     session: StackSession,
     api: ApiOption = None,
     clusters: ClustersOption = None,
-    address: Annotated[str, Option("--address", metavar="IP", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", min=0, max=65535, metavar="PORT", help="Port of /metrics.")] = 9723,
-    interval: Annotated[
-        int, Option("--interval", min=1, metavar="SECONDS", help="Read the API at most once in this time.")
-    ] = 30,
-    otlp: Annotated[
-        str | None,
-        Option("--otlp", metavar="URL", help="Also send entries as OTLP logs to this collector."),
-    ] = None,
-    since: Annotated[
-        str | None, Option("--since", metavar="TIME", help=f"With --otlp: send entries since then. {PAST_HELP}")
-    ] = None,
+    address: Annotated[str, Option("IP", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option("PORT", "Port of /metrics.", min=0, max=65535)] = 9723,
+    interval: Annotated[int, Option("SECONDS", "Read the API at most once in this time.", min=1)] = 30,
+    otlp: Annotated[str | None, Option("URL", "Also send entries as OTLP logs to this collector.")] = None,
+    since: Annotated[str | None, Option("TIME", f"With --otlp: send entries since then. {PAST_HELP}")] = None,
 ) -> None:
     """Serve the state of clusters as Prometheus metrics until stopped; with --otlp, send entries as logs too.
 
@@ -73,7 +56,7 @@ def run_exporter(
             time.sleep(interval)
 
 
-@app.command("mcp", "faultbridge mcp", "faultbridge mcp --stack faultbridge --region us-east-1")
+@command("mcp", "", "--stack faultbridge --region us-east-1")
 def serve_tools(session: StackSession, api: ApiOption = None) -> None:
     """Serve read-only tools for assistants on standard input and output (Model Context Protocol).
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.render.output import Columns, fields, progress
 from faultbridge.cli.stack.command import ChangingSession
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.serve.wiring.repairing import wire_step_runner
-
-app = Commands()
 
 MOVED: Columns = fields("Moved", "Raw records", "Cloud events")
 RECOVERED: Columns = {
@@ -23,7 +21,7 @@ RESTORED: Columns = fields("Written", "Deleted", "Unchanged")
 ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
 
 
-@app.command("redrive", "faultbridge redrive")
+@command("redrive")
 def redrive_dead_letters(session: ChangingSession) -> None:
     """Move dead letters back to their queues, with their original times. The command is safe to repeat."""
     from faultbridge.serve.ingest.redrive import Redrive
@@ -34,11 +32,11 @@ def redrive_dead_letters(session: ChangingSession) -> None:
     session.show_one({"moved": records + events, "raw_records": records, "cloud_events": events}, MOVED)
 
 
-@app.command("restore", "faultbridge restore --from restored --check", "faultbridge restore --from restored")
+@command("restore", "--from restored --check", "--from restored")
 def restore_table(
     session: ChangingSession,
-    source: Annotated[str, Option("--from", metavar="TABLE", help="Table into which the backup was restored.")],
-    check: Annotated[bool, Option("--check", help="Only count what differs.")] = False,
+    source: Annotated[str, Option("--from TABLE", "Table into which the backup was restored.")],
+    check: Annotated[bool, Option(help="Only count what differs.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Copy a table that was restored from a backup into the table of the stack. Then run `recover`.
@@ -55,13 +53,13 @@ def restore_table(
     session.show_one({"written": done.written, "deleted": done.deleted, "unchanged": done.unchanged}, RESTORED)
 
 
-@app.command("recover", "faultbridge recover --by arn:aws:iam::123456789012:user/op", "faultbridge recover --epoch 2")
+@command("recover", "--by arn:aws:iam::123456789012:user/op", "--epoch 2")
 def recover(
     session: ChangingSession,
     epoch: Annotated[
-        int | None, Option(metavar="N", help="Continue the recovery that started this epoch. Default: a new one.")
+        int | None, Option("N", "Continue the recovery that started this epoch. Default: a new one.")
     ] = None,
-    by: Annotated[str | None, Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
+    by: Annotated[str | None, Option("ARN", "Operator, recorded in every stream.")] = None,
     yes: YesOption = False,
 ) -> None:
     """Start a new epoch in every stream of entries after the table was restored from a backup.
@@ -90,7 +88,7 @@ def recover(
     session.show_one({**counts, "spares_dropped": dropped, "spares_not_checked": not_checked}, RECOVERED)
 
 
-@app.command("erase", "faultbridge erase train-a")
+@command("erase", "train-a")
 def erase_cluster(session: ChangingSession, cluster: ClusterArgument, yes: YesOption = False) -> None:
     """Delete the items of a cluster from the table. Only a backup can undo this. The archive stays.
 

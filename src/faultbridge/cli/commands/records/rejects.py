@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
-from faultbridge.cli.declare import Argument, BadParameter, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, BadParameter, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, fields, notice
 from faultbridge.cli.render.times import short_time, stated_time
@@ -18,20 +18,15 @@ from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.rejects import Reject
 from faultbridge.serve.wiring.services import wire_rejects
 
-app = Commands()
-
 ClusterFilter = Annotated[
     str | None,
     Option(
-        "--cluster",
-        metavar="CLUSTER",
+        "--cluster CLUSTER",
+        "Only records sent for this cluster; - for all unregistered clusters. Default: all.",
         envvar=CLUSTER_VARIABLE,
-        help="Only records sent for this cluster; - for all unregistered clusters. Default: all.",
     ),
 ]
-ReasonFilter = Annotated[
-    str | None, Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
-]
+ReasonFilter = Annotated[str | None, Option("--reason REASON", "Only this reason, such as unknown_node.")]
 MAX_SHOWN_BYTES = 2000
 
 REJECTS: Columns = {
@@ -48,7 +43,7 @@ REJECT: Columns = {
 }
 
 
-@app.command("list", "faultbridge reject list", "faultbridge reject list --cluster train-a --reason unknown_node")
+@command("reject list", "", "--cluster train-a --reason unknown_node")
 def list_rejects(
     session: StackSession, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
 ) -> None:
@@ -62,12 +57,12 @@ def list_rejects(
         notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
 
 
-@app.command("show", "faultbridge reject show ID", "faultbridge reject show ID --raw > record.txt")
+@command("reject show", "ID", "ID --raw > record.txt")
 def show_reject(
     session: StackSession,
-    record: Annotated[str, Argument(metavar="ID", help="Id of the record.")],
+    record: Annotated[str, Argument("ID", "Id of the record.")],
     cluster: ClusterFilter = None,
-    raw: Annotated[bool, Option("--raw", help="Print only the original bytes of the record.")] = False,
+    raw: Annotated[bool, Option(help="Print only the original bytes of the record.")] = False,
 ) -> None:
     """Show why a record was rejected, and its first 2000 bytes."""
     if raw and sys.stdout.isatty():
@@ -83,13 +78,11 @@ def show_reject(
     session.show_one({**_document(reject), "text": text}, REJECT)
 
 
-@app.command(
-    "retry", "faultbridge reject retry ID", "faultbridge reject retry --all --cluster train-a --reason unknown_node"
-)
+@command("reject retry", "ID", "--all --cluster train-a --reason unknown_node")
 def retry_rejects(
     session: ChangingSession,
-    record: Annotated[str | None, Argument(metavar="ID", help="Id of the record.")] = None,
-    everything: Annotated[bool, Option("--all", help="Retry all records that match --cluster and --reason.")] = False,
+    record: Annotated[str | None, Argument("ID", "Id of the record.")] = None,
+    everything: Annotated[bool, Option("--all", "Retry all records that match --cluster and --reason.")] = False,
     cluster: ClusterFilter = None,
     reason: ReasonFilter = None,
 ) -> None:

@@ -6,33 +6,25 @@ from pathlib import Path
 from typing import Annotated
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.declare import Commands, Option
+from faultbridge.cli.declare import Option, command
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.serve.wiring.services import wire_reports
 
-app = Commands()
-
 MAX_ENTRIES = 300
 WRITTEN: Columns = {"File": lambda one: one["file"], "Size": lambda one: f"{one['bytes'] / 1000:.0f} KB"}
-FileOption = Annotated[
-    Path | None, Option("--output-file", metavar="FILE", help="File to write. Default: the name and .html.")
-]
+FileOption = Annotated[Path | None, Option("--output-file FILE", "File to write. Default: the name and .html.")]
 
 
-@app.command(
-    "report",
-    "faultbridge report --cluster train-a --since 2h",
-    "faultbridge report --cluster train-a --since 7d --output-file week.html",
-)
+@command("report", "--cluster train-a --since 2h", "--cluster train-a --since 7d --output-file week.html")
 def write_report(
     session: StackSession,
     cluster: ClusterOption,
-    since: Annotated[str | None, Option(metavar="TIME", help=f"Begin of the report. {PAST_HELP}")] = None,
-    until: Annotated[str | None, Option(metavar="TIME", help=f"End of the report. {PAST_HELP}")] = None,
-    limit: Annotated[int, Option(min=1, metavar="N", help="Include the newest N entries.")] = MAX_ENTRIES,
+    since: Annotated[str | None, Option("TIME", f"Begin of the report. {PAST_HELP}")] = None,
+    until: Annotated[str | None, Option("TIME", f"End of the report. {PAST_HELP}")] = None,
+    limit: Annotated[int, Option("N", "Include the newest N entries.", min=1)] = MAX_ENTRIES,
     file: FileOption = None,
 ) -> None:
     """Write a report of a cluster and its cases as one HTML file, which opens from disk without a network."""

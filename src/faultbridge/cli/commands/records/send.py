@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
-from faultbridge.cli.declare import Argument, Commands, Exit, Option
+from faultbridge.cli.declare import Argument, Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, fields, notice, progress
 from faultbridge.cli.stack.command import ChangingSession, wait_until
@@ -19,8 +19,6 @@ from faultbridge.decode.frames.body import is_binary
 from faultbridge.model.errors import Rejected
 from faultbridge.model.records import Outcome
 from faultbridge.serve.ingest.send import RawInput, Send, SendResult, read_outcomes
-
-app = Commands()
 
 SENT: Columns = fields("Accepted", "Refused")
 OUTCOMES: Columns = {**fields("RECORD=record_id", "OUTCOME"), "MEANING": lambda one: MEANINGS[one["outcome"]]}
@@ -35,28 +33,25 @@ MEANINGS: Mapping[str | None, str] = {
 }
 
 
-@app.command(
+@command(
     "send",
-    "nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml \\",
+    "$ nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml \\",
     "    --cluster train-a --node ip-10-0-0-7",
-    "faultbridge send --source kernel-log --cluster train-a --node n-7 kern.log",
-    "faultbridge send --source kernel-log --cluster train-a --node n-7 \\",
+    "--source kernel-log --cluster train-a --node n-7 kern.log",
+    "--source kernel-log --cluster train-a --node n-7 \\",
     "    --wait 30 kern.log",
 )
 def send_records(
     session: ChangingSession,
-    source: Annotated[str, Option(metavar="NAME", help="Source name from `faultbridge sources`.")],
+    source: Annotated[str, Option("NAME", "Source name from `faultbridge sources`.")],
     cluster: ClusterOption,
     files: Annotated[
-        list[str] | None,
-        Argument(metavar="FILE", help="Files to send, one record each. Default: standard input."),
+        list[str] | None, Argument("FILE", "Files to send, one record each. Default: standard input.")
     ] = None,
-    node: Annotated[str | None, Option(metavar="NODE", help="Node that the record is about.")] = None,
-    instance_id: Annotated[str | None, Option(metavar="ID", help="EC2 instance id of the node.")] = None,
-    boot_id: Annotated[str | None, Option(metavar="ID", help="/proc/sys/kernel/random/boot_id of the node.")] = None,
-    wait: Annotated[
-        int, Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
-    ] = 0,
+    node: Annotated[str | None, Option("NODE", "Node that the record is about.")] = None,
+    instance_id: Annotated[str | None, Option("ID", "EC2 instance id of the node.")] = None,
+    boot_id: Annotated[str | None, Option("ID", "/proc/sys/kernel/random/boot_id of the node.")] = None,
+    wait: Annotated[int, Option("SECONDS", "Wait for the outcome of each record, and print it.", min=0)] = 0,
 ) -> None:
     """Send raw records to the queue, and print how many records the queue accepted.
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.declare import BadParameter, Commands, Option
+from faultbridge.cli.declare import BadParameter, Option, command
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
@@ -18,8 +18,6 @@ from faultbridge.record.timeline import TimelineQuery
 
 if TYPE_CHECKING:
     from faultbridge.decide.service_level import Outage
-
-app = Commands()
 
 TYPES = (EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value)
 LEVEL: Columns = {
@@ -47,16 +45,12 @@ def _outage(one: Outage) -> str:
     return f"{one.node}, {one.why}, {one.start}, {duration_text(one.ms)}, entries {one.began} {one.ended or 'open'}"
 
 
-@app.command(
-    "sla",
-    "faultbridge sla --cluster train-a --since 30d",
-    "faultbridge sla --cluster train-a --since 2026-02-01T00:00Z --json",
-)
+@command("sla", "--cluster train-a --since 30d", "--cluster train-a --since 2026-02-01T00:00Z --json")
 def show_service_level(
     session: StackSession,
     cluster: ClusterOption,
-    since: Annotated[str, Option(metavar="TIME", help=f"Begin of the period. {PAST_HELP}")] = "30d",
-    until: Annotated[str | None, Option(metavar="TIME", help="End of the period. Default: now.")] = None,
+    since: Annotated[str, Option("TIME", f"Begin of the period. {PAST_HELP}")] = "30d",
+    until: Annotated[str | None, Option("TIME", "End of the period. Default: now.")] = None,
     archive: ArchiveOption = None,
 ) -> None:
     """Show the service level of a cluster in a period: availability, repair times, credit, and each outage.

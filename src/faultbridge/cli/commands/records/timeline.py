@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from faultbridge.cli.commands.options import default_cluster
 from faultbridge.cli.commands.selection import NodeFacts, Selection, SelectionOptions, entry_facts
-from faultbridge.cli.declare import BadParameter, Commands, Exit, Group, Option
+from faultbridge.cli.declare import BadParameter, Exit, Group, Option, command
 from faultbridge.cli.errors import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import CHAIN, ENTRIES, check_format, entry_document, print_as_recorded, text_of
 from faultbridge.cli.render.output import Columns, OutputFormat, notice
@@ -116,16 +116,13 @@ def _registered(entry: Entry) -> str:
     return text_of(entry).what.replace("node ", "nodes ", 1)
 
 
-app = Commands()
-
 Filters = dict[str, Any]
 
 MAX_ENTRIES = 10_000
 _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType}
 
 ClusterFilter = Annotated[
-    str | None,
-    Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default: FAULTBRIDGE_CLUSTER, else all clusters."),
+    str | None, Option("--cluster CLUSTER", "Cluster to show. Default: FAULTBRIDGE_CLUSTER, else all clusters.")
 ]
 _CONFLICTS: Mapping[str, tuple[str, ...]] = {
     "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
@@ -137,28 +134,20 @@ _CONFLICTS: Mapping[str, tuple[str, ...]] = {
 
 def _filters(
     cluster: ClusterFilter = None,
-    node: Annotated[str | None, Option("--node", metavar="NODE", help="Only this node of the cluster.")] = None,
-    case: Annotated[str | None, Option("--case", metavar="ID", help="Only this case.")] = None,
-    device: Annotated[
-        str | None, Option("--device", metavar="ID", help="Only this device: serial number or UUID.")
-    ] = None,
-    job: Annotated[str | None, Option("--job", metavar="JOB", help="Only this job of the cluster.")] = None,
-    since: Annotated[
-        str | None, Option("--since", metavar="TIME", help=f"Only entries recorded since this time. {PAST_HELP}")
-    ] = None,
-    until: Annotated[
-        str | None, Option("--until", metavar="TIME", help=f"Only entries recorded before this time. {PAST_HELP}")
-    ] = None,
+    node: Annotated[str | None, Option("NODE", "Only this node of the cluster.")] = None,
+    case: Annotated[str | None, Option("ID", "Only this case.")] = None,
+    device: Annotated[str | None, Option("ID", "Only this device: serial number or UUID.")] = None,
+    job: Annotated[str | None, Option("JOB", "Only this job of the cluster.")] = None,
+    since: Annotated[str | None, Option("TIME", f"Only entries recorded since this time. {PAST_HELP}")] = None,
+    until: Annotated[str | None, Option("TIME", f"Only entries recorded before this time. {PAST_HELP}")] = None,
     kinds: Annotated[
-        list[str] | None,
-        Option("--type", metavar="TYPE", help="Only this entry type, such as case-status-change. Repeatable."),
+        list[str] | None, Option("--type TYPE", "Only this entry type, such as case-status-change. Repeatable.")
     ] = None,
     severities: Annotated[
         list[Severity] | None,
         Option(
-            "--severity",
-            metavar="SEVERITY",
-            help=f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
+            "--severity SEVERITY",
+            f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
         ),
     ] = None,
 ) -> Filters:
@@ -175,26 +164,22 @@ def _filters(
     }
 
 
-@app.command(
+@command(
     "timeline",
-    "faultbridge timeline --cluster train-a --since 2h",
-    "faultbridge timeline --cluster train-a --node ip-10-0-0-7 --follow",
-    "faultbridge timeline --code xid.79 --since 7d --by rack",
-    "faultbridge timeline --cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
+    "--cluster train-a --since 2h",
+    "--cluster train-a --node ip-10-0-0-7 --follow",
+    "--code xid.79 --since 7d --by rack",
+    "--cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
 )
 def show_timeline(
     session: StackSession,
     filters: Annotated[Filters, Group(_filters)],
     selection: SelectionOptions,
     cause: Annotated[
-        str | None,
-        Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
+        str | None, Option("EVENT", "Only what caused this event, and what it caused: an event id.")
     ] = None,
-    following: Annotated[bool, Option("--follow", "-f", help="Keep printing new entries.")] = False,
-    limit: Annotated[
-        int | None,
-        Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
-    ] = None,
+    following: Annotated[bool, Option("--follow -f", "Keep printing new entries.")] = False,
+    limit: Annotated[int | None, Option("N", f"Show the newest N entries. Default: {MAX_ENTRIES}.", min=1)] = None,
     archive: ArchiveOption = None,
     wait: WaitOption = 0,
 ) -> None:
@@ -230,7 +215,7 @@ def show_timeline(
             raise Exit(EXIT_TRY_AGAIN)
 
 
-@app.command("tail", "faultbridge tail", "faultbridge tail --cluster train-a --node ip-10-0-0-7")
+@command("tail", "", "--cluster train-a --node ip-10-0-0-7")
 def show_tail(session: StackSession, filters: Annotated[Filters, Group(_filters)], selection: SelectionOptions) -> None:
     """Print entries as they are recorded, of all clusters or of those selected; the same as `timeline --follow`."""
     if selection.by is not None:

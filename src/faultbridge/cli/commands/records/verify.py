@@ -8,15 +8,13 @@ from typing import Annotated, Any
 from msgspec import to_builtins
 
 from faultbridge.cli.commands.options import ClusterOption
-from faultbridge.cli.declare import Commands, Exit, Option
+from faultbridge.cli.declare import Exit, Option, command
 from faultbridge.cli.errors import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, fields, notice, progress
 from faultbridge.cli.stack.archive_copy import ArchiveOption, verify_archived
 from faultbridge.cli.stack.command import StackSession
 from faultbridge.cli.stack.session import Session
 from faultbridge.record.verify import Verified
-
-app = Commands()
 
 VERIFIED: Columns = {
     **fields("Streams", "Entries"),
@@ -27,23 +25,15 @@ VERIFIED: Columns = {
 }
 
 
-@app.command(
-    "verify",
-    "faultbridge verify --cluster train-a",
-    "faultbridge verify --cluster train-a --anchor",
-    "faultbridge verify --cluster train-a --archive ./copy",
-)
+@command("verify", "--cluster train-a", "--cluster train-a --anchor", "--cluster train-a --archive ./copy")
 def verify_record(
     session: StackSession,
     cluster: ClusterOption,
-    node: Annotated[
-        str | None, Option(metavar="NODE", help="Only this node. Default: the cluster and all its nodes.")
-    ] = None,
-    anchor: Annotated[bool, Option("--anchor", help="Also check against the anchors in the vault.")] = False,
+    node: Annotated[str | None, Option("NODE", "Only this node. Default: the cluster and all its nodes.")] = None,
+    anchor: Annotated[bool, Option(help="Also check against the anchors in the vault.")] = False,
     archive: ArchiveOption = None,
     stack_id: Annotated[
-        str | None,
-        Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
+        str | None, Option("ID", "Stack identity of an archive without a sealed day (output StackIdentity).")
     ] = None,
 ) -> None:
     """Verify the hash chains of entries, their attributes, and the table rows derived from them.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
-from faultbridge.cli.declare import Argument, Commands, Option
+from faultbridge.cli.declare import Argument, Option, command
 from faultbridge.cli.render.output import Columns, Document, fields
 from faultbridge.cli.stack.command import ChangingSession, StackSession
 from faultbridge.cli.stack.session import Session
@@ -15,8 +15,6 @@ from faultbridge.model import names
 from faultbridge.model.errors import UnknownName
 from faultbridge.model.values import replace
 from faultbridge.serve.gateway.senders import Proof, WebhookSender, senders_of, with_sender, without_sender
-
-app = Commands()
 
 SECRET_BYTES = 32
 KEPT_SECRETS = 2
@@ -29,7 +27,7 @@ ADDED: Columns = {
     "Secret": lambda one: f"{one['secret']} (not shown again)",
 }
 
-SenderArgument = Annotated[str, Argument(metavar="SENDER", help="Name of the sender; part of its URL.")]
+SenderArgument = Annotated[str, Argument("SENDER", "Name of the sender; part of its URL.")]
 
 
 class Source(StrEnum):
@@ -41,13 +39,13 @@ class Source(StrEnum):
     FAULTBRIDGE = "faultbridge"
 
 
-@app.command("add", "faultbridge webhook add prometheus --cluster train-a --source alertmanager")
+@command("webhook add", "prometheus --cluster train-a --source alertmanager")
 def add(
     session: ChangingSession,
     sender: SenderArgument,
     cluster: ClusterOption,
-    source: Annotated[list[Source], Option("--source", help="What the sender posts. Repeatable.")],
-    proof: Annotated[Proof, Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
+    source: Annotated[list[Source], Option(help="What the sender posts. Repeatable.")],
+    proof: Annotated[Proof, Option(help="How the sender proves itself.")] = Proof.BEARER,
     yes: YesOption = False,
 ) -> None:
     """Add or replace a sender with a new secret, and print its URLs and the secret once.
@@ -64,20 +62,20 @@ def add(
     _store(session, WebhookSender(names.cluster_name(sender), cluster, sources, (secret.encode(),), proof), secret)
 
 
-@app.command("rotate", "faultbridge webhook rotate prometheus")
+@command("webhook rotate", "prometheus")
 def rotate(session: ChangingSession, sender: SenderArgument) -> None:
     """Give a sender a new secret. The previous secret stays valid until the next rotation."""
     known, secret = _known(session, sender), secrets.token_urlsafe(SECRET_BYTES)
     _store(session, replace(known, secrets=(secret.encode(), *known.secrets)[:KEPT_SECRETS]), secret)
 
 
-@app.command("list", "faultbridge webhook list")
+@command("webhook list")
 def list_senders(session: StackSession) -> None:
     """List the senders that may post records, without their secrets."""
     session.show([_document(one) for one in senders_of(session.webhook_senders()).values()], SENDERS)
 
 
-@app.command("remove", "faultbridge webhook remove prometheus")
+@command("webhook remove", "prometheus")
 def remove(session: ChangingSession, sender: SenderArgument, yes: YesOption = False) -> None:
     """Remove a sender. Its posts are refused after at most five minutes."""
     known = _known(session, sender)
