@@ -3,24 +3,31 @@
 A file of `data/log_sources` has the `summary` of a source, the pattern `framing` that recognizes a body, and the rows.
 `{group}` in the code of a row is the value of a group. The groups `pci`, `uuid`, `serial`, `link`, `index` and `name`
 identify the component, `node` names the node, `number` only completes the code, and other groups are attributes. A row
-that is `weaker` gives no fault if another row gives one for the same component of the same log.
+that is `named` is about the GPU that the line names in any place. A row that is `weaker` gives no fault if another row
+gives one for the same component of the same log. A body is of a source that is `of_any` only if no other one fits. The
+rows of `nvml-status` are tried for the lines of each other source too, after its own rows.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
+from faultbridge.decode.data import LOG_SOURCES
 from faultbridge.decode.data.patterns import Pattern, texts_of, with_fragments
 from faultbridge.decode.frames.chain import lines_of
 from faultbridge.decode.frames.clock import MONTHS, iso_instant, yearless_time
 from faultbridge.decode.frames.decoder import Decoded, Decoder, Hints, evidence, truncate
 from faultbridge.decode.frames.documents import text_of
+from faultbridge.decode.frames.instance_type import gpu_named_in
 from faultbridge.decode.frames.line import Item, Line
 from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Fault
+from faultbridge.model.values import replace
 
 _TIME = re.compile(
     r"(?:\[?(\d{4})[/-](\d\d)[/-](\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)\]?"
@@ -28,11 +35,36 @@ _TIME = re.compile(
 )
 _MONTH_NAMES = {number: name for name, number in MONTHS.items()}
 _MAX_LINE = 4096
+_STATUS = "nvml-status"
+
+
+@cache
+def _document(name: str) -> Mapping[str, Any]:
+    document: dict[str, Any] = json.loads((LOG_SOURCES / f"{name}.json").read_bytes())
+    return document
+
+
+@cache
+def status_rows() -> tuple[Pattern, ...]:
+    """Return the rows about the status names of NVML, which any program can print."""
+    return texts_of(_document(_STATUS))
+
+
+def status_code(text: str | None) -> str | None:
+    """Return the fault code of the status of NVML that a text states, or None."""
+    stated = text or ""
+    return next((row.code for row in status_rows() if row.contains in stated and row.regex.search(stated)), None)
+
+
+def packaged(name: str) -> Decoder:
+    """Return the decoder of a source that a packaged file of rows describes."""
+    return decoder_of(name, _document(name))
 
 
 def decoder_of(name: str, document: Mapping[str, Any]) -> Decoder:
     """Return the decoder of the source that a document of rows describes."""
     framing, rows = re.compile(with_fragments(document["framing"], document), re.MULTILINE), texts_of(document)
+    rows = rows if name == _STATUS else (*rows, *status_rows())
 
     def recognize(body: bytes) -> bool:
         return framing.search(text_of(body)) is not None
@@ -49,7 +81,8 @@ def decoder_of(name: str, document: Mapping[str, Any]) -> Decoder:
         return decode_lines(lines_of(body), hints)
 
     example = document["rows"][0]["line"]
-    return Decoder(name, document["summary"], example, recognize, decode, decode_lines, can_be_silent=True)
+    found = Decoder(name, document["summary"], example, recognize, decode, decode_lines, can_be_silent=True)
+    return replace(found, of_any="of_any" in document)
 
 
 def _fault(
@@ -61,7 +94,7 @@ def _fault(
     if row is None or match is None:
         return None
     groups = {name: value for name, value in match.groupdict().items() if value is not None}
-    code, component = row.code.format(**groups), row.component(groups)
+    code, component = row.code.format(**groups), gpu_named_in(text) if "named" in row.row else row.component(groups)
     groups.pop("number", None)
     node, at = groups.pop("node", None) or line.node, _time(line, received_at)
     return row, Fault(source, code, component, truncate(line.text.strip()), at, evidence(line.text), groups, node=node)

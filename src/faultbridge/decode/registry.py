@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from functools import cache, partial
 from importlib import import_module
 from itertools import chain, tee
+from typing import Any
 
 from faultbridge.decode import records
-from faultbridge.decode.data import FOLDER, packaged_sources
+from faultbridge.decode.data import LOG_SOURCES, packaged_sources
 from faultbridge.decode.frames.body import TextCleaner, joined, unpacked_pieces
 from faultbridge.decode.frames.chain import inner_texts
 from faultbridge.decode.frames.decoder import NO_HINTS, Decoded, Decoder, Hints
@@ -20,7 +20,6 @@ from faultbridge.model.errors import Rejected
 from faultbridge.model.faults import Observation
 from faultbridge.model.values import replace
 
-_LOG_SOURCES = FOLDER / "log_sources"
 _LOG = "kernel-log"
 MAX_BYTES = 64 * 1024 * 1024
 _HEAD = 64 * 1024
@@ -31,7 +30,7 @@ _JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all sources: those that a module reads, and each file of `data/log_sources`."""
-    return (*packaged_sources(), *sorted(file.stem for file in _LOG_SOURCES.glob("*.json")))
+    return (*packaged_sources(), *sorted(file.stem for file in LOG_SOURCES.glob("*.json")))
 
 
 @cache
@@ -41,12 +40,12 @@ def get(name: str) -> Decoder:
         raise Rejected("unknown_source", f"unknown source: {name!r}; allowed are {', '.join(names())}")
     row = packaged_sources().get(name)
     if row is None:
-        from faultbridge.decode.line_source import decoder_of
+        from faultbridge.decode.line_source import packaged
 
-        return decoder_of(name, json.loads((_LOG_SOURCES / f"{name}.json").read_bytes()))
+        return packaged(name)
     module = import_module(f"faultbridge.decode.{row['module']}")
     # A module that reads several sources gets the name of the source as its first argument.
-    found = {
+    found: dict[str, Any] = {
         one: partial(getattr(module, one), name) if "shared" in row else getattr(module, one)
         for one in ("recognize", "decode", "decode_lines", "decode_pieces", "decode_plain")
         if hasattr(module, one)
@@ -117,6 +116,7 @@ def recognize(body: bytes) -> str:
     text = TextCleaner().clean(body)
     inner, again = tee(inner_texts(text))
     candidates = _candidates(text, inner) or _later_candidates(chain([text], again))
+    candidates = candidates or _quoting(chain([text], inner_texts(text)))
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:
@@ -158,7 +158,13 @@ def _later_candidates(texts: Iterable[bytes]) -> list[str]:
 
 
 def _recognizing(head: bytes) -> list[str]:
-    return [name for name in names() if get(name).recognize(head)]
+    return [name for name in names() if not get(name).of_any and get(name).recognize(head)]
+
+
+def _quoting(texts: Iterable[bytes]) -> list[str]:
+    """Return the first source of lines of any program that recognizes one of the texts."""
+    sources = [name for name in names() if get(name).of_any]
+    return [name for text in texts for name in sources if get(name).recognize(text[:_HEAD])][:1]
 
 
 def needs_whole(head: bytes) -> bool:

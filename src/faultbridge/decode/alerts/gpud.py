@@ -29,6 +29,7 @@ from faultbridge.decode.frames.decoder import (
 )
 from faultbridge.decode.frames.documents import objects, text_of
 from faultbridge.decode.frames.instance_type import gpu_named_in, identifiers
+from faultbridge.decode.line_source import status_code
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType, Severity
 from faultbridge.model.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
@@ -122,7 +123,8 @@ def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -
 
 
 def _stated(message: str, row: Mapping[str, Any]) -> str | None:
-    return next((text["code"] for text in row.get("texts", ()) if text["contains"] in message), None)
+    named = (text["code"] for text in row.get("texts", ()) if text["contains"] in message)
+    return next(named, None) or status_code(message)
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from faultbridge.model.offenders import Odds
 
 FOLDER = Path(__file__).parent
+LOG_SOURCES = FOLDER / "log_sources"
+"""The folder with a file of rows for each source whose lines are read separately."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Frames of a whole body: gzip, UTF-16, a packed CloudWatch Logs record, binary journal fields, and NUL bytes.
+"""Frames of a whole body: gzip, UTF-16, a packed CloudWatch Logs record, quotes of a mail, and NUL bytes.
 
 A CloudWatch Logs record is packed as JSON with base64 of gzip. Ingest unpacks a body before it masks secrets. Ingest
 would not mask the text of a body that is packed twice, so such a body is rejected.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from faultbridge.decode.frames.container import joined_parts
-from faultbridge.decode.frames.decoder import Decoded
+from faultbridge.decode.frames.decoder import Decoded, lazy_pattern
 from faultbridge.decode.frames.documents import MAX_JSON_BYTES, loads, text_of
 from faultbridge.decode.frames.journal import text_fields
 from faultbridge.model.errors import Rejected
@@ -24,6 +24,8 @@ from faultbridge.model.values import replace
 _GZIP = b"\x1f\x8b\x08"
 _UTF_16 = frozenset({b"\xff\xfe", b"\xfe\xff"})
 _PIECE = 1024 * 1024
+_QUOTES = lazy_pattern(rb"^(?:> ?){1,16}", re.MULTILINE)
+_MARKUP = (b"<?xml", b"<!DOCTYPE", b"<nvidia_smi_log")
 _NULS = re.compile(rb"\0+")
 _TEXT_BYTES = bytes(set(range(0x20, 0x100)) | {0x09, 0x0A, 0x0D, 0x1B})
 _SAMPLE = 4096
@@ -115,6 +117,18 @@ def _record_of(awslogs: object, limit: int) -> bytes:
     return record
 
 
+def _unquoted(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a body without the marks (`> `) that a mail puts before each quoted line; the first piece decides."""
+    pieces = iter(pieces)
+    head = next(pieces, b"")
+    pieces = chain([head], pieces)
+    if (head[:1] != b">" and b"\n>" not in head) or head.lstrip().startswith(_MARKUP):
+        return pieces
+    from faultbridge.decode.kernel.line_filter import whole_lines
+
+    return (_QUOTES.sub(b"", piece) for piece in whole_lines(pieces))
+
+
 def is_binary(body: bytes) -> bool:
     """Return True if a body has too many control characters to be text; NUL bytes do not count."""
     if body[:2] in _UTF_16 or body[:3] == _GZIP:
@@ -124,7 +138,7 @@ def is_binary(body: bytes) -> bool:
 
 
 class TextCleaner:
-    """Prepares the text of a body: unpacks it, joins parts of split lines, and removes binary fields and NUL bytes.
+    """Prepares the text of a body: unpacks it, joins split lines, removes quote marks, binary fields and NUL bytes.
 
     A crash of the host leaves runs of NUL bytes in a log. Each run is replaced by a line end, and the bytes are
     counted.
@@ -139,7 +153,7 @@ class TextCleaner:
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece of a body as text. Raises `Rejected` for a piece with NUL bytes that is not text."""
-        return map(self._without_nuls, joined_parts(text_fields(unpacked_pieces(pieces))))
+        return map(self._without_nuls, joined_parts(text_fields(_unquoted(unpacked_pieces(pieces)))))
 
     def _without_nuls(self, body: bytes) -> bytes:
         if b"\0" not in body:

@@ -67,6 +67,8 @@ class Decoder:
 
     `can_be_silent` is True if healthy input can give no observation, as in a log or an event stream. Healthy input of
     any other format gives at least one health snapshot or counter sample.
+
+    `of_any` is True if lines of any program can be of this source, so that a body is of it only if no other one fits.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Decoder:
     decode_pieces: Callable[[Iterable[bytes], Hints], Decoded] | None = None
     decode_plain: Callable[[bytes, Hints], Decoded | None] | None = None
     can_be_silent: bool = False
+    of_any: bool = False
 
 
 def to_clear(fault: Fault) -> Clear:

@@ -30,6 +30,7 @@ from faultbridge.decode.kubernetes.node_objects import (
     is_node,
     node_reports,
 )
+from faultbridge.decode.line_source import status_code
 from faultbridge.decode.nvsentinel import joined, node_observations
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import ComponentType
@@ -44,7 +45,7 @@ _DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monit
 _GPU = Component(ComponentType.GPU)
 _ON_DEVICES = ("gpu.nvidia.com/", "DeviceUnhealthy")
 _OF_NODE = re.compile(r"UnexpectedAdmissionError|nvidia|nvml|cuda|\bcdi\b|/dev/|device", re.IGNORECASE)
-_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
+_ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy", "smi.gpu_lost", "host.gpu_reset_required")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ class ConditionReader:
         wrong = (
             self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
         )
-        return [_fault(self.source, "agent.condition", condition, node)] if wrong else []
+        code = status_code(condition.message) or "agent.condition"
+        return [_fault(self.source, code, condition, node)] if wrong else []
 
     def _labels(self, node: NodeConditions, mapped: Mapping[str, Any], present: list[Fault]) -> Iterator[str]:
         for label, codes in mapped["labels"].items():
@@ -110,7 +112,8 @@ class ConditionReader:
         if code is None and not (event.warning and self.accepts_unmapped):
             return
         condition = Condition("event", "True", event.reason, event.message, event.at)
-        fault = _fault(self.source, code or "agent.notice", condition, NodeConditions(event.name))
+        code = code or status_code(event.message) or "agent.notice"
+        fault = _fault(self.source, code, condition, NodeConditions(event.name))
         gpu = Component(ComponentType.GPU, uuid=event.gpu)
         yield replace(fault, component=gpu) if event.gpu or event.reason.startswith(_ON_DEVICES) else fault
 
