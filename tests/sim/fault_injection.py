@@ -101,6 +101,7 @@ EFFECTS = frozenset(
     }
 )  # fmt: skip
 """The calls with side effects."""
+TABLE_WRITES = frozenset({"write", "transact"})
 
 _AFTER_EFFECT = frozenset({FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER})
 
@@ -153,15 +154,18 @@ class FaultInjector:
         """
         if not self.workers or not self.enabled:
             return None
-        if self.outages and any(
-            one.port == call.port and one.covers(self.schedule.clock.now()) for one in self.outages
-        ):
-            raise Transient(f"{call.name}: outage")
-        if self.random.random() < self.profile.race_rate:
+        for one in self.outages:
+            if one.port == call.port and one.covers(self.schedule.clock.now()):
+                raise Transient(f"{call.name}: outage")
+        draw = self.random.random
+        if draw() < self.profile.race_rate:
             workers, self.workers = self.workers, []
             self.schedule.run_others(self.random.uniform(0, self.profile.max_race_seconds))
             self.workers = workers
-        kind = self._draw_kind(call)
+        drawn = draw()
+        if drawn >= self._total:
+            return None
+        kind = self._kind_of(drawn, call)
         if kind is None:
             return None
         self.injected += 1
@@ -185,10 +189,7 @@ class FaultInjector:
         finally:
             self.workers.pop()
 
-    def _draw_kind(self, call: Call) -> FaultKind | None:
-        drawn = self.random.random()
-        if drawn >= self._total:
-            return None
+    def _kind_of(self, drawn: float, call: Call) -> FaultKind | None:
         kind = next((kind for limit, kind in self._thresholds if drawn < limit), None)
         if kind is FaultKind.CONFLICT and call.name not in {"table.write", "table.transact"}:
             return None
@@ -211,8 +212,8 @@ CallObserver = Callable[[Call], None]
 class FaultInjectingSeam(Seam):
     """Runs the fault injector around each call to a port of the simulation, instead of hooks.
 
-    The list `calls` of the base class stays empty. `observers` are called before every call, except a call that fails
-    before its effect. `calls_left` is the number of calls that the run may still make.
+    The list `calls` of the base class stays empty. `observers` are called before every call, except a read of the table
+    and a call that fails before its effect. `calls_left` is the number of calls that the run may still make.
     """
 
     def __init__(self, injector: FaultInjector) -> None:
@@ -231,8 +232,9 @@ class FaultInjectingSeam(Seam):
         if self.calls_left < 0:
             raise CallLimitExceeded(call.name)
         kind = injector.before(call)
-        for observe in self.observers:
-            observe(call)
+        if port != "table" or operation in TABLE_WRITES:
+            for observe in self.observers:
+                observe(call)
         return _UNDISTURBED if kind is None else _CallContext(injector, kind, call)
 
 

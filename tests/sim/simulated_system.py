@@ -14,9 +14,7 @@ from typing import Any
 from faultbridge.decode.data.policies import default_policy
 from faultbridge.model.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import NodeStatus
-from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Item
 from faultbridge.record.ports import Capacity, CapacityEvidence
 from faultbridge.record.recover import RecoverTable
 from faultbridge.repair.registry.registration import NewNode
@@ -115,7 +113,6 @@ class SimulatedSystem:
         self.stopped_until = self.clock.now()
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
-        self.state_cache: dict[str, tuple[Item, NodeState]] = {}
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
@@ -213,7 +210,6 @@ class SimulatedSystem:
         self.checks.incidents.last.clear()  # the table may not know them any more
         self.laws.restored()
         self.checks.domain_faults.restored()
-        self.state_cache.clear()
         app, ports = self.workers.application("recovery"), self.ports
         RecoverTable(ports.table, ports.vault, self.clock, app.append, app.stack).recover(by="operator")
         self.workers.stop()

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from faultbridge.model.storage.items import stored_value
 from tests.conftest import ROOT
-from tests.sim.history import run
+from tests.sim.fakes.stored_values import StoredMapping
+from tests.sim.history import build_system, draw_actions, play_on, run
 from tests.simulation.histories import digest
 
 PROGRAM = "from tests.simulation.histories import digest; print(digest({seed}, 25))"
@@ -43,3 +45,12 @@ def test_a_run_with_fewer_steps_is_the_beginning_of_a_longer_one() -> None:
     short, long = list(run(3, 4).journal.story()), list(run(3, 8).journal.story())
     until = next(number for number, line in enumerate(short) if "nothing new happens" in line)
     assert long[: until - 1] == short[: until - 1]
+
+
+def test_no_reader_changes_the_decoded_values_that_all_readers_of_an_item_share() -> None:
+    system = build_system(5)
+    play_on(system, 5, draw_actions(5, 15))
+    stored = [record.new for record in system.ports.table.stream if isinstance(record.new, StoredMapping)]
+    shared = [(item, place, one) for item in stored for place, one in (item.decoded or {}).items()]
+    assert len(shared) > 100
+    assert [place for item, place, one in shared if stored_value(place[0], dict(item), place[1]) != one] == []

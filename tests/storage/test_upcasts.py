@@ -13,7 +13,7 @@ from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.codec import dump, pack, unpack
 from faultbridge.model.storage.items import LATEST, STEPS, stored_value, upcast
-from faultbridge.model.storage.writes import Packed
+from faultbridge.model.storage.writes import Packed, ReadItem
 from tests.bench.calls import WARNING
 from tests.bench.dynamodb_meter import WRITE_UNIT
 from tests.bench.node_minutes import nvidia_smi
@@ -35,6 +35,14 @@ def test_an_item_is_converted_by_every_step_up_to_the_latest_version():
 def test_an_item_of_the_latest_version_is_unchanged():
     item = {"schema": LATEST, "state": {}}
     assert upcast(item) is item
+
+
+def test_an_item_that_was_read_is_decoded_once():
+    state = node()
+    item = ReadItem(items.state_item(state, NOON))
+    assert items.read_state(KEY, item) is items.read_state(KEY, item)
+    assert items.read_state(KEY, dict(item)) is not items.read_state(KEY, item)
+    assert items.read_state(KEY, item) == items.read_state(KEY, dict(item)) == state
 
 
 def test_an_item_of_a_newer_release_is_refused():

@@ -51,16 +51,29 @@ class Failures:
     lines: list[str] = field(default_factory=list)
     first_error: Exception | None = None
 
-    @contextmanager
-    def collect(self, part: str) -> Iterator[None]:
+    def collect(self, part: str) -> _Part:
         """Run one part of the work in a `with` block, and continue after the block if the part fails.
 
         An `Exception` in the block is logged and added to `lines` with the name of the part. It is not raised.
         """
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - a bug in one part must not stop the others; all are reported
-            reason = f"{type(error).__name__}: {error}"
-            log_cause("part_failed", reason=reason, level=logging.WARNING, part=part)
-            self.lines.append(f"{part}: {reason}")
-            self.first_error = self.first_error or error
+        return _Part(self, part)
+
+
+@dataclass(slots=True)
+class _Part:
+    """The `with` block of one part; a sweep runs a hundred of them, so it is no generator."""
+
+    failures: Failures
+    name: str
+
+    def __enter__(self) -> None:
+        """Do nothing; the part runs in the block."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool | None:
+        if not isinstance(error, Exception):
+            return None
+        reason = f"{type(error).__name__}: {error}"
+        log_cause("part_failed", reason=reason, level=logging.WARNING, part=self.name)
+        self.failures.lines.append(f"{self.name}: {reason}")
+        self.failures.first_error = self.failures.first_error or error
+        return True

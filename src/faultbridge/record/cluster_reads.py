@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -74,14 +75,14 @@ class ClusterReads(Struct):
         held = self._held
         if held is None or key not in held.shared:
             return self.table.get(key)
-        return self._items(held, frozenset((key,)))[key]
+        return self._items(held, (key,))[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         """Return the wanted items that exist; within `once`, the items that it shares are read only once."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
-        items = self._items(held, frozenset(wanted))
+        items = self._items(held, wanted)
         return {key: item for key in wanted if (item := items[key]) is not None}
 
     def query(
@@ -122,10 +123,10 @@ class ClusterReads(Struct):
         self._drop(writes)
         self.table.transact(writes, token)
 
-    def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
+    def _items(self, held: _Held, wanted: tuple[Key, ...] = ()) -> Mapping[Key, Item | None]:
         """Return the shared items of a cluster, read again if too old or if a write discarded a wanted one."""
-        now = self.clock.now()
-        if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
+        now, items = self.clock.now(), held.items
+        if held.read_at is None or now - held.read_at > MAX_AGE or not all(map(items.__contains__, wanted)):
             held.forget()
             found = self.table.get_many(sorted(held.shared))
             held.read_at, held.items = now, {key: found.get(key) for key in held.shared}
@@ -149,6 +150,7 @@ class ClusterReads(Struct):
             held.rows.pop(write.key.pk, None)
 
 
+@lru_cache(maxsize=8)
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
     own = (
         keys.cluster_config(cluster),

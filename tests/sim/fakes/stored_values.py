@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from faultbridge.model.storage.writes import Item, Packed, Value
+from faultbridge.model.storage.writes import Item, Packed, ReadItem, Value
 
 _PLAIN = frozenset({str, Packed, int, bool, type(None)})
 """The types of stored values that contain no other values."""
@@ -17,7 +17,7 @@ def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a stored value cannot be changed; copy it first")
 
 
-class StoredMapping(dict[str, Value]):
+class StoredMapping(ReadItem):
     """A read-only mapping in the fake table, so that readers can share it without a copy.
 
     `length` caches an upper bound of the number of characters in the mapping. It is None until it is

@@ -31,14 +31,8 @@ class SystemView:
     @cached_property
     def nodes(self) -> list[NodeState]:
         """The state of every node."""
-        return [self._read(str(item["pk"]), item) for item in self.ports.table.items_at("NODE#", "STATE")]
-
-    def _read(self, pk: str, item: Item) -> NodeState:
-        """Decode the state of a node from its table item; the result is cached until the item changes."""
-        cached = self.system.state_cache.get(pk)
-        if cached is None or cached[0] is not item:
-            cached = self.system.state_cache[pk] = item, items.read_state(_key(pk), item)
-        return cached[1]
+        found = self.ports.table.items_at("NODE#", "STATE")
+        return [items.read_state(_key(str(item["pk"])), item) for item in found]
 
     @cached_property
     def streams(self) -> dict[str, list[Item]]:

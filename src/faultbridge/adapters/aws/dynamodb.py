@@ -33,6 +33,7 @@ from faultbridge.model.storage.writes import (
     Path,
     Present,
     Put,
+    ReadItem,
     Update,
     Value,
     Write,
@@ -98,7 +99,7 @@ def to_typed_item(item: Mapping[str, Value]) -> dict[str, Typed]:
 
 def from_typed_item(item: Mapping[str, Mapping[str, Any]]) -> Item:
     """Return a whole item from typed JSON, as DynamoDB responses and stream records contain it."""
-    found = {name: from_typed(value) for name, value in item.items()}
+    found = ReadItem({name: from_typed(value) for name, value in item.items()})
     if isinstance(packed := found.get(BODY), Packed):
         found[BODY] = unpack_text(packed)
     return found

@@ -21,7 +21,7 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump, load, pack, unpack
-from faultbridge.model.storage.writes import Item, Key, Packed, Work
+from faultbridge.model.storage.writes import Item, Key, Packed, ReadItem, Work
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
@@ -73,8 +73,20 @@ def row_item(key: Key, row: Stored, now: datetime) -> Item:
 def stored_value(kind: type[T], row: Item, attribute: str | None = None) -> T:
     """Return the domain value in an attribute of an item, or in the whole item if `attribute` is None.
 
-    A packed (compressed) attribute is unpacked first. Raises Misconfigured if this release cannot read the item.
+    An item that was read is decoded once. Raises Misconfigured if this release cannot read the item.
     """
+    if not isinstance(row, ReadItem):
+        return _decoded(kind, row, attribute)
+    if row.decoded is None:
+        row.decoded = {}
+    known = row.decoded.get((kind, attribute))
+    if known is None:
+        known = row.decoded[kind, attribute] = _decoded(kind, row, attribute)
+    return known
+
+
+def _decoded(kind: type[T], row: Item, attribute: str | None) -> T:
+    """Return the value in an item; a packed (compressed) attribute is unpacked first."""
     current = upcast(row)
     try:
         own = OF_ITEMS.difference(getattr(kind, "__struct_fields__", ()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -27,6 +27,12 @@ class Packed(bytes):
 
 Value: TypeAlias = "str | Packed | int | bool | list[Value] | dict[str, Value] | None"
 Item: TypeAlias = dict[str, Value]
+
+
+class ReadItem(dict[str, Value]):
+    """An item that was read and is not changed: `decoded` keeps the values that were already decoded from it."""
+
+    decoded: dict[tuple[type, str | None], Any] | None = None
 
 
 class Key(NamedTuple):

@@ -14,7 +14,7 @@ from faultbridge.model.cluster.silences import Subject
 from faultbridge.model.errors import Conflict
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.codec import dump, load
+from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update, Write
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_milliseconds
@@ -167,4 +167,4 @@ def _same_event(page: Page) -> Equals:
 
 
 def _read(row: Item) -> OpenPage:
-    return load(OpenPage, row["live"])
+    return items.stored_value(OpenPage, row, "live")
