@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cluster.config import Mode
-from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, Resolution
+from faultbridge.model.enums import Isolation, NodeStatus, ProviderFailure, RepairAction, Resolution, WaitingFor
 from faultbridge.model.errors import Transient
 from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from tests.builders import NOON
+from tests.races import run_before_call
 from tests.scenarios.orchestrator.unreachable_orchestrator import (
     DEAD,
     LONG,
@@ -154,6 +155,31 @@ def test_a_drain_proceeds_if_the_instance_is_proven_dead() -> None:
     world.advance_minutes(4)
     assert world.released_instances() == []
     world.until(lambda: len(world.released_instances()) == 1, 12)
+
+
+def test_diagnostics_never_start_without_the_orchestrator_although_the_instance_is_proven_dead() -> None:
+    world = unreachable_before_drain(PROCEED, action=Action.RUN_DIAGNOSTICS)
+    world.fault(code=DEAD[0], source=DEAD[1], action=Action.RUN_DIAGNOSTICS)
+    world.advance_minutes(60)
+    assert world.case().repair_action is RepairAction.VERIFY
+    assert not {"drain forced", "verify begun"} & set(world.record_history())
+    assert pages(world) == ["note isolation overdue"]
+
+
+def test_no_operator_is_paged_about_an_unreachable_orchestrator_once_only_a_claim_is_left() -> None:
+    given = limits(orchestrator_timeout=timedelta(hours=9), drain_deadline=timedelta(hours=1))
+    world = unreachable_before_drain(limits=given)
+    world.advance_minutes(59)
+
+    def end_fault_at_deadline() -> None:
+        world.claim(code="xid.48")
+        world.clock.advance(timedelta(minutes=1))
+        world.clear()
+
+    run_before_call(world.seam, "orchestrator.drain", end_fault_at_deadline)
+    world.advance_minutes(60)
+    assert "drain held" in world.record_history()
+    assert (world.case().waiting_for, pages(world)) == (WaitingFor.IDLE, [])
 
 
 def test_a_waiting_period_longer_than_the_drain_does_not_force_the_drain() -> None:

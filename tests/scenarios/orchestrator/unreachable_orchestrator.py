@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.model.enums import CaseStatus, NodeStatus
+from faultbridge.model.fault_enums import Action
 from faultbridge.model.policy import OrchestratorUnreachable, Rule
 from tests.builders import NOON
 from tests.scenarios.world import World
@@ -27,8 +28,8 @@ def unreachable_world(*rules: Rule, code: str = "xid.79", source: str = "kernel-
     return world
 
 
-def unreachable_before_drain(*rules: Rule, **others: object) -> World:
-    """Return a world whose orchestrator becomes unreachable between the cordon and the drain of a node."""
+def unreachable_before_drain(*rules: Rule, action: Action = Action.REPLACE_NODE, **others: object) -> World:
+    """Return a world whose orchestrator becomes unreachable between the cordon and the drain of a faulty node."""
     world = World(orchestrated=True, rules=rules, **others)  # type: ignore[arg-type]  # the arguments of a world
 
     def become_unreachable(call: Call) -> None:
@@ -37,7 +38,7 @@ def unreachable_before_drain(*rules: Rule, **others: object) -> World:
             world.orchestrator.unreachable_until = NOON + LONG
 
     world.seam.before = become_unreachable
-    world.fault_and_react()
+    world.fault_and_react(action=action)
     assert world.orchestrator.cordoned == {"node-1"}
     assert world.status() is NodeStatus.DRAINING
     return world

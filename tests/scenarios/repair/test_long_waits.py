@@ -13,7 +13,9 @@ from faultbridge.model.policy import Limits
 from faultbridge.model.storage import keys
 from faultbridge.record.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.races import run_before_write, writes_to
+from faultbridge.repair.successor.waits import check_capacity_waits
+from faultbridge.serve.wiring.repairing import wire_step_runner
+from tests.races import run_before_read, run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages
 from tests.scenarios.world import GROUP, World, limits
 from tests.sim.fakes import Call
@@ -123,6 +125,25 @@ def test_a_check_of_capacity_delays_no_case_that_was_canceled_meanwhile() -> Non
     run_before_write(world.seam, writes_to(keys.node_state(world.key())), cancel)
     world.until(lambda: bool(canceled), minutes=5)
     assert world.case().capacity_checks == 0
+
+
+def test_a_check_of_capacity_is_not_done_for_a_case_whose_attempt_another_sweep_has_just_permitted() -> None:
+    world = world_without_capacity()
+    world.advance_minutes(7)
+    admitted: list[CaseStatus] = []
+
+    def permit() -> None:
+        world.provider.known_capacity = FREE
+        world.sweep.run()
+        world.process_entries()
+        admitted.append(world.case().status)
+        world.provider.known_capacity = FULL
+
+    world.clock.advance(90)
+    run_before_read(world.seam, keys.node_state(world.key()), permit)
+    check_capacity_waits(wire_step_runner(world.app).tools, world.key().cluster)
+    assert admitted == [CaseStatus.IN_PROGRESS]
+    assert world.control().no_capacity_until == {}
 
 
 def test_each_of_several_nodes_that_wait_for_capacity_pages_once() -> None:
