@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import to_builtins
 
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.archive import archive
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(_event: object, _context: object) -> object:
     """Anchor all clusters, seal the days that are due, and return the counts."""
-    return archive(event, from_environment())
+    return to_builtins(archive(from_environment()))

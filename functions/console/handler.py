@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.console import console
+from faultbridge.serve.entrypoints.http_event import HttpResponse
 
 
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+def handler(event: object, _context: object) -> HttpResponse:
     """Serve one request for a page."""
-    return console(event, context, from_environment())
+    return console(event, from_environment())

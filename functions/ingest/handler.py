@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.ingest import ingest
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: object, _context: object) -> Mapping[str, Sequence[Mapping[str, str]]]:
     """Ingest a batch of SQS messages and return the ids of the messages to retry."""
     return ingest(event, from_environment())

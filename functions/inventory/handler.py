@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import to_builtins
 
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.inventory import inventory
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: object, _context: object) -> object:
     """Synchronize the registry once and return the changes."""
-    return inventory(event, from_environment())
+    return to_builtins(inventory(event, from_environment()))

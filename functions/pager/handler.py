@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.pager import pager
 
 
-def handler(event: dict[str, Any], _context: object) -> None:
+def handler(event: object, _context: object) -> None:
     """Send the pages for a batch of events, or the summaries and reminders of the schedule."""
     pager(event, from_environment())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.publish import publish
 
 
-def handler(event: dict[str, Any], _context: object) -> None:
+def handler(event: object, _context: object) -> None:
     """Publish and archive a batch of new entries."""
     publish(event, from_environment())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from faultbridge.serve.application import from_environment
 from faultbridge.serve.entrypoints.react import react
 
 
-def handler(event: dict[str, Any], _context: object) -> None:
+def handler(event: object, _context: object) -> None:
     """Process the nodes and clusters of a batch of new entries."""
     react(event, from_environment())

@@ -26,7 +26,6 @@ NOT_LOADED = (
     "statistics",
     "faultbridge.serve.ingest.canary",
     "faultbridge.serve.ingest.rejects",
-    "faultbridge.serve.ingest.release",
     "faultbridge.repair.jobs",
     "faultbridge.record.ports.compute",
     "faultbridge.record.ports.objects",

@@ -13,7 +13,8 @@ import yaml
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.serve.entrypoints.console import answer
-from faultbridge.serve.entrypoints.http_event import caller_of
+from faultbridge.serve.entrypoints.http_event import HttpRequest, caller_of
+from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.wiring.services import wire_registration
 from tests.api.gateway import event
 from tests.architecture.project import ROOT
@@ -130,7 +131,7 @@ def test_only_the_groups_of_operators_let_a_token_operate_a_cluster(
 ) -> None:
     token = issuer.token(**VALID, **claims_of(groups))
     claims = authorize(f"Bearer {token}", issuer.address, AUDIENCE, NOW)
-    caller = caller_of({"requestContext": {"authorizer": {"jwt": {"claims": claims}}}})
+    caller = caller_of(read({"requestContext": {"authorizer": {"jwt": {"claims": claims}}}}, HttpRequest))
     assert caller.operated_clusters == operated
     assert caller.clusters is not None
     assert caller.operated_clusters <= caller.clusters

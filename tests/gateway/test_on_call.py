@@ -15,7 +15,7 @@ import pytest
 from faultbridge.model.errors import Misconfigured, Transient
 from faultbridge.model.times import to_text
 from faultbridge.serve.entrypoints import timeline
-from faultbridge.serve.gateway.on_call import OnCall, read_document
+from faultbridge.serve.gateway.on_call import OnCall, SlackAnswer, read_document
 from faultbridge.serve.wiring.repairing import wire_orders
 from tests.api.builders import ANSWER, C, waiting
 from tests.api.gateway import Gateway
@@ -35,10 +35,10 @@ class Hooks(Gateway):
     def __init__(self) -> None:
         super().__init__()
         self.world.ports.services = SERVICES
-        self.answers: list[tuple[str, Mapping[str, Any]]] = []
+        self.answers: list[tuple[str, SlackAnswer]] = []
         app = self.world.app
 
-        def reply(url: str, answer: Mapping[str, Any]) -> None:
+        def reply(url: str, answer: SlackAnswer) -> None:
             self.answers.append((url, answer))
 
         app.services[timeline.wire_on_call] = OnCall(wire_orders(app), app.ports.clock, app.ports.on_call, reply)
@@ -112,8 +112,8 @@ def test_a_button_answers_the_approval_request_as_the_person_in_the_table(hooks:
     assert hooks.press(order, value(case, **ANSWER)) == 200
     assert hooks.persons() == [("ada@example.com", verb)]
     ((url, answer),) = hooks.answers
-    assert (url, answer["response_type"]) == (RESPONSE_URL, "in_channel")
-    assert answer["text"] == f"ada@example.com {verb} the repair of train-a/n-2 ({case})."
+    assert (url, answer.response_type) == (RESPONSE_URL, "in_channel")
+    assert answer.text == f"ada@example.com {verb} the repair of train-a/n-2 ({case})."
 
 
 def test_a_repeated_button_orders_nothing_again(hooks: Hooks) -> None:
@@ -128,13 +128,13 @@ def test_a_user_without_the_right_changes_nothing_and_gets_the_reason(hooks: Hoo
     assert hooks.press("approve", value(waiting(hooks), **ANSWER), user) == 200
     assert hooks.persons() == []
     ((_, answer),) = hooks.answers
-    assert (answer["response_type"], answer["text"].startswith("Refused: ")) == ("ephemeral", True)
+    assert (answer.response_type, answer.text.startswith("Refused: ")) == ("ephemeral", True)
 
 
 def test_an_order_that_comes_too_late_is_refused_with_its_reason(hooks: Hooks) -> None:
     case = waiting(hooks)
     hooks.press("approve", value(case, **{**ANSWER, "attempt": 2}))
-    assert "no approval is requested" in hooks.answers[0][1]["text"]
+    assert "no approval is requested" in hooks.answers[0][1].text
     assert hooks.persons() == []
 
 
@@ -175,7 +175,7 @@ def test_a_signed_request_that_is_no_button_of_a_page_is_refused(hooks: Hooks, c
 
 
 def test_an_answer_that_slack_does_not_take_undoes_no_order(hooks: Hooks) -> None:
-    def fail(_url: str, _answer: Mapping[str, Any]) -> None:
+    def fail(_url: str, _answer: SlackAnswer) -> None:
         raise Transient("no answer")
 
     hooks.world.app.services[timeline.wire_on_call].reply = fail

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.model.errors import Transient
+from faultbridge.model.recorded import read_event
 from faultbridge.model.records import Outcome
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.items import item
@@ -103,7 +104,7 @@ def test_a_canary_from_the_bus_measures_its_travel_time(world: World) -> None:
     (note,) = notes(world)
     world.ports.clock.advance(7)
     event = {"detail-type": "Node Note Recorded", "detail": note}
-    assert sweep(event, world.app) == {"canary_seconds": 7}
+    assert sweep(event, world.app).canary_seconds == 7
     assert waiting(world, "canary") == BacklogItem("canary", 0, NOON, stuck=False)
 
 
@@ -113,7 +114,7 @@ def test_a_failing_queue_is_one_failure_of_the_sweep(world: World, monkeypatch: 
 
     monkeypatch.setattr(world.ports.queue, "send", refuse)
     swept = sweep({}, world.app)
-    assert swept["failures"] == ["sending the canary: Transient: the queue is down"]
+    assert swept.failures == ["sending the canary: Transient: the queue is down"]
 
 
 def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World) -> None:
@@ -122,7 +123,7 @@ def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World)
     wire_ingest(world.app).ingest(deliveries(world))
     assert waiting(world, "canary").note == "reached the table, not the bus"
     (note,) = notes(world)
-    wire_receive_canary(world.app).receive(note)
+    wire_receive_canary(world.app).receive(read_event(note))
     world.ports.clock.advance(timedelta(minutes=15))
     assert not waiting(world, "canary").stuck
     world.ports.clock.advance(1)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.model.errors import Transient
-from faultbridge.serve.entrypoints.ingest import ingest
-from faultbridge.serve.ingest.release import MAX_SECONDS, pause_after, release
+from faultbridge.serve.entrypoints.ingest import MAX_SECONDS, RawMessage, ingest, pause_after, release
+from faultbridge.serve.entrypoints.lambda_events import read
 from tests.sim.fakes import FakeQueue
 from tests.sim.fakes.seam import raise_once
 from tests.world import XID_79, World
@@ -55,6 +55,6 @@ def test_a_failed_release_is_logged_and_leaves_the_batch_as_it_is(caplog: pytest
         def release(self, pauses: object) -> None:
             raise Transient("SQS is down")
 
-    record = {"messageId": "m", "receiptHandle": "h", "attributes": {}}
-    release(Down(), [record], {"m"})
+    message = {"messageId": "m", "receiptHandle": "h", "body": "", "attributes": {"SentTimestamp": "0"}}
+    release(Down(), [read(message, RawMessage)], {"m"})
     assert "release_failed" in caplog.text

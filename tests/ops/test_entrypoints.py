@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import to_builtins
 
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
 from faultbridge.model.settings import Settings
@@ -19,6 +20,7 @@ from faultbridge.serve.entrypoints.inventory import inventory
 from faultbridge.serve.entrypoints.pager import pager
 from faultbridge.serve.entrypoints.sweep import sweep
 from faultbridge.serve.ingest.record_reader import Delivery
+from faultbridge.serve.ops.sweep import SweepResult
 from faultbridge.serve.wiring.installation import Installation
 from tests.archive.world import ArchiveWorld
 from tests.builders import KEY
@@ -72,7 +74,7 @@ def test_a_failed_part_of_a_sweep_is_logged_once_and_returned(caplog: pytest.Log
             raise Transient("the queue does not answer")
 
     world.ports.seam.before = refuse
-    failures = sweep({}, world.app)["failures"]
+    failures = sweep({}, world.app).failures
     assert failures == ["sending the canary: Transient: the queue does not answer"]
     logged = [line for line in caplog.records if "the queue does not answer" in str(vars(line))]
     assert [line.message for line in logged] == ["part_failed"]
@@ -84,19 +86,16 @@ def scheduled(world: World, *, age: timedelta) -> dict[str, Any]:
 
 def test_calls_that_lambda_kept_during_an_outage_do_no_work_afterwards() -> None:
     world = World()
-    assert sweep(scheduled(world, age=timedelta(minutes=3)), world.app) == {}
-    assert inventory(scheduled(world, age=timedelta(hours=5)), world.app) == {"clusters": []}
+    assert sweep(scheduled(world, age=timedelta(minutes=3)), world.app) == SweepResult()
+    assert inventory(scheduled(world, age=timedelta(hours=5)), world.app) == ()
     assert world.ports.queue.messages == []
-    assert "failures" in sweep(scheduled(world, age=timedelta(seconds=90)), world.app)
+    sweep(scheduled(world, age=timedelta(seconds=90)), world.app)
     assert len(world.ports.queue.messages) == 1
 
 
-def test_the_result_of_a_sweep_is_json_also_after_a_canary_arrived() -> None:
-    world = World()
-    sent = {"facts": {"sent_at": to_text(world.ports.clock.now())}}
-    assert json.loads(json.dumps(sweep({"detail-type": "Note", "detail": {"data": sent}}, world.app)))
-    swept = sweep({}, world.app)
-    assert json.loads(json.dumps(swept))["intake"] == {"failed": False, "overdue": []}
+def test_the_result_of_a_sweep_can_be_json() -> None:
+    swept = json.loads(json.dumps(to_builtins(sweep({}, World().app))))
+    assert swept["intake"] == {"failed": False, "overdue": [], "last_arrival": None}
 
 
 def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:
@@ -112,9 +111,9 @@ def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:
     )
     world.vault.seam.before = refuse
     with pytest.raises(Misconfigured, match="no right to put"):
-        archive({}, application)
+        archive(application)
     world.vault.seam.before = lambda _: None
-    assert archive({}, application)["failures"] == []
+    assert archive(application).failures == []
 
 
 def test_an_archive_run_that_lost_every_conflict_fails_as_transient() -> None:
@@ -130,4 +129,4 @@ def test_an_archive_run_that_lost_every_conflict_fails_as_transient() -> None:
     )
     world.table.seam.before = conflict
     with pytest.raises(Transient, match="another writer was quicker"):
-        archive({}, application)
+        archive(application)

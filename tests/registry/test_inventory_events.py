@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import to_builtins
 
 from faultbridge.model.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.model.storage import keys
@@ -31,7 +32,7 @@ def process(world, sync, inventory, node_listing):
 
     def run(*events):
         records = [{"body": json.dumps(event)} for event in events]
-        return inventory_function({"Records": records}, world.app)["clusters"]
+        return list(to_builtins(inventory_function({"Records": records}, world.app)))
 
     return run
 

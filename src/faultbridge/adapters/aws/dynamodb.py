@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, Literal
 
+import msgspec
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
@@ -103,6 +105,24 @@ def from_typed_item(item: Mapping[str, Mapping[str, Any]]) -> Item:
     if isinstance(packed := found.get(BODY), Packed):
         found[BODY] = unpack_text(packed)
     return found
+
+
+class _Images(Struct, frozen=True, rename="pascal"):
+    new_image: Mapping[str, Mapping[str, Any]] | None = None
+
+
+class _Change(Struct, frozen=True):
+    dynamodb: _Images
+
+
+class _Changes(Struct, frozen=True, rename="pascal"):
+    records: tuple[_Change, ...]
+
+
+def new_images(event: object) -> Iterator[Item]:
+    """Yield each new or changed item in a batch of the table's stream; deletions are skipped."""
+    images = (one.dynamodb.new_image for one in msgspec.convert(event, _Changes).records)
+    yield from (from_typed_item(image) for image in images if image is not None)
 
 
 def to_token(last: Mapping[str, Any] | None) -> str | None:

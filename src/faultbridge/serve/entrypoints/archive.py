@@ -6,11 +6,8 @@ The seal of a day adds entries that the archive lacks, and locks a manifest of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-from msgspec import to_builtins
+from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import Misconfigured, Transient
@@ -19,10 +16,11 @@ from faultbridge.record.archive.seal import ArchiveSchedule, Seal
 from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
+    from faultbridge.record.archive.seal import RunResult
     from faultbridge.serve.wiring.installation import Installation
 
 
-def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def archive(installation: Installation) -> RunResult:
     """Anchor all clusters, and seal the days that are due.
 
     Raises Misconfigured if an operator must act, and Transient if the next run may succeed. Lambda retries after both
@@ -44,8 +42,7 @@ def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, 
         raise Misconfigured("; ".join([*kept.failures, *kept.breaks, *kept.late]))
     if kept.late:
         raise Transient("; ".join(kept.late))
-    document: dict[str, Any] = to_builtins(kept)
-    return document
+    return kept
 
 
 @once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from faultbridge.adapters.aws.telemetry import emit, logger
@@ -15,42 +15,45 @@ from faultbridge.serve.casefile.collect import CaseFiles
 from faultbridge.serve.console.html import BASE, Links
 from faultbridge.serve.console.orders import OrderForms
 from faultbridge.serve.console.pages import Content, Pages
-from faultbridge.serve.entrypoints.http_event import body_of, caller_of
+from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse, caller_of
+from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.repairing import wire_orders
 from faultbridge.serve.wiring.services import wire_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from faultbridge.serve.wiring.installation import Installation
 
 MIN_COMPRESSED = 1_000
 
 
-def console(event: dict[str, Any], _context: object, installation: Installation) -> dict[str, Any]:
+def console(event: object, installation: Installation) -> HttpResponse:
     """Serve one page of the console, and count the request in the metrics."""
     response = answer(event, installation)
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
 
-def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
+def answer(event: object, installation: Installation) -> HttpResponse:
     """Return the page for one request; every error becomes an error page without a traceback."""
-    headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    content = _content(event, headers, installation)
+    request = read(event, HttpRequest)
+    headers = request.lower_headers
+    content = _content(request, headers, installation)
     if content.not_modified(headers.get("if-none-match", "")):
         return {"statusCode": 304, "headers": content.headers()}
     return _response(content, compress="gzip" in headers.get("accept-encoding", ""))
 
 
-def _content(event: dict[str, Any], headers: dict[str, str], installation: Installation) -> Content:
+def _content(of: HttpRequest, headers: Mapping[str, str], installation: Installation) -> Content:
     pages = wire_console(installation)
     try:
-        query = read_query(str(event.get("rawQueryString") or ""))
-        path = unquote(str(event.get("rawPath") or "")).removeprefix(BASE)
-        request = Request({}, query, caller=caller_of(event))
-        if (event.get("requestContext") or {}).get("http", {}).get("method") != "POST":
+        path = unquote(of.raw_path).removeprefix(BASE)
+        request = Request({}, read_query(of.raw_query_string), caller=caller_of(of))
+        if of.request_context.http.method != "POST":
             return pages(path, request)
-        return pages.post(path, request, read_query(_form_of(event)), headers)
+        return pages.post(path, request, read_query(_form_of(of)), headers)
     except FaultbridgeError as error:
         return pages.error(error)
     except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
@@ -58,14 +61,14 @@ def _content(event: dict[str, Any], headers: dict[str, str], installation: Insta
         return pages.internal_error()
 
 
-def _form_of(event: dict[str, Any]) -> str:
-    body = body_of(event)
+def _form_of(request: HttpRequest) -> str:
+    body = request.text()
     if len(body) > MAX_BODY:
         raise Rejected("bad_body", f"the form is too large; allowed: {MAX_BODY} characters")
     return body
 
 
-def _response(content: Content, *, compress: bool) -> dict[str, Any]:
+def _response(content: Content, *, compress: bool) -> HttpResponse:
     body = content.body
     headers = content.headers() | {"Vary": "Accept-Encoding"}
     if compress and len(body) >= MIN_COMPRESSED:

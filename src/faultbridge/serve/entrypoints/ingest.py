@@ -5,17 +5,23 @@ The function returns the ids of the messages that SQS must deliver again.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from faultbridge.adapters.aws.receipts import RECEIPT_FIELD, RECEIPT_VERSION
 from faultbridge.adapters.aws.telemetry import emit, emit_for_reason
 from faultbridge.decide.normalize.trust import EVENT_BUS
 from faultbridge.decode import registry
+from faultbridge.model.errors import FaultbridgeError
+from faultbridge.model.log import log_cause
 from faultbridge.model.records import Outcome
 from faultbridge.model.times import from_milliseconds
 from faultbridge.model.values import replace
+from faultbridge.serve.entrypoints.lambda_events import QueuedMessage, read
 from faultbridge.serve.ingest.caches import ItemCache, NodeCache, NodeLookup
 from faultbridge.serve.ingest.counter_store import CounterStore
 from faultbridge.serve.ingest.ingest import Ingest, PoisonMessages
@@ -28,17 +34,40 @@ from faultbridge.serve.wiring.services import wire_heartbeat_log, wire_rejects
 if TYPE_CHECKING:
     from faultbridge.model.errors import Rejected
     from faultbridge.model.records import RawRecord
-    from faultbridge.serve.ingest.outcomes import IngestResult
+    from faultbridge.record.ports import RecordQueue
     from faultbridge.serve.wiring.installation import Installation
 
 
-def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+FIRST_SECONDS = 5
+MAX_SECONDS = 300
+
+
+class _Attributes(Struct, frozen=True, rename="pascal"):
+    sent_timestamp: int
+    sender_id: str | None = None
+    approximate_receive_count: int = 1
+
+
+class RawMessage(QueuedMessage, frozen=True, kw_only=True, rename="camel"):
+    """A message of the queue of raw records, or of the queue of AWS service events."""
+
+    message_id: str
+    attributes: _Attributes
+    receipt_handle: str | None = None
+    event_source_arn: str | None = field(name="eventSourceARN", default=None)
+
+
+class _Batch(Struct, frozen=True, rename="pascal"):
+    records: tuple[RawMessage, ...]
+
+
+def ingest(event: object, installation: Installation) -> Mapping[str, Sequence[Mapping[str, str]]]:
     """Record the raw records in a batch of SQS messages, and print one line with all outcomes.
 
     Returns the ids of the messages that SQS must deliver again.
     """
-    deliveries = [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
-    result = wire_ingest(installation).ingest(deliveries)
+    messages, events_queue = read(event, _Batch).records, installation.trust.events_queue
+    result = wire_ingest(installation).ingest([_delivery(one, events_queue) for one in messages])
     counts = Counter(result.outcomes.values())
     emit(
         {f"Records{outcome.value.capitalize()}": counts[outcome] for outcome in Outcome}
@@ -50,7 +79,9 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
         **{RECEIPT_FIELD: RECEIPT_VERSION, **outcome_line(result.outcomes), "reasons": result.reasons},
     )
     if result.failed:
-        _release(event, installation, result)
+        # SQS delivers events of AWS services again after the visibility timeout of their queue.
+        raw = [one for one in messages if one.event_source_arn != events_queue]
+        release(installation.ports.queue, raw, result.failed)
     for reason, count in Counter(result.failed.values()).items():
         emit_for_reason(reason.value, {"RecordsGivenBack": count})
     return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(result.failed)]}
@@ -94,27 +125,37 @@ def wire_ingest(app: Installation) -> Ingest:
     )
 
 
-def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
-    """Make SQS deliver each message in `result.failed` again after a short pause.
+def release(queue: RecordQueue, messages: Collection[RawMessage], failed: Collection[str]) -> None:
+    """Let SQS deliver the `failed` messages of a batch, which cannot be processed yet, again after a short pause.
 
-    Messages of the events queue, which contains events of AWS services, are left out: SQS delivers them again after the
-    visibility timeout of that queue.
+    If this call fails, the failure is only logged. SQS then delivers the messages again after the visibility timeout of
+    the queue.
     """
-    from faultbridge.serve.ingest.release import release
+    pauses = {
+        one.receipt_handle: pause_after(one.attributes.approximate_receive_count)
+        for one in messages
+        if one.message_id in failed and one.receipt_handle
+    }
+    if not pauses:
+        return
+    try:
+        queue.release(pauses)
+    except FaultbridgeError as error:
+        log_cause("release_failed", reason=str(error), level=logging.WARNING, messages=len(pauses))
 
-    events_queue = installation.trust.events_queue
-    raw = [record for record in event["Records"] if record.get("eventSourceARN") != events_queue]
-    release(installation.ports.queue, raw, result.failed)
+
+def pause_after(receives: int) -> int:
+    """Return the seconds until a message is delivered again, from the number of its deliveries so far."""
+    return int(min(FIRST_SECONDS * 2 ** min(receives - 1, 10), MAX_SECONDS))
 
 
-def _delivery(record: Mapping[str, Any], events_queue: str | None) -> Delivery:
-    attributes = record["attributes"]
+def _delivery(message: RawMessage, events_queue: str | None) -> Delivery:
     # Only EventBridge may send to the events queue. AWS does not document the sender id that EventBridge gets in SQS.
-    from_bus = events_queue is not None and record.get("eventSourceARN") == events_queue
+    from_bus = events_queue is not None and message.event_source_arn == events_queue
     return Delivery(
-        id=record["messageId"],
-        text=record["body"],
-        received_at=from_milliseconds(int(attributes["SentTimestamp"])),
-        sender=EVENT_BUS if from_bus else attributes.get("SenderId"),
-        receives=int(attributes.get("ApproximateReceiveCount", 1)),
+        id=message.message_id,
+        text=message.body,
+        received_at=from_milliseconds(message.attributes.sent_timestamp),
+        sender=EVENT_BUS if from_bus else message.attributes.sender_id,
+        receives=message.attributes.approximate_receive_count,
     )

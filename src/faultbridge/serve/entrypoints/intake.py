@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit, logger
 from faultbridge.model.errors import FaultbridgeError, Rejected, Transient
 from faultbridge.serve.api.problems import MEDIA_TYPE, Problem, problem
+from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse
+from faultbridge.serve.entrypoints.lambda_events import read
 from faultbridge.serve.gateway.log_subscription import Forward, LogSubscription
-from faultbridge.serve.gateway.webhooks import WebhookRequest, Webhooks
+from faultbridge.serve.gateway.webhooks import MAX_LOGGED, WebhookRequest, Webhooks
 from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 TIMESTAMP, SIGNATURE = "x-faultbridge-timestamp", "x-faultbridge-signature"
 AUTHORIZATION = "authorization"
+MAX_REQUEST = 10 * 1024 * 1024
+"""The most bytes that API Gateway accepts; `Webhooks` accepts less."""
+
 _STATUS: Mapping[str, HTTPStatus] = {
     "unauthorised": HTTPStatus.UNAUTHORIZED,
     "forbidden": HTTPStatus.FORBIDDEN,
@@ -31,14 +34,23 @@ _STATUS: Mapping[str, HTTPStatus] = {
 }
 
 
-def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+class _Logs(Struct, frozen=True):
+    data: str = ""
+
+
+class _Call(Struct, frozen=True):
+    awslogs: _Logs | UnsetType | None = UNSET
+
+
+def intake(event: object, installation: Installation) -> HttpResponse | Mapping[str, str | None]:
     """Forward one webhook request, or one batch of CloudWatch log events, to the record queue.
 
     Returns the HTTP response to the webhook request. For a batch, the result contains the record id (None if the batch
     contains no event to record), or the reason of the refusal.
     """
-    if "awslogs" in event:
-        return _forward_logs(event, installation)
+    logs = read(event, _Call).awslogs
+    if logs is not UNSET:
+        return _forward_logs(logs.data if logs else "", installation)
     return _forward_webhook(event, installation)
 
 
@@ -55,13 +67,13 @@ def wire_log_subscription(app: Installation) -> LogSubscription:
     return LogSubscription(Forward(app.ports.queue, app.ports.objects), app.ports.clock)
 
 
-def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def _forward_logs(data: str, installation: Installation) -> Mapping[str, str | None]:
     """Forward a batch of log events; an invalid batch is logged and dropped.
 
     After any other error, Lambda retries the batch.
     """
     try:
-        record_id = wire_log_subscription(installation).accept(str(_members(event["awslogs"]).get("data", "")))
+        record_id = wire_log_subscription(installation).accept(data)
     except Rejected as error:
         logger().error("a batch of log events was refused", reason=error.reason, detail=error.detail)
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
@@ -70,16 +82,18 @@ def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[
     return {"record_id": record_id}
 
 
-def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def _forward_webhook(event: object, installation: Installation) -> HttpResponse:
+    sender = ""
     try:
-        post = _post_of(event)
+        post = _post_of(read(event, HttpRequest))
+        sender = post.sender[:MAX_LOGGED]
         record_id = wire_webhooks(installation).accept(post)
     except Rejected as error:
-        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=_sender(event))
+        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=sender)
         status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)
         return _response(status, problem(status, error.reason, error.detail), MEDIA_TYPE)
     except FaultbridgeError as error:
-        logger().exception("a webhook request could not be forwarded", sender=_sender(event))
+        logger().exception("a webhook request could not be forwarded", sender=sender)
         emit({"IntakeTaken": 0, "IntakeRefused": 0, "IntakeFailed": 1}, channel="webhook")
         transient = isinstance(error, Transient)
         status = HTTPStatus.SERVICE_UNAVAILABLE if transient else HTTPStatus.INTERNAL_SERVER_ERROR
@@ -88,33 +102,19 @@ def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> di
     return _response(HTTPStatus.ACCEPTED, {"record_id": record_id}, "application/json")
 
 
-def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
-    path = _members(event.get("pathParameters"))
-    headers = {str(name).lower(): str(value) for name, value in _members(event.get("headers")).items()}
-    text = event.get("body") or ""
-    try:
-        body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
-    except (binascii.Error, ValueError, TypeError, AttributeError):
-        raise Rejected("bad_body", "the body is not text or valid base64") from None
+def _post_of(request: HttpRequest) -> WebhookRequest:
+    path, headers = request.path_parameters or {}, request.lower_headers
     return WebhookRequest(
-        method=str(_members(_members(event.get("requestContext")).get("http")).get("method", "")),
-        sender=str(path.get("sender", "")),
-        source=str(path.get("source", "")),
-        body=body,
+        method=request.request_context.http.method,
+        sender=path.get("sender", ""),
+        source=path.get("source", ""),
+        body=request.raw(MAX_REQUEST),
         timestamp=headers.get(TIMESTAMP, ""),
         signature=headers.get(SIGNATURE, ""),
         authorization=headers.get(AUTHORIZATION, ""),
     )
 
 
-def _sender(event: Mapping[str, Any]) -> str:
-    return str(_members(event.get("pathParameters")).get("sender", ""))[:64]
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _response(status: HTTPStatus, document: Problem | Mapping[str, str | None], media_type: str) -> dict[str, Any]:
+def _response(status: HTTPStatus, document: Problem | Mapping[str, str | None], media_type: str) -> HttpResponse:
     headers = {"Content-Type": media_type, "Cache-Control": "no-store"}
     return {"statusCode": status.value, "headers": headers, "body": json.dumps(to_builtins(document))}

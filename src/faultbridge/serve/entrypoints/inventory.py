@@ -6,7 +6,6 @@ The function runs on a schedule, and after events of the providers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -17,27 +16,30 @@ from faultbridge.repair.registry.inventory_events import InventoryEventHandler
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
-from faultbridge.serve.entrypoints.schedules import is_stale
+from faultbridge.serve.entrypoints.lambda_events import BusEvent, QueuedMessage, read
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.repairing import wire_cluster_status
 from faultbridge.serve.wiring.services import wire_registration, wire_retirement
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from faultbridge.repair.registry.instances import SyncResult
     from faultbridge.serve.wiring.installation import Installation
 
 
-def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def inventory(event: object, installation: Installation) -> tuple[SyncResult, ...]:
     """Synchronize the registered nodes with the providers of their clusters.
 
     Returns the changes and errors of each cluster that has any. `event` is a schedule event, or a batch of provider
     events from SQS. A stale schedule event is skipped.
     """
-    if is_stale(event, installation.ports.clock.now()):
-        return {"clusters": []}
-    records = event.get("Records")
+    call = read(event, BusEvent)
+    if call.is_stale(installation.ports.clock.now()):
+        return ()
     synced = (
-        wire_inventory_events(installation).sync_named_groups(map(_provider_event, records))
-        if records
+        wire_inventory_events(installation).sync_named_groups(map(_provider_event, call.records))
+        if call.records
         else wire_inventory(installation).sync_all()
     )
     counts = {
@@ -47,9 +49,9 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
         "NodesRefused": sum(len(one.refused) for one in synced),
         "SourcesUnread": sum(len(one.source_errors) for one in synced),
     }
-    document = {"clusters": [to_builtins(one) for one in synced if not one.unchanged]}
-    emit(counts, **document)
-    return document
+    changed = tuple(one for one in synced if not one.unchanged)
+    emit(counts, clusters=to_builtins(changed))
+    return changed
 
 
 @once
@@ -73,9 +75,9 @@ def wire_inventory_events(app: Installation) -> InventoryEventHandler:
     return InventoryEventHandler(app.ports.table, wire_inventory(app), launch_failure)
 
 
-def _provider_event(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _provider_event(message: QueuedMessage) -> Mapping[str, Any]:
     try:
-        event = json.loads(record["body"])
+        event = json.loads(message.body)
     except ValueError:
         return {}
     return event if isinstance(event, dict) else {}

@@ -5,16 +5,15 @@ Every minute, the function also sends summaries, reminders and postponed pages.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import to_builtins
 
 from faultbridge.adapters.aws.telemetry import emit
-from faultbridge.serve.entrypoints.schedules import SCHEDULED
+from faultbridge.serve.entrypoints.lambda_events import SCHEDULED, BusEvent, read
 from faultbridge.serve.pager.deliver import Paging
 from faultbridge.serve.pager.page import Links, PagerSettings
 from faultbridge.serve.pager.page_deduplication import PageOutcome
@@ -28,25 +27,26 @@ if TYPE_CHECKING:
 CHAT_PAGE = "Chat Page"
 
 
-def pager(event: Mapping[str, Any], installation: Installation) -> None:
+def pager(event: object, installation: Installation) -> None:
     """Send the pages that each event of a batch from SQS requires, or the due pages of a schedule event.
 
     Due pages are summaries, reminders and postponed pages of all clusters. For an event `Chat Page`, post its page to
     the chat service that the event names. Raises an error if a page is not sent, so that SQS delivers the batch again.
     """
-    if event.get("detail-type") == SCHEDULED:
+    call = read(event, BusEvent)
+    if call.detail_type == SCHEDULED:
         reminded = wire_reminders(installation).remind()
         emit({f"Pages{name.title()}": count for name, count in to_builtins(reminded).items()})
         return
-    for record in event["Records"]:
-        _send(json.loads(record["body"]), installation)
+    for message in call.records:
+        _send(msgspec.json.decode(message.body, type=BusEvent), installation)
 
 
-def _send(event: Mapping[str, Any], installation: Installation) -> None:
-    if event.get("detail-type") == CHAT_PAGE:
-        emit({"PagesChat": int(wire_chats(installation).post(event["detail"]))})
+def _send(event: BusEvent, installation: Installation) -> None:
+    if event.detail_type == CHAT_PAGE:
+        emit({"PagesChat": int(wire_chats(installation).post(event.detail))})
         return
-    delivered = wire_pages(installation).deliver(event["detail"])
+    delivered = wire_pages(installation).deliver(event.detail)
     outcomes = Counter(page.outcome.value for page in delivered)
     emit({f"Pages{outcome.value.title().replace('_', '')}": outcomes[outcome.value] for outcome in PageOutcome})
 

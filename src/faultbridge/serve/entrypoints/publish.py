@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from faultbridge.adapters.aws.dynamodb import new_images
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster, logger
 from faultbridge.model.errors import FaultbridgeError
 from faultbridge.record.archive.write import WriteArchive
 from faultbridge.record.publish import Publish
-from faultbridge.serve.entrypoints.table_stream import new_images
 from faultbridge.serve.ops.metrics import count_entries
 from faultbridge.serve.wiring.installation import once
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from faultbridge.model.storage.writes import Item
     from faultbridge.serve.wiring.installation import Installation
 
 
-def publish(event: Mapping[str, Any], installation: Installation) -> None:
+def publish(event: object, installation: Installation) -> None:
     """Publish and archive a batch of new entries.
 
     Raises an error if an entry could not be published, so that Lambda retries the batch. A failure of the archive is

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from faultbridge.adapters.aws.dynamodb import new_images
 from faultbridge.adapters.aws.telemetry import emit
-from faultbridge.serve.entrypoints.table_stream import new_images
 from faultbridge.serve.ops.react import React, status_causes
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.job_tracking import wire_job_impact
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
 
-def react(event: Mapping[str, Any], installation: Installation) -> None:
+def react(event: object, installation: Installation) -> None:
     """Update the incidents, jobs and repairs of every node and cluster that has a new entry.
 
     Raises an error if any of these steps failed, so that Lambda retries the batch. An entry only triggers the steps,

@@ -5,24 +5,22 @@ The function also confirms canary events. A canary is a test record that Faultbr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from msgspec import to_builtins
+from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.telemetry import emit, emit_for_cluster
 from faultbridge.decode.data.counters import detectors
 from faultbridge.model.enums import EntryType
 from faultbridge.model.log import Failures
+from faultbridge.model.recorded import read_event
 from faultbridge.repair.findings.compare_peers import ComparePeers
+from faultbridge.serve.entrypoints.lambda_events import BusEvent, read
 from faultbridge.serve.entrypoints.publish import wire_publish
-from faultbridge.serve.entrypoints.schedules import is_stale
 from faultbridge.serve.ingest.canary import ReceiveCanary, SendCanary
 from faultbridge.serve.ops.claim_checks import ClaimChecks
 from faultbridge.serve.ops.coverage import UpdateCoverage
 from faultbridge.serve.ops.metrics import node_gauges
 from faultbridge.serve.ops.missing_heartbeats import ProbeInstance
-from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, TickNode
+from faultbridge.serve.ops.sweep import ClusterSteps, Sweep, SweepResult, TickNode
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.job_tracking import wire_job_callbacks, wire_job_impact, wire_job_progress
 from faultbridge.serve.wiring.repairing import (
@@ -44,16 +42,18 @@ if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
 
-def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def sweep(event: object, installation: Installation) -> SweepResult:
     """Run one sweep, but none for a stale event; for a canary event from the bus, only confirm that it arrived.
 
-    The next sweep retries the steps that failed. The result contains only JSON values, because Lambda fails a call
-    whose result it cannot convert to JSON.
+    The next sweep retries the steps that failed.
     """
-    if event.get("detail-type") == EntryType.NOTE:
-        return _confirm_canary(event["detail"], installation)
-    if is_stale(event, installation.ports.clock.now()):
-        return {}
+    call = read(event, BusEvent)
+    if call.detail_type == EntryType.NOTE:
+        seconds = int(wire_receive_canary(installation).receive(read_event(call.detail)).total_seconds())
+        emit({"CanariesReceived": 1, "CanarySeconds": seconds})
+        return SweepResult(canary_seconds=seconds)
+    if call.is_stale(installation.ports.clock.now()):
+        return SweepResult()
     failures = Failures()
     with failures.collect("sending the canary"):
         wire_send_canary(installation).send()
@@ -66,15 +66,8 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
         emit_for_cluster(cluster, node_gauges(nodes))
     for cluster, found in swept.coverage.items():
         emit_for_cluster(cluster, {"NodesReporting": found["reporting"], "NodesWithoutData": found["no_data"]})
-    intake = swept.intake and {"failed": swept.intake.failed, "overdue": [key.stream for key in swept.intake.overdue]}
-    document: dict[str, Any] = to_builtins(swept) | {"failures": failures.lines, "intake": intake}
-    return document
-
-
-def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    seconds = int(wire_receive_canary(installation).receive(detail).total_seconds())
-    emit({"CanariesReceived": 1, "CanarySeconds": seconds})
-    return {"canary_seconds": seconds}
+    swept.failures = failures.lines
+    return swept
 
 
 def wire_send_canary(app: Installation) -> SendCanary:

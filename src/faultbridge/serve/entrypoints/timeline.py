@@ -25,8 +25,9 @@ from faultbridge.serve.api.handlers import Handlers, HardwareHandlers, JobHandle
 from faultbridge.serve.api.problems import MEDIA_TYPE, problem_of
 from faultbridge.serve.api.requests import IDEMPOTENCY_KEY, Paging, Request, checked_key, read_query
 from faultbridge.serve.api.routes import ROUTES, Route
-from faultbridge.serve.entrypoints.http_event import body_of, caller_of, raw_body_of
-from faultbridge.serve.gateway.on_call import OnCall, SignedRequest
+from faultbridge.serve.entrypoints.http_event import HttpRequest, HttpResponse, caller_of
+from faultbridge.serve.entrypoints.lambda_events import read
+from faultbridge.serve.gateway.on_call import OnCall, SignedRequest, SlackAnswer
 from faultbridge.serve.wiring.installation import once
 from faultbridge.serve.wiring.job_tracking import wire_api_jobs
 from faultbridge.serve.wiring.repairing import wire_orders
@@ -34,18 +35,19 @@ from faultbridge.serve.wiring.repairing import wire_orders
 if TYPE_CHECKING:
     from faultbridge.serve.wiring.installation import Installation
 
-HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+HEADERS: dict[str, str] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
+def timeline(event: dict[str, Any], context: object, installation: Installation) -> HttpResponse:
     """Serve one request of the HTTP API, or one of Slack or PagerDuty, and count it in the metrics."""
-    hook = HOOKS.get(str(event.get("rawPath") or ""))
-    response = answer_hook(hook, event, installation) if hook else answer(event, context, installation)
+    request = read(event, HttpRequest)
+    hook = HOOKS.get(request.raw_path)
+    response = answer_hook(hook, request, installation) if hook else answer(event, request, context, installation)
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
     return response
 
 
-def answer(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
+def answer(event: dict[str, Any], request: HttpRequest, context: object, installation: Installation) -> HttpResponse:
     """Return the response to one request; every error becomes a problem document (RFC 9457).
 
     A response never contains a traceback.
@@ -53,27 +55,25 @@ def answer(event: dict[str, Any], context: object, installation: Installation) -
     resolver = APIGatewayHttpResolver()
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")
-        resolver.route(path, method=[route.method])(_handler_of(route, event, installation))
+        resolver.route(path, method=[route.method])(_handler_of(route, request, installation))
     unknown = Rejected("unknown_route", "no such route; see docs/reference/openapi.json")
     resolver.not_found(lambda _error: _error_response(unknown))
-    response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
-    return response
+    return resolver.resolve(event, context)  # type: ignore[return-value,arg-type]  # it does not read the context
 
 
 HOOKS = {"/hooks/slack": "slack", "/hooks/pagerduty": "pagerduty"}
 """The paths without an authorizer: the signature of a request is its only proof."""
 
 
-def answer_hook(service: str, event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+def answer_hook(service: str, request: HttpRequest, installation: Installation) -> HttpResponse:
     """Return the response to a request of Slack or PagerDuty; status 200 once its signature is proven.
 
     A refused order is status 200 too, because neither service shows or uses another status of a valid request.
     """
-    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     try:
-        request = SignedRequest(raw_body_of(event), headers)
+        signed = SignedRequest(request.raw(), request.lower_headers)
         on_call = wire_on_call(installation)
-        text = on_call.slack(request) if service == "slack" else on_call.pagerduty(request)
+        text = on_call.slack(signed) if service == "slack" else on_call.pagerduty(signed)
     except Rejected as error:
         proven = error.reason not in {"unauthorised", "bad_body", "too_large"}
         status, document = problem_of(error)
@@ -93,16 +93,16 @@ def wire_on_call(app: Installation) -> OnCall:
     """Return the service that executes the orders that people give in Slack and PagerDuty."""
     from faultbridge.adapters.http_post import post_json
 
-    def reply(url: str, answer: Mapping[str, Any]) -> None:
+    def reply(url: str, answer: SlackAnswer) -> None:
         post_json("Slack", url, json_text(answer).encode(), page="answer")
 
     return OnCall(wire_orders(app), app.ports.clock, app.ports.on_call, reply)
 
 
-def _handler_of(route: Route, event: Mapping[str, Any], installation: Installation) -> Callable[..., Response[str]]:
+def _handler_of(route: Route, request: HttpRequest, installation: Installation) -> Callable[..., Response[str]]:
     def serve(**path: str) -> Response[str]:
         try:
-            return _response(200, _call_route(route, event, path, installation))
+            return _response(200, _call_route(route, request, path, installation))
         except FaultbridgeError as error:
             if not isinstance(error, Rejected):
                 logger().exception("a request failed", route=route.name)
@@ -114,22 +114,15 @@ def _handler_of(route: Route, event: Mapping[str, Any], installation: Installati
     return serve
 
 
-def _call_route(
-    route: Route, event: Mapping[str, Any], path: Mapping[str, str], installation: Installation
-) -> Document:
-    caller = caller_of(event)
+def _call_route(route: Route, of: HttpRequest, path: Mapping[str, str], installation: Installation) -> Document:
+    caller = caller_of(of)
     if route.in_cluster:
         names.cluster_name(path["cluster"])
     caller.check(path.get("cluster"))
     if route.is_write:
         caller.check_operator(path.get("cluster"))
-    query = read_query(str(event.get("rawQueryString") or ""))
-    return route.handler(wire_api(installation), Request(path, query, body_of(event), caller, _key_of(event)))
-
-
-def _key_of(event: Mapping[str, Any]) -> str | None:
-    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    return checked_key(headers.get(IDEMPOTENCY_KEY.lower()))
+    query, key = read_query(of.raw_query_string), checked_key(of.lower_headers.get(IDEMPOTENCY_KEY.lower()))
+    return route.handler(wire_api(installation), Request(path, query, of.text(), caller, key))
 
 
 def _error_response(error: FaultbridgeError) -> Response[str]:

@@ -7,12 +7,11 @@ people. PagerDuty: an incident that is acknowledged or resolved acknowledges its
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from secrets import token_bytes
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -38,6 +37,7 @@ SLACK_HOST = "hooks.slack.com"
 
 Secret = Annotated[str, Meta(min_length=MIN_SECRET_LENGTH)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
+T = TypeVar("T")
 
 
 class Person(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class OnCall(Struct):
     orders: Orders
     clock: Clock
     read: Callable[[], bytes]
-    reply: Callable[[str, Mapping[str, Any]], None]
+    reply: Callable[[str, SlackAnswer], None]
     _document: OnCallDocument = field(default_factory=OnCallDocument)
     _read_at: datetime | None = None
 
@@ -107,7 +107,7 @@ class OnCall(Struct):
         signed_time(timestamp, self.clock.now())
         press = _press_of(request.body)
         done, text = self._press(press, service.people.get(press.user))
-        answer = {"response_type": "in_channel" if done else "ephemeral", "replace_original": False, "text": text}
+        answer = SlackAnswer("in_channel" if done else "ephemeral", replace_original=False, text=text)
         try:
             self.reply(press.response_url, answer)
         except (Transient, Misconfigured) as error:  # the entry has the result
@@ -121,15 +121,15 @@ class OnCall(Struct):
         """
         service = self._service("pagerduty")
         _check(request.headers.get("x-pagerduty-signature", ""), "v1=", request.body, service.secrets)
-        event = _members(_json_object(request.body).get("event"))
-        data, agent = _members(event.get("data")), _members(event.get("agent"))
-        case_id = str(data.get("incident_key") or "").partition(":")[0]
+        event = _read(request.body, _Webhook).event
+        case_id, kind = (event.data.incident_key or "").partition(":")[0], event.event_type
         # The agent of an incident that Faultbridge itself resolves is an integration.
-        user = str(agent.get("id") or "") if agent.get("type") == "user_reference" else ""
-        kind = str(event.get("event_type") or "")
+        user = event.agent.id if event.agent and event.agent.type == "user_reference" else ""
         if kind not in PAGERDUTY_ACKS or not CASE_ID.fullmatch(case_id) or not user:
             return "ignored: not a person's acknowledgement of a case"
-        if self.clock.now() - _time(event.get("occurred_at")) > RETRIED_FOR:
+        if event.occurred_at is None:
+            raise Rejected("bad_body", "`occurred_at` is not a time with a zone")
+        if self.clock.now() - event.occurred_at > RETRIED_FOR:
             return "ignored: older than PagerDuty's last retry"
         person = service.people.get(user)
         cluster = self.orders.directory.case(case_id).key.cluster
@@ -137,7 +137,7 @@ class OnCall(Struct):
             return f"refused: {person.name} may not operate {cluster}"
         name = person.name if person else f"pagerduty:{user}"
         order = order_of("ack", cluster, case_id, {"note": f"{kind.partition('.')[2]} in PagerDuty"})
-        execute(self.orders, order, name, f"pagerduty:{event.get('id')}")
+        execute(self.orders, order, name, f"pagerduty:{event.id}")
         return f"acknowledged: {case_id}"
 
     def _service(self, name: str) -> Service:
@@ -163,6 +163,31 @@ class OnCall(Struct):
         return True, _escaped(f"{person.name} {did[press.order]} {place} ({press.case}).")
 
 
+class SlackAnswer(Struct, frozen=True):
+    """The answer to a pressed button: who sees it, and its text. The message with the button stays as it is."""
+
+    response_type: str
+    replace_original: bool
+    text: str
+
+
+class _User(Struct, frozen=True):
+    id: str = ""
+
+
+class _Action(Struct, frozen=True):
+    action_id: str
+    value: str
+    action_ts: str = ""
+
+
+class _Interaction(Struct, frozen=True):
+    type: str
+    actions: tuple[_Action, ...] = ()
+    response_url: str = ""
+    user: _User = _User()
+
+
 class Press(Struct, frozen=True):
     """A pressed button: who, when, which order about which case, with which fields, and where to answer."""
 
@@ -171,24 +196,43 @@ class Press(Struct, frozen=True):
     order: str
     cluster: str
     case: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, str | int]
     response_url: str
 
 
 def _press_of(body: bytes) -> Press:
-    payload = _json_object(parse_qs(body.decode(errors="replace"), max_num_fields=10).get("payload", [""])[0].encode())
-    actions = payload.get("actions")
-    action = _members(actions[0]) if isinstance(actions, list) and len(actions) == 1 else {}
-    value, url = _json_object(str(action.get("value") or "").encode()), str(payload.get("response_url") or "")
-    order = str(action.get("action_id") or "")
-    if payload.get("type") != "block_actions" or order not in SLACK_ORDERS:
+    form = parse_qs(body.decode(errors="replace"), max_num_fields=10)
+    found = _read(form.get("payload", [""])[0].encode(), _Interaction)
+    action = found.actions[0] if len(found.actions) == 1 else None
+    if found.type != "block_actions" or action is None or action.action_id not in SLACK_ORDERS:
         raise Rejected("bad_body", "no button of a page was pressed")
     # Answers go to Slack alone, whatever address a request contains.
-    if not (url.startswith("https://") and urlsplit(url).hostname == SLACK_HOST):
+    if not (found.response_url.startswith("https://") and urlsplit(found.response_url).hostname == SLACK_HOST):
         raise Rejected("bad_body", f"the response URL is not one of {SLACK_HOST}")
-    fields = {name: one for name, one in value.items() if name not in {"cluster", "case"}}
-    user, at = str(_members(payload.get("user")).get("id") or ""), str(action.get("action_ts") or "")
-    return Press(user, at, order, str(value.get("cluster") or ""), str(value.get("case") or ""), fields, url)
+    fields = _read(action.value.encode(), dict[str, str | int])
+    cluster, case = (str(fields.pop(name, "")) for name in ("cluster", "case"))
+    return Press(found.user.id, action.action_ts, action.action_id, cluster, case, fields, found.response_url)
+
+
+class _Agent(Struct, frozen=True):
+    id: str = ""
+    type: str = ""
+
+
+class _PagedIncident(Struct, frozen=True):
+    incident_key: str | None = None
+
+
+class _PagerDutyEvent(Struct, frozen=True):
+    event_type: str = ""
+    id: str = ""
+    occurred_at: Annotated[datetime, Meta(tz=True)] | None = None
+    agent: _Agent | None = None
+    data: _PagedIncident = _PagedIncident()
+
+
+class _Webhook(Struct, frozen=True):
+    event: _PagerDutyEvent
 
 
 def _check(header: str, version: str, content: bytes, secrets: tuple[str, ...]) -> None:
@@ -202,26 +246,11 @@ def _check(header: str, version: str, content: bytes, secrets: tuple[str, ...]) 
         raise Rejected("unauthorised", "the signature does not match")
 
 
-def _json_object(text: bytes) -> Mapping[str, Any]:
+def _read(text: bytes, kind: type[T]) -> T:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise Rejected("bad_body", "the body is not a JSON object of the documented form")
-    return found
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _time(text: object) -> datetime:
-    try:
-        at: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
-    except msgspec.ValidationError:
-        raise Rejected("bad_body", "`occurred_at` is not a time with a zone") from None
-    return at
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        raise Rejected("bad_body", "the body is not a JSON object of the documented form") from None
 
 
 def _escaped(text: str) -> str:

@@ -15,7 +15,6 @@ Read in this order:
 - `heartbeat_monitor`: records missing heartbeats as faults. The fault of a missing heartbeat, and what the provider
   reports about the instance.
 - `outcomes`: the outcome of each record, why messages go back to the queue, and the receipt lines.
-- `release`: sets the pause before SQS delivers a returned message again.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.

@@ -7,9 +7,8 @@ minutes, a CloudWatch alarm notifies operators.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from faultbridge.decide import entry_builder
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.enums import Actor, NoteKind
 from faultbridge.model.errors import Rejected, Transient
+from faultbridge.model.event_data import NoteData
 from faultbridge.model.log import log_cause
 from faultbridge.model.records import CANARY, Outcome, RawRecord
 from faultbridge.model.storage import items, keys
@@ -28,6 +28,8 @@ from faultbridge.record.cluster_stream import cluster_writes
 from faultbridge.record.ports import Clock, RecordQueue, Table
 
 if TYPE_CHECKING:  # the sweep registers the cluster of canaries; ingest loads no registration
+    from faultbridge.model.event_data import EventData
+    from faultbridge.model.recorded import RecordedEvent
     from faultbridge.repair.registry.registration import Registration
 
 CLUSTER = "faultbridge-canary"
@@ -122,12 +124,14 @@ class ReceiveCanary(Struct, frozen=True):
     table: Table
     clock: Clock
 
-    def receive(self, detail: Mapping[str, Any]) -> timedelta:
+    def receive(self, event: RecordedEvent[EventData | None]) -> timedelta:
         """Record the arrival of a canary (a test record) and return the time since it was sent.
 
-        Raises KeyError if the event has no fact `sent_at`, so it is no canary.
+        Raises Rejected `no_canary` for another event.
         """
-        sent = from_text(str(detail["data"]["facts"]["sent_at"]))
+        if not isinstance(event.data, NoteData) or event.data.kind != NoteKind.CANARY:
+            raise Rejected("no_canary", f"not a canary: {event.metadata.event_id}")
+        sent = from_text(str(event.data.facts["sent_at"]))
         now = truncate(self.clock.now())
         self.table.write(Put(items.item(LAST_RECEIVED, now, {"sent_at": to_text(sent)})))
         return now - sent

@@ -174,6 +174,7 @@ class SweepResult(Struct):
     - `intake` states whether records arrive from the nodes, or is None if that is not known.
     - `node_counts` has the number of nodes by status for each cluster, and `coverage` how many report or have no data.
     - `with_callbacks` lists the clusters in which job callbacks wait.
+    - `canary_seconds` is how long a canary took to the bus, if the call only confirmed its arrival.
     """
 
     ticked: int = 0
@@ -188,6 +189,7 @@ class SweepResult(Struct):
     coverage: dict[str, dict[str, int]] = field(default_factory=dict)
     with_callbacks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    canary_seconds: int | None = None
 
 
 class TimeLimit(Struct, frozen=True):

@@ -16,6 +16,8 @@ from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from faultbridge.serve.wiring.installation import Installation
 
 SERVED: Columns = {"Console": lambda one: one["console"]}
@@ -128,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             },
         }
 
-    def _send(self, status: int, headers: dict[str, Any], body: bytes) -> None:
+    def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, str(value))
