@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.findings import Finding
+from faultbridge.model.recorded import read_event
 from faultbridge.repair.findings.compare_peers import ComparePeers
 from faultbridge.repair.findings.judgments import Judgments
 from faultbridge.repair.findings.recurrence import PREFIX, Recurrence, find_recurrences
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 DAY = timedelta(days=1)
@@ -44,7 +45,7 @@ def found(world: World) -> list[Recurrence]:
 
 
 def pages(world: World) -> list[tuple[str, str]]:
-    rules = [rule for node in range(1, 9) for body in world.bodies(node) for rule in rules_for(paged_event(body))]
+    rules = [rule for node in range(1, 9) for body in world.bodies(node) for rule in rules_for(read_event(body))]
     return [(rule.kind, rule.state.value) for rule in rules if rule.kind == "recurrence"]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.recorded import read_event
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.incidents.incidents import NETWORK_WAITS, lose_links, restore_links, world_of
 from tests.scenarios.world import World
 
@@ -16,7 +17,7 @@ ASK = Rule("ask", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,
 
 
 def urgent_pages(world: World, node: int) -> list[str]:
-    rules = [rule for body in world.bodies(node) for rule in rules_for(paged_event(body))]
+    rules = [rule for body in world.bodies(node) for rule in rules_for(read_event(body))]
     return [one.kind for one in rules if (one.state, one.urgency) == (PageState.TRIGGERED, PageUrgency.URGENT)]
 
 

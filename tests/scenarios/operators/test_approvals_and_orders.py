@@ -12,6 +12,7 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, ProviderFailure, Rep
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule, Window
+from faultbridge.model.recorded import read_event
 from faultbridge.model.storage import items
 from faultbridge.model.storage.node_rows import QueuedCase
 from faultbridge.model.storage.projections import queue_row, queued_case
@@ -20,7 +21,7 @@ from faultbridge.record.ports import Capacity, CapacityEvidence, PageUrgency, Ve
 from faultbridge.record.rulebook import rules_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.dispatch import record_refusals
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
@@ -29,12 +30,12 @@ BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_de
 
 
 def pages(world: World, node: int = 1) -> list[str]:
-    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(paged_event(body))]
+    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(read_event(body))]
 
 
 def urgent(world: World) -> list[str]:
     """The urgent pages that are triggered or resolved by the entries of the node."""
-    rules = [rule for body in world.bodies() for rule in rules_for(paged_event(body))]
+    rules = [rule for body in world.bodies() for rule in rules_for(read_event(body))]
     return [f"{rule.kind} {rule.state}" for rule in rules if rule.urgency is PageUrgency.URGENT]
 
 

@@ -13,13 +13,14 @@ from faultbridge.model.enums import CaseStatus, NodeStatus, RepairAction, Resolu
 from faultbridge.model.errors import Rejected
 from faultbridge.model.fault_enums import Action, Severity
 from faultbridge.model.policy import Match, Rule
+from faultbridge.model.recorded import read_event
 from faultbridge.record.ports import PageUrgency, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.registration import Registration
 from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.scenarios.world import CLUSTER, World, limits
 from tests.sim.fakes import Call
 
@@ -126,7 +127,7 @@ def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_ver
 
 def test_a_quarantine_by_order_sends_only_a_notice_and_an_approval_timeout_an_urgent_page() -> None:
     def triggered(world: World) -> list[tuple[str, PageUrgency]]:
-        rules = [rule for body in world.bodies() for rule in rules_for(paged_event(body))]
+        rules = [rule for body in world.bodies() for rule in rules_for(read_event(body))]
         return [(rule.kind, rule.urgency) for rule in rules if rule.state is PageState.TRIGGERED]
 
     world = World(orchestrated=True)

@@ -7,8 +7,9 @@ from typing import Any
 from faultbridge.local.hyperpod import FakeHyperPod
 from faultbridge.model.cluster.state import ClusterState
 from faultbridge.model.enums import ConditionKind, EntryType
+from faultbridge.model.recorded import read_event
 from faultbridge.model.storage import items, keys
-from faultbridge.serve.pager.rules import CLUSTER_RULES, paged_event
+from faultbridge.serve.pager.rules import CLUSTER_RULES
 from tests.hyperpod import GROUP, NAME
 from tests.scenarios.provider.hyperpod_world import HyperPodWorld
 from tests.scenarios.world import CLUSTER
@@ -32,7 +33,7 @@ def statuses(world: HyperPodWorld) -> list[dict[str, Any]]:
 def pages(world: HyperPodWorld) -> list[str]:
     """The states of the provider page that the cluster's events cause."""
     rules = [rule for rule in CLUSTER_RULES if rule.kind == "provider"]
-    return [rule.state.value for event in statuses(world) for rule in rules if rule.applies_to(paged_event(event))]
+    return [rule.state.value for event in statuses(world) for rule in rules if rule.applies_to(read_event(event))]
 
 
 def arn_of(cluster: str) -> str:

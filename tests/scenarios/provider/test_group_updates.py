@@ -13,6 +13,7 @@ from faultbridge.model.cluster.config import GroupUpdate, RepairOwner
 from faultbridge.model.enums import CaseStatus, ConditionKind, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.policy import Limits
+from faultbridge.model.recorded import read_event
 from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.repair.registry.groups import Group
@@ -20,7 +21,7 @@ from faultbridge.repair.registry.instances import SyncResult
 from faultbridge.repair.registry.registration import NewNode
 from faultbridge.repair.registry.replacement_detection import CODE as INSTANCE_REPLACED
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.hyperpod import GROUP as INSTANCE_GROUP
 from tests.scenarios.provider.growth import BAD, RELEASE, Growth
 from tests.scenarios.provider.hyperpod_world import hyperpod_world
@@ -63,7 +64,7 @@ class Update(Growth):
 
     def pages(self, *numbers: int | None) -> list[str]:
         """The kinds of all pages that the events of nodes, or of the cluster (None), trigger."""
-        found = [rule for number in numbers for one in self.events(number) for rule in rules_for(paged_event(one))]
+        found = [rule for number in numbers for one in self.events(number) for rule in rules_for(read_event(one))]
         return [rule.kind for rule in found if rule.state is PageState.TRIGGERED]
 
     def cases(self, number: int) -> list[str]:

@@ -18,6 +18,7 @@ from faultbridge.local.kubernetes.karpenter import FakeKarpenter
 from faultbridge.model.cluster.config import KARPENTER, CapacitySource, ClusterConfig, Mode, RepairOwner
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution, WaitingFor
 from faultbridge.model.errors import Transient
+from faultbridge.model.recorded import read_event
 from faultbridge.record.ports import CallResult, Capacity, LaunchedInstance
 from faultbridge.repair.registry.inventory_sync import SyncInventory
 from faultbridge.repair.registry.provider_check import ProviderCheck
@@ -25,7 +26,7 @@ from faultbridge.repair.registry.registration import NewNode, Registration
 from faultbridge.repair.registry.replacement_detection import ReplacementDetection
 from faultbridge.repair.registry.retirement import Retirement
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.contracts.aws import aws
 from tests.karpenter import CONTROLLER, deployment, karpenter_cluster, name_of
 from tests.scenarios.provider.growth import RELEASE
@@ -128,7 +129,7 @@ class OnKarpenter(World):
         self.process_entries()
 
     def pages(self) -> list[str]:
-        rules = [rule for body in self.bodies() for rule in rules_for(paged_event(body))]
+        rules = [rule for body in self.bodies() for rule in rules_for(read_event(body))]
         return [rule.kind for rule in rules if rule.state is PageState.TRIGGERED and rule.kind != "opened"]
 
 

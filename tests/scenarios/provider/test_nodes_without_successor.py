@@ -10,6 +10,7 @@ from faultbridge.model.cluster.config import ClusterConfig, GroupUpdate, Mode
 from faultbridge.model.cluster.state import GroupStatus, ProviderStatus
 from faultbridge.model.enums import CaseStatus, NodeStatus, Resolution
 from faultbridge.model.policy import Limits
+from faultbridge.model.recorded import read_event
 from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.record.ports.inventory import GroupMember
@@ -18,7 +19,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.registry.groups import Group
 from faultbridge.repair.registry.retirement import owes_no_successor
 from faultbridge.serve.pager.page import PageState
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.serve.pager.rules import rules_for
 from tests.builders import NOON
 from tests.scenarios.provider.builders import last
 from tests.scenarios.provider.growth import Growth
@@ -48,7 +49,7 @@ def run_for(growth: Growth, span: timedelta) -> None:
 
 def pages(growth: Growth) -> list[tuple[str, PageUrgency]]:
     """Return the pages that were triggered for the first node, oldest first."""
-    rules = [rule for body in growth.world.bodies(1) for rule in rules_for(paged_event(body))]
+    rules = [rule for body in growth.world.bodies(1) for rule in rules_for(read_event(body))]
     return [(rule.kind, rule.urgency) for rule in rules if rule.state is PageState.TRIGGERED]
 
 

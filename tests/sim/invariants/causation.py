@@ -7,7 +7,8 @@ from typing import Any
 
 from faultbridge.model.causation import STARTS_CHAINS
 from faultbridge.model.enums import Actor, EntryType
-from faultbridge.serve.pager.rules import paged_event, rules_for
+from faultbridge.model.recorded import read_event
+from faultbridge.serve.pager.rules import rules_for
 from tests.sim.invariants.view import Invariant, SystemView
 
 Body = Mapping[str, Any]
@@ -67,7 +68,7 @@ def _broken_case_chains(view: SystemView) -> Iterator[str]:
                 if not _opens_with_its_fault(body, known):
                     yield f"{_text(body)} is not caused by the fault of the case"
             elif openings[case] not in _ancestors(body, bodies, known):
-                pages = [rule.key(paged_event(body)) for rule in rules_for(paged_event(body))]
+                pages = [rule.key(read_event(body)) for rule in rules_for(read_event(body))]
                 yield f"{_text(body)} does not lead back to the start of the case {case} {pages}"
 
 

@@ -14,28 +14,37 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from faultbridge.decide.answers import answer, case_fields, case_row, cluster_fields, node_fields
+from faultbridge.decide.answers import Fields, answer, case_fields, case_row, cluster_fields, node_fields
 from faultbridge.decide.entry_builder import component_data
 from faultbridge.model.cases import ACKNOWLEDGED, DRAIN, Case
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.cluster.silences import Silence, Subject
 from faultbridge.model.entries import EntryMetadata
-from faultbridge.model.enums import ALL_DATA, DomainKind, EntryType, NoteKind, ProviderHealth, WaitingFor
+from faultbridge.model.enums import ALL_DATA, DomainKind, NoteKind, ProviderHealth, WaitingFor
 from faultbridge.model.errors import Conflict, Misconfigured, Transient
-from faultbridge.model.event_data import Component
+from faultbridge.model.event_data import (
+    CaseStatusData,
+    ClusterIncidentData,
+    ClusterSafetyData,
+    ClusterStatusData,
+    Component,
+    EventData,
+    NoteData,
+    plain,
+)
 from faultbridge.model.log import log_cause
 from faultbridge.model.nodes import NodeKey, NodeState
-from faultbridge.model.recorded import as_structure
+from faultbridge.model.recorded import read_data, read_event
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Write
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
-from faultbridge.record.entry_text import component_text
+from faultbridge.record.entry_text import WITH_FACTS, component_text
 from faultbridge.record.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.serve.pager.open_pages import OpenPage, OpenPages
 from faultbridge.serve.pager.page import Button, Links, Location, Page, PagerSettings, PageState
 from faultbridge.serve.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
-from faultbridge.serve.pager.rules import PagedEvent, PageRule, paged_event, rules_for
+from faultbridge.serve.pager.rules import PagedEvent, PageRule, rules_for, stated
 from faultbridge.serve.pager.service_formats import message_of, shorten
 from faultbridge.serve.pager.silenced import Silenced, subject_of
 
@@ -59,16 +68,16 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
     metadata, data = event.metadata, event.data
     fields = _fields(event, stored)
     values = _TextValues({"case": metadata.case_id} | {name: str(one) for name, one in fields.items() if one})
-    cause, component = _cause_of(data, stored.case)
+    cause = _suspect(data, stored.case)
     shows = () if "{case}" in rule.command and not metadata.case_id else (rule.command.format_map(values),)
-    found = answer(_row(event, fields), fields) if rule.state is PageState.TRIGGERED else None
+    found = answer(_row(data, fields), fields) if rule.state is PageState.TRIGGERED else None
     return Page(
         key=rule.key(event),
         state=rule.state,
         urgency=rule.urgency,
         headline=rule.headline.format_map(values),
-        fault=_fault_text(cause, component, data),
-        location=_location(event, component, stored.node),
+        fault=_fault_text(cause) if cause else str(stated(data, "reason") or ""),
+        location=_location(event, cause.component if cause else None, stored.node),
         system_action=found.system if found else rule.system_action.format_map(values),
         action_required=found.action if found else rule.action_required.format_map(values),
         commands=tuple(dict.fromkeys((*shows, *(found.commands if found else ())))),
@@ -77,11 +86,13 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
         event_type=metadata.event_type,
         event_id=metadata.event_id,
         occurred_at=metadata.occurred_at,
-        code=cause.get("code"),
-        severity=data.get("severity") or metadata.severity or (stored.case.severity.value if stored.case else None),
+        code=cause.code if cause else None,
+        severity=getattr(data, "severity", None)
+        or metadata.severity
+        or (stored.case.severity.value if stored.case else None),
         case_id=metadata.case_id,
         since=_since(data, stored.case),
-        phases=data.get("phases") or {},
+        phases=getattr(data, "phases", {}),
         what=found.what if found else "",
     )
 
@@ -89,48 +100,51 @@ def write_page(event: PagedEvent, rule: PageRule, stored: StoredDetails, links: 
 _TIMES = frozenset({"not_before", "answer_by", "until"})
 
 
-def _fields(event: PagedEvent, stored: StoredDetails) -> dict[str, Any]:
+def _facts_of(data: EventData | None) -> Fields:
+    return data.facts if isinstance(data, WITH_FACTS) else {}
+
+
+def _fields(event: PagedEvent, stored: StoredDetails) -> Fields:
     """Return the fields for the answer: those of the stored cluster, node and case, then those of the event."""
     metadata, data, now = event.metadata, event.data, event.metadata.recorded_at
-    fields: dict[str, Any] = {"node_status": "unknown"}
+    fields = {"node_status": "unknown"}
     if stored.config:
         fields |= cluster_fields(stored.config)
     if stored.node and stored.config:
         fields |= node_fields(stored.node, stored.config, now)
     if stored.case:
         fields |= case_fields(stored.case)
-    if metadata.event_type == EntryType.CASE_STATUS:
-        fields |= {"failure": None, "detail": None, "status": data.get("to")}
-    given = {name: one for name, one in {**(data.get("facts") or {}), **data}.items() if name != "facts"}
-    fields |= {name: from_text(one) if name in _TIMES and one else one for name, one in given.items()}
-    fields |= {"reason": data.get("reason") or data.get("text"), "next_try": fields.get("not_before") or now}
+    if isinstance(data, CaseStatusData):
+        fields |= {"failure": None, "detail": None, "status": data.to}
+    facts = {name: from_text(one) if name in _TIMES and one else one for name, one in _facts_of(data).items()}
+    fields |= facts | {name: one for name, one in (plain(data) if data else {}).items() if name != "facts"}
+    reason = stated(data, "reason") or stated(data, "text")
+    fields |= {"reason": reason, "next_try": fields.get("not_before") or now}
     return fields | {"cluster": metadata.cluster, "node": metadata.node, "case_id": metadata.case_id}
 
 
-def _row(event: PagedEvent, fields: Mapping[str, Any]) -> str:
+def _row(data: EventData | None, fields: Fields) -> str:
     """Return the name of the row of the state that an event describes."""
-    data, kind = event.data, str(event.data.get("kind"))
-    match event.metadata.event_type:
-        case EntryType.CLUSTER_INCIDENT if (data.get("domain") or {}).get("type") == DomainKind.INTAKE:
+    match data:
+        case ClusterIncidentData() if data.domain.type == DomainKind.INTAKE:
             row = "intake.failed"
-        case EntryType.CLUSTER_INCIDENT:
-            change = "expired" if data.get("change") == "expired" else "origin" if data.get("finds_origin") else "open"
-            row = f"incident.{change}"
-        case EntryType.CLUSTER_SAFETY:
-            row = f"{kind}.{data.get('to')}"
-        case EntryType.CLUSTER_STATUS:
+        case ClusterIncidentData():
+            row = f"incident.{'expired' if data.change == 'expired' else 'origin' if data.finds_origin else 'open'}"
+        case ClusterSafetyData():
+            row = f"{data.kind}.{data.to}"
+        case ClusterStatusData():
             row = f"provider.{ProviderHealth.ACTION_REQUIRED}"
-        case EntryType.NOTE if kind == NoteKind.INVENTORY:
+        case NoteData(kind=NoteKind.INVENTORY):
             row = "intake.unseen"
-        case EntryType.NOTE if kind == NoteKind.APPROVAL:
+        case NoteData(kind=NoteKind.APPROVAL):
             row = f"case.queued.{'unproven' if fields.get('by_rule') is False else 'approval'}"
-        case EntryType.NOTE if kind == NoteKind.WAITING:
+        case NoteData(kind=NoteKind.WAITING):
             waits = {WaitingFor.CAPACITY.value: "queued.overdue", DRAIN: "in_progress.drain"}
             row = f"case.{waits.get(str(fields.get('waiting_for')), 'in_progress.overdue')}"
-        case EntryType.NOTE if kind == NoteKind.TEST_PAGE:
+        case NoteData(kind=NoteKind.TEST_PAGE):
             row = "test.page"
-        case EntryType.NOTE:
-            row = "recurrence.begun" if kind == NoteKind.RECURRENCE else "isolation.overdue"
+        case NoteData():
+            row = "recurrence.begun" if data.kind == NoteKind.RECURRENCE else "isolation.overdue"
         case _:
             row = case_row(fields)
     return row
@@ -158,32 +172,38 @@ class _TextValues(dict[str, str | None]):
         return "?"
 
 
-def _cause_of(data: Mapping[str, Any], case: Case | None) -> tuple[dict[str, Any], Component | None]:
-    """Return the cause of an event, or of its case, with the component of the cause as a structure."""
-    cause = data.get("cause")
-    if cause:
-        component = cause.get("component")
-        return cause, as_structure(Component, component) if component else None
-    return ({"code": case.code}, component_data(case.component)) if case else ({}, None)
+class _Suspect(Struct, frozen=True):
+    code: str | None
+    component: Component | None
+    message: str = ""
+    mode: str | None = None
 
 
-def _fault_text(cause: Mapping[str, Any], component: Component | None, data: Mapping[str, Any]) -> str:
-    if not cause:
-        return str(data.get("reason") or "")
-    fault = " ".join(part for part in (cause.get("code"), component_text(component)) if part)
-    message = str(cause.get("message") or cause.get("text") or "")
+def _suspect(data: EventData | None, case: Case | None) -> _Suspect | None:
+    """Return the cause of an event, or of its case."""
+    mode = case.mode if case else None
+    match data:
+        case CaseStatusData(cause=of):
+            return _Suspect(of.code, of.component, of.message or "", of.failure_mode or mode)
+        case ClusterIncidentData(cause=suspected):
+            return _Suspect(suspected.code, suspected.component, suspected.text, mode)
+    return _Suspect(case.code, component_data(case.component), mode=mode) if case else None
+
+
+def _fault_text(cause: _Suspect) -> str:
+    fault, message = " ".join(filter(None, (cause.code, component_text(cause.component)))), cause.message
     if message == fault or message.startswith((f"{fault}:", f"{fault} ")):
         return message
     return f"{fault}: {message}" if message else fault
 
 
 def _location(event: PagedEvent, component: Component | None, node: NodeState | None) -> Location:
-    incarnation = event.data.get("incarnation")
+    data, incarnation = event.data, getattr(event.data, "incarnation", None)
     current = node.incarnation.instance_id if node and node.incarnation else None
     return Location(
         cluster=event.metadata.cluster,
-        node=event.metadata.node or (event.data.get("cause") or {}).get("node"),
-        instance_id=incarnation.get("instance_id") if incarnation else current,
+        node=event.metadata.node or (data.cause.node if isinstance(data, ClusterIncidentData) else None),
+        instance_id=incarnation.instance_id if incarnation else current,
         component=component_text(component),
         serial=(component.serial or _serial(component.pci, node)) if component else None,
         pci=component.pci if component else None,
@@ -195,10 +215,10 @@ def _serial(pci: str | None, node: NodeState | None) -> str | None:
     return next((device.serial for device in devices if pci and device.pci == pci), None)
 
 
-def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
-    since = data.get("detected_at") or data.get("opened_at")
+def _since(data: EventData | None, case: Case | None) -> datetime | None:
+    since: datetime | None = getattr(data, "detected_at", None) or getattr(data, "opened_at", None)
     if since:
-        return from_text(since)
+        return since
     return case.marks.get("detected", case.opened_at) if case else None
 
 
@@ -210,7 +230,7 @@ MAX_TEXT = 1_000
 """Longest text in the data of a stored event, so that its page is not too large for SNS."""
 
 
-def stored_data(table: Table, metadata: EntryMetadata) -> dict[str, Any]:
+def stored_data(table: Table, metadata: EntryMetadata) -> EventData | None:
     """Return the data of a stub's event, from the entry in the table that `metadata` identifies.
 
     The data does not contain the evidence, and its texts have at most 1,000 characters. Raises Misconfigured if the
@@ -222,8 +242,7 @@ def stored_data(table: Table, metadata: EntryMetadata) -> dict[str, Any]:
     if stored is None or stored["event_id"] != metadata.event_id:
         place = f"{metadata.stream} {metadata.epoch}/{metadata.sequence}"
         raise Misconfigured(f"no entry in the table for a stub: {place}; read it from the archive")
-    data: dict[str, Any] = _shortened(json.loads(str(stored["body"]))["data"])
-    return data
+    return read_data(_shortened(json.loads(str(stored["body"]))))
 
 
 def _shortened(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -282,7 +301,9 @@ class Paging(Struct, frozen=True):
         still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered again. The
         repetition skips the pages that were already sent and recorded.
         """
-        event, is_stub = self._complete(published)
+        event, is_stub = read_event(published), ALL_DATA in (published["metadata"].get("truncated") or ())
+        if is_stub:
+            event = self._complete(event)
         if self.clock.now() - event.metadata.recorded_at > MAX_EVENT_AGE:
             return tuple(_not_sent(event, rule, PageOutcome.TOO_OLD) for rule in rules_for(event))
         delivered: list[Delivery] = []
@@ -295,13 +316,13 @@ class Paging(Struct, frozen=True):
                 failures.append(error)
         if failures:
             raise failures[-1]
-        if (event.data.get("facts") or {}).get("order") == ACKNOWLEDGED:
+        if _facts_of(event.data).get("order") == ACKNOWLEDGED:
             self._send_acknowledged(event)
         return tuple(delivered)
 
     def _send_acknowledged(self, event: PagedEvent) -> None:
         """Send that a person took a case over, once to the recipients of each page about it that is open."""
-        case, stated = self._stored_details(event).case, event.data["facts"].get("until")
+        case, stated = self._stored_details(event).case, _facts_of(event.data).get("until")
         until = case.acknowledged_until if case is not None else None
         # A repeated event about an earlier acknowledgement, or one that is over, says nothing any more.
         if case is None or until is None or to_text(until) != stated or self.clock.now() >= until:
@@ -328,18 +349,15 @@ class Paging(Struct, frozen=True):
     def _silenced(self) -> Silenced:
         return Silenced(self.table, self.clock)
 
-    def _complete(self, published: Mapping[str, Any]) -> tuple[PagedEvent, bool]:
-        """Return an event with its data, and whether it is a stub, whose data was read from the table.
+    def _complete(self, stub: PagedEvent) -> PagedEvent:
+        """Return the event of a stub with its data from the table.
 
         Long texts in this data are shortened. The rules cannot match a stub, so without its data a page would be
         missing. A stub without an entry raises Misconfigured, so that the event reaches the dead-letter queue, which
         has an alarm.
         """
-        event = paged_event(published)
-        if ALL_DATA not in (published["metadata"].get("truncated") or ()):
-            return event, False
-        log_cause("stub completed from the table", reason="the event is too large for the bus", **_ids(event.metadata))
-        return replace(event, data=stored_data(self.table, event.metadata)), True
+        log_cause("stub completed from the table", reason="the event is too large for the bus", **_ids(stub.metadata))
+        return replace(stub, data=stored_data(self.table, stub.metadata))
 
     def _deliver(self, event: PagedEvent, rule: PageRule, *, is_stub: bool) -> Delivery:
         start = self._notifications.start(event, rule)
@@ -351,8 +369,8 @@ class Paging(Struct, frozen=True):
             page = replace(page, buttons=buttons_of(page.location, rule.kind, stored.case))
         if is_stub:
             page = replace(page, note=_TOO_LARGE)
-        mode = (event.data.get("cause") or {}).get("failure_mode") or (stored.case.mode if stored.case else None)
-        subject = subject_of(stored.node, stored.config, mode)
+        cause = _suspect(event.data, stored.case)
+        subject = subject_of(stored.node, stored.config, cause.mode if cause else None)
         silence = self._silence_of(page, subject)
         outcome = self._decide(event, page, rule, stored.config, silence)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
@@ -467,5 +485,5 @@ def _log(
     log_cause(decision, reason=reason, level=level, page_key=rule.key(event), page_state=rule.state.value, **ids)
 
 
-def _ids(metadata: EntryMetadata) -> dict[str, Any]:
+def _ids(metadata: EntryMetadata) -> Fields:
     return {name: getattr(metadata, name) for name in ("cluster", "node", "case_id", "event_id")}

@@ -1,8 +1,5 @@
 """All rules that decide which event triggers or resolves which page.
 
-The rules about cases are in this module. The rules about operators' orders are in `operator_rules`, and the rules about
-clusters are in `cluster_rules`.
-
 - A fatal fault that Faultbridge can repair sends a notice when its repair is queued.
 - A fault that needs an operator sends an urgent page.
 - A case has at most one open page about its status. Pages about its approval and isolation may be open too.
@@ -12,13 +9,13 @@ clusters are in `cluster_rules`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
 
-from faultbridge.model.entries import EntryMetadata
 from faultbridge.model.enums import Actor, EntryType
-from faultbridge.model.recorded import RecordedEvent, as_structure
+from faultbridge.model.event_data import ClusterIncidentData, ClusterSafetyData, EventData, NoteData
+from faultbridge.model.recorded import RecordedEvent
 from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.serve.pager.page import PageState
@@ -33,57 +30,73 @@ Condition = Mapping[str, frozenset[str | bool | None]]
 """Fields of `data` and their allowed values; None is the JSON null."""
 
 
-PagedEvent = RecordedEvent[dict[str, Any]]
-"""An event whose data the rules select by the names of its fields; no data is an empty object."""
+PagedEvent = RecordedEvent[EventData | None]
 
 
-def paged_event(published: Mapping[str, Any]) -> PagedEvent:
-    """Return an event as the rules read it, from its JSON object."""
-    metadata = as_structure(EntryMetadata, published["metadata"])
-    return RecordedEvent(metadata=metadata, data=published.get("data") or {})
+def stated(data: EventData | None, name: str) -> object:
+    """Return the value of a field by its name in the event; None if it is null, or the data has no such field."""
+    found = getattr(data, "from_" if name == "from" else name, None)
+    return None if found is UNSET else found
 
 
-class PageRule(Struct, frozen=True):
+class PageKind(Struct, frozen=True):
+    """One kind of page: its name, the type of its events, its command, its runbook and its urgency.
+
+    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
+      However, the page is sent at once if an earlier page of the kind `replaces` about the same incident was sent.
+    - If `repeated` is True, each event that triggers the page sends it again. The page has the key of another page, so
+      its last state is stored in a record of its own, and that page gets its text for reminders.
+    """
+
+    kind: str
+    event_type: str
+    command: str
+    runbook: str
+    urgency: PageUrgency = PageUrgency.URGENT
+    postponed: bool = False
+    replaces: str | None = None
+    repeated: bool = False
+
+    def triggered(self, when: Condition, headline: str) -> PageRule:
+        """Return the rule for the events that trigger this kind of page."""
+        return PageRule(**asdict(self), state=PageState.TRIGGERED, when=when, headline=headline)
+
+    def resolved(
+        self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
+    ) -> PageRule:
+        """Return the rule for the events that resolve this kind of page."""
+        rule = PageRule(**asdict(self), state=PageState.RESOLVED, when=when, headline=headline)
+        return replace(rule, system_action=system_action, action_required=action_required)
+
+
+class PageRule(PageKind, frozen=True, kw_only=True):
     """The events that trigger or resolve one kind of page, and the texts of the page.
 
     What Faultbridge does and what an operator should do is in the table of answers (`decide/answers.py`) for a page
     that is triggered. A rule states it only for a page that is resolved.
 
     - `state` is `triggered` if the events trigger the page, and `resolved` if the events resolve the page.
-    - `kind` is the name of the kind of page.
     - `when` maps fields of `data` in the event to the allowed values.
     - `by_operator` is True if the rule applies only to events that an operator caused, and False if the rule applies
       only to all other events. None means that the cause of an event does not matter.
-    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
-      However, the page is sent at once if an earlier page of the kind `replaces` about the same incident was sent.
-    - If `repeated` is True, each event that triggers the page sends it again. The page has the key of another page, so
-      its last state is stored in a record of its own, and that page gets its text for reminders.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), the name of each scalar field of
-      `data` and of its `facts`, and the placeholders that `compose.write_page` adds.
+      `data` and of its `facts`, and the placeholders that `deliver.write_page` adds.
     """
 
-    kind: str
-    event_type: str
     when: Condition
     state: PageState
     headline: str
-    command: str
-    runbook: str
     system_action: str = ""
     action_required: str = NO_ACTION
-    urgency: PageUrgency = PageUrgency.URGENT
     by_operator: bool | None = None
-    postponed: bool = False
-    replaces: str | None = None
-    repeated: bool = False
 
     def applies_to(self, event: PagedEvent) -> bool:
         """Return whether the rule applies to an event; False for an event without data."""
         metadata, data = event.metadata, event.data
         if self.by_operator is not None and self.by_operator is not (metadata.recorded_by == Actor.CLI):
             return False
-        same_type = bool(data) and metadata.event_type == self.event_type
-        return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
+        same_type = data is not None and metadata.event_type == self.event_type
+        return same_type and all(stated(data, field) in allowed for field, allowed in self.when.items())
 
     def replaced_key(self, event: PagedEvent) -> str | None:
         """Return the key of the earlier page that this page replaces, or None if it replaces none."""
@@ -104,69 +117,17 @@ class PageRule(Struct, frozen=True):
         - Note about a group: cluster, kind of page, group.
         - Any other page: case id (the stream if there is no case), kind of page.
         """
-        metadata, data = event.metadata, event.data
-        match self.event_type:
-            case EntryType.CLUSTER_SAFETY:
-                about = data.get("domain") or data.get("source") or data.get("failure_mode")
-                parts = (metadata.cluster, str(data.get("kind")), about)
-            case EntryType.NOTE if metadata.node is None:
-                parts = (metadata.cluster, self.kind, (data.get("facts") or {}).get("group"))
-            case EntryType.CLUSTER_INCIDENT:
-                parts = (metadata.cluster, self.kind, data.get("incident_id"))
+        metadata = event.metadata
+        match event.data:
+            case ClusterSafetyData() as data:
+                parts = (metadata.cluster, data.kind, data.domain or data.source or data.failure_mode)
+            case NoteData() as data if metadata.node is None:
+                parts = (metadata.cluster, self.kind, data.facts.get("group"))
+            case ClusterIncidentData() as data:
+                parts = (metadata.cluster, self.kind, data.incident_id)
             case _:
                 parts = (metadata.case_id or metadata.stream, self.kind, None)
         return ":".join(part for part in parts if part)
-
-
-class PageKind(Struct, frozen=True):
-    """The data shared by all rules of one kind of page, such as name, event type, command and runbook.
-
-    If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end. However,
-    a page that replaces a sent page of the kind `replaces` is sent at once.
-    """
-
-    name: str
-    event_type: str
-    command: str
-    runbook: str
-    urgency: PageUrgency = PageUrgency.URGENT
-    postponed: bool = False
-    replaces: str | None = None
-    repeated: bool = False
-
-    def triggered(self, when: Condition, headline: str) -> PageRule:
-        """Return the rule for the events that trigger this kind of page."""
-        return self._rule(PageState.TRIGGERED, when, headline)
-
-    def resolved(
-        self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
-    ) -> PageRule:
-        """Return the rule for the events that resolve this kind of page."""
-        return self._rule(PageState.RESOLVED, when, headline, system_action, action_required)
-
-    def _rule(
-        self,
-        state: PageState,
-        when: Condition,
-        headline: str,
-        system_action: str = "",
-        action_required: str = NO_ACTION,
-    ) -> PageRule:
-        return PageRule(
-            kind=self.name,
-            event_type=self.event_type,
-            when=when,
-            state=state,
-            headline=headline,
-            system_action=system_action,
-            command=self.command,
-            runbook=self.runbook,
-            action_required=action_required,
-            urgency=self.urgency,
-            postponed=self.postponed,
-            replaces=self.replaces,
-            repeated=self.repeated,
-        )
 
 
 # During maintenance, a faulty node opens no case and sends no page; the same applies to many faulty nodes.
@@ -181,14 +142,8 @@ _UNSEEN = PageKind("unseen", EntryType.NOTE.value, CLUSTER_SHOW, "alarms", PageU
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, CLUSTER_SHOW, "provider")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
-    _INCIDENT.triggered(
-        {"change": frozenset({"opened"})},
-        "cluster incident: {reason}",
-    ),
-    _GROWN.triggered(
-        {"change": frozenset({"grown"}), "doubled": frozenset({True})},
-        "cluster incident grew: {reason}",
-    ),
+    _INCIDENT.triggered({"change": frozenset({"opened"})}, "cluster incident: {reason}"),
+    _GROWN.triggered({"change": frozenset({"grown"}), "doubled": frozenset({True})}, "cluster incident grew: {reason}"),
     _GROWN.triggered(
         {"change": frozenset({"grown"}), "finds_origin": frozenset({True}), "doubled": frozenset({False})},
         "cluster incident: origin found: {reason}",
@@ -201,10 +156,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         )
         for kind in (_INCIDENT, _GROWN)
     ),
-    _EXPIRED.triggered(
-        {"change": frozenset({"expired"})},
-        "cluster incident not over: {reason}",
-    ),
+    _EXPIRED.triggered({"change": frozenset({"expired"})}, "cluster incident not over: {reason}"),
     *(
         kind.resolved(
             {"change": frozenset({"closed"})},
@@ -227,10 +179,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         "repairs continue: {kind} is {to}",
         "Continues repairs ({reason}).",
     ),
-    _CLAIMS.triggered(
-        {"to": frozenset({"damped"})},
-        "false claims of source {source}",
-    ),
+    _CLAIMS.triggered({"to": frozenset({"damped"})}, "false claims of source {source}"),
     _CLAIMS.resolved({"to": frozenset({"accepted"})}, "claims of {source} count again", "Continues ({reason})."),
     _UNSEEN.triggered(
         {"kind": frozenset({"inventory"}), "stage": frozenset({"overdue"})}, "no node of group {group} has reported"
@@ -240,14 +189,9 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         "group {group} has reported, or was removed",
         "Faultbridge records what its nodes report.",
     ),
-    _PROVIDER.triggered(
-        {"provider_stage": frozenset({"begun"})},
-        "provider needs an operator: {reason}",
-    ),
+    _PROVIDER.triggered({"provider_stage": frozenset({"begun"})}, "provider needs an operator: {reason}"),
     _PROVIDER.resolved(
-        {"provider_stage": frozenset({"over"})},
-        "provider no longer needs an operator",
-        "Continues as before.",
+        {"provider_stage": frozenset({"over"})}, "provider no longer needs an operator", "Continues as before."
     ),
 )
 """Pages about a whole cluster. The hourly limit does not apply to them."""
@@ -257,34 +201,32 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
 #
 # These pages have the urgency `notice`, because an operator is already aware of the fault.
 
-_CASE = EntryType.CASE_STATUS.value
+_CASE, _NOTE = EntryType.CASE_STATUS.value, EntryType.NOTE.value
+_CASE_IS = "The case is {to} ({reason})."
+
+
+def _to(*statuses: str) -> Condition:
+    return {"to": frozenset(statuses)}
+
+
+def _note(kind: str, stage: str) -> Condition:
+    return {"kind": frozenset({kind}), "stage": frozenset({stage})}
+
+
 _OPENED = PageKind("opened", _CASE, CASE_SHOW, "stuck-case", PageUrgency.NOTICE)
 _STOPPED = PageKind("stopped", _CASE, CASE_SHOW, "stuck-case", PageUrgency.NOTICE)
-_TO_ESCALATED = {"to": frozenset({"escalated"})}
 
 OPERATOR_RULES: tuple[PageRule, ...] = (
     replace(
-        _OPENED.resolved(_TO_ESCALATED, "repair stopped by an operator", "Stops the automatic repair ({reason})."),
+        _OPENED.resolved(_to("escalated"), "repair stopped by an operator", "Stops the automatic repair ({reason})."),
         by_operator=True,
     ),
-    replace(
-        _STOPPED.triggered(
-            _TO_ESCALATED,
-            "repair stopped by an operator",
-        ),
-        by_operator=True,
-    ),
-    _STOPPED.resolved(
-        {"to": frozenset({"resolved", "expired", "queued", "absorbed"})},
-        "case is {to}",
-        "The case is {to} ({reason}).",
-    ),
+    replace(_STOPPED.triggered(_to("escalated"), "repair stopped by an operator"), by_operator=True),
+    _STOPPED.resolved(_to("resolved", "expired", "queued", "absorbed"), "case is {to}", _CASE_IS),
 )
 
 
-_RULES_CASE, _NOTE = EntryType.CASE_STATUS.value, EntryType.NOTE.value
 _CLOSED = frozenset({"resolved", "expired"})
-_CASE_IS = "The case is {to} ({reason})."
 _CASE_CLOSED = "No further action: the case is {to} ({reason})."
 _INCIDENT_PAGES = "None: the incident has a page of its own."
 
@@ -294,20 +236,12 @@ _REPAIRABLE: Condition = {
 }
 """Faults that Faultbridge can repair. A fault with another action is escalated at once and needs no notice."""
 
-_RULES_OPENED = PageKind("opened", _RULES_CASE, CASE_SHOW, "node-failed", PageUrgency.NOTICE)
-_ESCALATED = PageKind("escalated", _RULES_CASE, CASE_SHOW, "stuck-case")
+_RULES_OPENED = PageKind("opened", _CASE, CASE_SHOW, "node-failed", PageUrgency.NOTICE)
+_ESCALATED = PageKind("escalated", _CASE, CASE_SHOW, "stuck-case")
 _APPROVAL = PageKind("approval", _NOTE, CASE_SHOW, "approval")
 _WAITING = PageKind("waiting", _NOTE, CASE_SHOW, "reason-capacity")
 _ISOLATION = PageKind("isolation", _NOTE, NODE_SHOW, "isolation")
 _RECURRENCE = PageKind("recurrence", _NOTE, CLUSTER_SHOW, "incident", PageUrgency.NOTICE)
-
-
-def _to(*statuses: str) -> Condition:
-    return {"to": frozenset(statuses)}
-
-
-def _note(kind: str, stage: str) -> Condition:
-    return {"kind": frozenset({kind}), "stage": frozenset({stage})}
 
 
 CASE_RULES: tuple[PageRule, ...] = (
@@ -336,13 +270,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         ),
         runbook="incident",
     ),
-    replace(
-        _ESCALATED.triggered(
-            _to("escalated"),
-            "repair stopped, operator needed",
-        ),
-        by_operator=False,
-    ),
+    replace(_ESCALATED.triggered(_to("escalated"), "repair stopped, operator needed"), by_operator=False),
     _ESCALATED.resolved(_to(*_CLOSED), "case closed, resolution: {resolution}", _CASE_CLOSED),
     _ESCALATED.resolved(
         {"from": frozenset({"escalated"}), **_to("queued")},
@@ -358,38 +286,29 @@ CASE_RULES: tuple[PageRule, ...] = (
         ),
         runbook="incident",
     ),
-    _APPROVAL.triggered(
-        _note("approval", "begun"),
-        "approval required",
-    ),
+    _APPROVAL.triggered(_note("approval", "begun"), "approval required"),
     _APPROVAL.resolved(
         _note("approval", "over"), "approval no longer required", "The approval request is closed ({text})."
     ),
     replace(
         _APPROVAL.resolved(_to(*_CLOSED, "escalated", "absorbed"), "approval no longer required", _CASE_IS),
-        event_type=_RULES_CASE,
+        event_type=_CASE,
     ),
-    _WAITING.triggered(
-        _note("waiting", "overdue"),
-        "node out of service, waits for {waiting_for}",
-    ),
+    _WAITING.triggered(_note("waiting", "overdue"), "node out of service, waits for {waiting_for}"),
     _WAITING.resolved(_note("waiting", "over"), "node no longer waits", "Continues the repair ({text})."),
     replace(
         _WAITING.resolved(_to(*_CLOSED, "escalated", "absorbed"), "node no longer waits", _CASE_IS),
-        event_type=_RULES_CASE,
+        event_type=_CASE,
     ),
     _RECURRENCE.triggered(_note("recurrence", "begun"), "failure recurs: {failure_mode} in {place}"),
     _RECURRENCE.resolved(_note("recurrence", "over"), "failure no longer recurs", "Continues as before ({text})."),
-    _ISOLATION.triggered(
-        _note("isolation", "overdue"),
-        "faulty node not isolated",
-    ),
+    _ISOLATION.triggered(_note("isolation", "overdue"), "faulty node not isolated"),
     _ISOLATION.resolved(
         _note("isolation", "over"), "orchestrator responds again", "The isolation request is closed ({text})."
     ),
     replace(
         _ISOLATION.resolved(_to(*_CLOSED), "isolation no longer required", _CASE_IS),
-        event_type=_RULES_CASE,
+        event_type=_CASE,
     ),
 )
 

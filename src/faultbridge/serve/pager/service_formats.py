@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -77,7 +76,7 @@ def plain_text(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def document(page: Page) -> dict[str, Any]:
+def document(page: Page) -> object:
     """Return the page as a JSON object for programs. The format has version 1."""
     return {
         "version": 1,
@@ -155,15 +154,13 @@ MAX_CARD = 20_000
 """Characters of a card's text. Teams accepts 28 KB, of which the frame of the card and its links need some."""
 CARD_VERSION = "1.4"
 
-Json = dict[str, Any]
 
-
-def slack(page: Page) -> Json:
+def slack(page: Page) -> object:
     """Return a page as the message for a Slack incoming webhook."""
     facts = "\n".join(f"{label}: {value}" for label, value in _facts(page))
     commands = "\n".join(page.commands)
     links = " | ".join(f"<{url}|{label}>" for label, url in _links(page).items())
-    blocks: list[Json] = [
+    blocks: list[object] = [
         {"type": "header", "text": _plain(subject(page), MAX_HEADER)},
         *({"type": "section", "text": _plain(text, MAX_SECTION)} for text in (facts, commands) if text),
     ]
@@ -174,7 +171,7 @@ def slack(page: Page) -> Json:
     return {"text": _escaped(subject(page)), "blocks": blocks}
 
 
-def _button(one: Button) -> Json:
+def _button(one: Button) -> object:
     confirm = {
         "title": _plain(one.label, MAX_LABEL),
         "text": _plain(one.confirm, MAX_CONFIRM),
@@ -186,11 +183,11 @@ def _button(one: Button) -> Json:
     return {"type": "button", "action_id": one.order, "text": text, "value": one.value, "confirm": confirm, **style}
 
 
-def teams(page: Page) -> Json:
+def teams(page: Page) -> object:
     """Return a page as the message for a Microsoft Teams workflow webhook: one Adaptive Card."""
     title = {"size": "Medium", "weight": "Bolder", "color": _COLORS[page.state]}
     facts = "\n".join(f"{label}: {value}" for label, value in _facts(page))
-    card: Json = {
+    card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": CARD_VERSION,
@@ -227,11 +224,11 @@ def _links(page: Page) -> dict[str, str]:
     return {label: url for label, url in links.items() if url.startswith("https://")}
 
 
-def _plain(text: str, limit: int) -> Json:
+def _plain(text: str, limit: int) -> object:
     return {"type": "plain_text", "text": text[:limit], "emoji": False}
 
 
-def _text(text: str, style: Json) -> Json:
+def _text(text: str, style: Mapping[str, str]) -> object:
     # Unlike TextBlock and FactSet, TextRun reads no Markdown.
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **style}]}
 
@@ -244,6 +241,11 @@ MAX_DEDUP_KEY = 255
 MAX_PAGERDUTY_SUMMARY = 1024
 MAX_CHAT_TITLE, MAX_CHAT_TEXT, MAX_CHAT_STEP, MAX_CHAT_KEYWORD = 250, 8000, 350, 75
 
+_EVENT_ACTIONS = {
+    PageState.TRIGGERED: "trigger",
+    PageState.ACKNOWLEDGED: "acknowledge",
+    PageState.RESOLVED: "resolve",
+}
 _EMOJI = {
     PageState.TRIGGERED: ":red_circle:",
     PageState.ACKNOWLEDGED: ":large_yellow_circle:",
@@ -267,7 +269,8 @@ def message_of(page: Page) -> PageMessage:
 def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
     """Return a page in the format of each service that does not accept plain text."""
     return {
-        PageFormat.ALARM: FormattedPage(alarm_subject(page), _json(alarm(page))),
+        # PagerDuty reads the state of the alarm from the subject, which has at most 100 characters.
+        PageFormat.ALARM: FormattedPage(f"{_alarm_state(page)}: {subject(page)}"[:100], _json(alarm(page))),
         PageFormat.CHAT: FormattedPage(subject(page), _json(chat(page))),
         PageFormat.PAGERDUTY: FormattedPage(subject(page), _json(pagerduty(page))),
         PageFormat.SLACK: FormattedPage(subject(page), _json(slack(page))),
@@ -275,15 +278,7 @@ def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
     }
 
 
-def alarm_subject(page: Page) -> str:
-    """Return the subject of a page that is sent in the format of a CloudWatch alarm.
-
-    The subject starts with the alarm state, which PagerDuty reads, and has at most 100 characters.
-    """
-    return f"{_alarm_state(page)}: {subject(page)}"[:100]
-
-
-def alarm(page: Page) -> dict[str, Any]:
+def alarm(page: Page) -> object:
     """Return a page as a CloudWatch alarm. PagerDuty matches trigger and resolve by the alarm name."""
     return {
         "AlarmName": page.key,
@@ -295,17 +290,17 @@ def alarm(page: Page) -> dict[str, Any]:
     }
 
 
-def pagerduty(page: Page) -> dict[str, Any]:
+def pagerduty(page: Page) -> object:
     """Return a page as an event of PagerDuty's Events API v2, without the routing key.
 
     The channel that sends the event to PagerDuty adds the routing key.
     """
-    event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
+    event = {"event_action": _EVENT_ACTIONS[page.state], "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
     if page.state is not PageState.TRIGGERED:
-        return event | {"event_action": "resolve" if page.state is PageState.RESOLVED else "acknowledge"}
+        return event
     details = {label: value for label, value in rows(page) if value}
-    links = ((page.timeline, "Timeline"), (page.runbook, "Runbook"))
-    return event | {
+    return {
+        **event,
         "payload": {
             "summary": subject(page)[:MAX_PAGERDUTY_SUMMARY],
             "source": place_text(page),
@@ -316,11 +311,11 @@ def pagerduty(page: Page) -> dict[str, Any]:
             "class": page.code or page.event_type or "summary",
             "custom_details": details | {"Commands": list(page.commands), "Note": page.note},
         },
-        "links": [{"href": link, "text": text} for link, text in links if link.startswith("https://")],
+        "links": [{"href": link, "text": text} for text, link in _links(page).items()],
     }
 
 
-def chat(page: Page) -> dict[str, Any]:
+def chat(page: Page) -> object:
     """Return a page as a custom notification of Amazon Q Developer. All pages of a case share one thread."""
     location = page.location
     steps = [page.action_required, *(f"`{command}`" for command in page.commands), f"Runbook: {page.runbook}"]
@@ -365,5 +360,5 @@ def _alarm_state(page: Page) -> str:
     return "OK" if page.state is PageState.RESOLVED else "ALARM"
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
