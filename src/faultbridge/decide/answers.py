@@ -232,7 +232,7 @@ def _node_situation(state: NodeState, fields: Fields) -> str:
     return _first(situations, "uncertain")
 
 
-def case_fields(case: Case) -> dict[str, Any]:
+def case_fields(case: Case) -> Fields:
     """Return the fields of a case by which its row is found, and which the row inserts."""
     approval = case.approval
     names = ("status", "waiting_for", "resolution", "code", "action", "repair_action", "rule", "incident", "relapse_of")
@@ -248,7 +248,7 @@ def case_fields(case: Case) -> dict[str, Any]:
     }
 
 
-def node_fields(state: NodeState, config: ClusterConfig, now: datetime) -> dict[str, Any]:
+def node_fields(state: NodeState, config: ClusterConfig, now: datetime) -> Fields:
     """Return the fields of a node by which a row is found, and which the row inserts."""
     hold, until = config.update_hold(state.placement.group, now), opted_out_until(state, config, now)
     ignored = state.ignored
@@ -279,13 +279,13 @@ def _exclusion(state: NodeState, until: datetime | None) -> str | None:
     return "tag" if state.ignored.kubernetes_node is None else "label"
 
 
-def cluster_fields(config: ClusterConfig) -> dict[str, Any]:
+def cluster_fields(config: ClusterConfig) -> Fields:
     """Return the fields of a cluster by which a row is found, and which the row inserts."""
     names = ("cluster", "mode", "repair_owner", "orchestrator", "repairs", "acts")
     return {name: getattr(config, name) for name in names} | {"permitted": config.permits_repairs}
 
 
-def _control_fields(state: NodeState, case: Case, control: Control, now: datetime) -> dict[str, Any]:
+def _control_fields(state: NodeState, case: Case, control: Control, now: datetime) -> Fields:
     """Return the fields of what limits the repairs of a cluster: its pause, the strictest breaker, and its slots."""
     waits = (case.not_before, control.no_capacity_until.get(state.placement.group or ""), now)
     fields = {"paused": control.paused, "slots": tuple(control.holders), "next_try": max(filter(None, waits))}

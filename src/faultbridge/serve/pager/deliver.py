@@ -107,20 +107,20 @@ def _facts_of(data: EventData | None) -> Fields:
 def _fields(event: PagedEvent, stored: StoredDetails) -> Fields:
     """Return the fields for the answer: those of the stored cluster, node and case, then those of the event."""
     metadata, data, now = event.metadata, event.data, event.metadata.recorded_at
-    fields = {"node_status": "unknown"}
-    if stored.config:
-        fields |= cluster_fields(stored.config)
-    if stored.node and stored.config:
-        fields |= node_fields(stored.node, stored.config, now)
-    if stored.case:
-        fields |= case_fields(stored.case)
-    if isinstance(data, CaseStatusData):
-        fields |= {"failure": None, "detail": None, "status": data.to}
-    facts = {name: from_text(one) if name in _TIMES and one else one for name, one in _facts_of(data).items()}
-    fields |= facts | {name: one for name, one in (plain(data) if data else {}).items() if name != "facts"}
-    reason = stated(data, "reason") or stated(data, "text")
-    fields |= {"reason": reason, "next_try": fields.get("not_before") or now}
-    return fields | {"cluster": metadata.cluster, "node": metadata.node, "case_id": metadata.case_id}
+    fields = {
+        "node_status": "unknown",
+        **(cluster_fields(stored.config) if stored.config else {}),
+        **(node_fields(stored.node, stored.config, now) if stored.node and stored.config else {}),
+        **(case_fields(stored.case) if stored.case else {}),
+        **({"failure": None, "detail": None, "status": data.to} if isinstance(data, CaseStatusData) else {}),
+        **{name: from_text(one) if name in _TIMES and one else one for name, one in _facts_of(data).items()},
+        **{name: one for name, one in (plain(data) if data else {}).items() if name != "facts"},
+        "reason": stated(data, "reason") or stated(data, "text"),
+        "cluster": metadata.cluster,
+        "node": metadata.node,
+        "case_id": metadata.case_id,
+    }
+    return {**fields, "next_try": fields.get("not_before") or now}
 
 
 def _row(data: EventData | None, fields: Fields) -> str:

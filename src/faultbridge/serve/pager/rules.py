@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from faultbridge.model.enums import Actor, EntryType
@@ -118,6 +118,7 @@ class PageRule(PageKind, frozen=True, kw_only=True):
         - Any other page: case id (the stream if there is no case), kind of page.
         """
         metadata = event.metadata
+        parts: tuple[str | UnsetType | None, ...]
         match event.data:
             case ClusterSafetyData() as data:
                 parts = (metadata.cluster, data.kind, data.domain or data.source or data.failure_mode)
