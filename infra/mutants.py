@@ -78,7 +78,7 @@ def report(drawn: Sequence[str]) -> bool:
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
     for name in sorted(name for name in drawn if codes[name] == SURVIVED):
         shown = subprocess.run([str(MUTMUT), "show", name], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603  # fixed program
-        print(f"\n{name}\n{shown.stdout.rstrip()}")
+        print(f"\n{shown.stdout.rstrip()}\nrepeat: .venv/bin/mutmut run {name}")
     for name in sorted(name for name in drawn if codes[name] in UNTESTED):
         print(f"no test runs {name}")
     return counts.total() > counts["not run within the time"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from faultbridge.model.log import LOGGER
 from tests.embedded import embedded_stack, recording_proxy, stop_shared_stacks, tiny_stack
-from tests.scheduling import IS_XDIST_PROCESS, Priority, StacksTogether, needs_stack, start_order
+from tests.scheduling import IS_XDIST_PROCESS, Priority, StacksTogether, needs_stack, repeat_command, start_order
 from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
@@ -76,11 +75,12 @@ def pytest_sessionfinish() -> None:
     stop_shared_stacks()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print a line for each failure that repeats it alone, whatever its markers are."""
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print a line for each failure that repeats it alone, whatever its markers are, with the same random inputs."""
     failed = {one.nodeid for kind in ("failed", "error") for one in terminalreporter.stats.get(kind, ())}
+    inputs = {name: config.getoption(name) for name in ("--hypothesis-profile", "--hypothesis-seed")}
     for nodeid in sorted(failed):
-        terminalreporter.write_line(f"repeat: .venv/bin/pytest -n 0 -m '' {shlex.quote(nodeid)}")
+        terminalreporter.write_line(f"repeat: {repeat_command(nodeid, inputs)}")
 
 
 @pytest.hookimpl(optionalhook=True)

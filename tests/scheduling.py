@@ -1,8 +1,10 @@
-"""Distribution of tests over processes: by file, but the tests on one stack share its process."""
+"""Distribution of tests over processes, by file, but the tests on one stack share its process; how to repeat one."""
 
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -39,6 +41,12 @@ def start_order(item: pytest.Item) -> int:
     if needs_stack(item.nodeid):
         return 0 if item.nodeid.startswith(_OF_SHARED_STACK) else 1
     return 2 if item.get_closest_marker("slow") else 3
+
+
+def repeat_command(nodeid: str, inputs: Mapping[str, str | None]) -> str:
+    """Return the command that repeats a test alone, with the options that drew its random inputs."""
+    given = "".join(f"{name}={value} " for name, value in inputs.items() if value is not None)
+    return f".venv/bin/pytest -n 0 -m '' {given}{shlex.quote(nodeid)}"
 
 
 class Priority:

@@ -1,8 +1,8 @@
 """`make fuzz`: mutated inputs are decoded or `Rejected` within a time limit; nothing else happens.
 
 Every input is made from a seed: a sample, an example or a capture, damaged a few times by bytes, pieces of other
-formats, cuts, repetitions. The source that it came from decodes it, and one other. A failure prints its seed and keeps
-the input.
+formats, cuts, repetitions. The source that it came from decodes it, and one other. A failure prints the command that
+repeats it, and keeps the input.
 `python -m tests.decoders.fuzz --inputs 200000 [--seed 1] [--jobs 2]`; exit code 1 when an input failed.
 """
 
@@ -120,24 +120,28 @@ def batch(first: int, inputs: int) -> Tally:
             try:
                 decoded = outcome(tried, damaged)
             except Exception:  # noqa: BLE001 - whatever it is, it is what is looked for
-                tally.failures.append(f"seed {seed}, {tried}: kept as {_kept(seed, damaged)}\n{traceback.format_exc()}")
+                tally.failures.append(f"{tried}: {traceback.format_exc()}{_repeat(seed, damaged)}")
                 continue
             elapsed = time.process_time() - start
             tally.slowest = max(tally.slowest, elapsed)
             if elapsed > MAX_SECONDS:
-                tally.failures.append(f"seed {seed}, {tried}: {elapsed:.1f} s, kept as {_kept(seed, damaged)}")
+                tally.failures.append(f"{tried}: {elapsed:.1f} s\n{_repeat(seed, damaged)}")
             tally.decoded += decoded
             tally.rejected += not decoded
     tally.peak_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if tally.peak_kilobytes > MAX_KILOBYTES:
-        tally.failures.append(f"seeds {first} to {first + inputs - 1}: {tally.peak_kilobytes} KB in one process")
+        tally.failures.append(f"{tally.peak_kilobytes} KB in one process\n{_command(first, inputs)}")
     return tally
 
 
-def _kept(seed: int, body: bytes) -> Path:
+def _repeat(seed: int, body: bytes) -> str:
     path = Path(tempfile.gettempdir()) / f"faultbridge-fuzz-{seed}.bin"
     path.write_bytes(body)
-    return path
+    return f"{_command(seed, 1)}  # the input is {path}"
+
+
+def _command(seed: int, inputs: int) -> str:
+    return f"repeat: .venv/bin/python -m tests.decoders.fuzz --seed {seed} --inputs {inputs}"
 
 
 def main() -> int:
