@@ -70,21 +70,22 @@ def entries_of(members: Members) -> list[dict[str, Any]]:
 def resealed(members: Members, entries: list[dict[str, Any]]) -> Members:
     """Return the members with these entries, with new sequence numbers, hashes and anchor: the most a forger can do."""
     case, anchor = json.loads(members["case.json"]), json.loads(members["anchor.json"])
-    epoch, sequence, previous = (case["start"][name] for name in ("epoch", "sequence", "hash"))
-    lines = []
+    ends, lines = dict(case["starts"]), []
     for entry in entries:
+        stream = entry["event"]["metadata"]["stream"]
+        epoch, sequence, previous = ends[stream]
         if entry["epoch"] != epoch:
             epoch, sequence = entry["epoch"], 0
         sequence += 1
         if sequence == 1:
-            genesis = f"{case['stack_id']}/{epoch}/{case['cluster']}/{case['node']}"
+            genesis = f"{case['stack_id']}/{epoch}/{stream}"
             previous = hashlib.sha256(genesis.encode()).hexdigest()
         entry["event"]["metadata"]["sequence"] = sequence
         body = json.dumps(entry["event"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         previous = hashlib.sha256((previous + body).encode()).hexdigest()
         stored = {**entry, "sequence": sequence, "body": body, "hash": previous}
         lines.append(json.dumps({name: value for name, value in stored.items() if name != "event"}))
-    anchor["heads"][case["stream"]] = [epoch, sequence, previous]
+        ends[stream] = anchor["heads"][stream] = [epoch, sequence, previous]
     heads = {name: Head(epoch=one[0], sequence=one[1], hash=one[2]) for name, one in anchor["heads"].items()}
     anchor["root"] = merkle_root([leaf(name, head) for name, head in sorted(heads.items())])
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -95,12 +96,12 @@ Change = Callable[[Members, Random], Members | None]
 
 
 def flip_a_byte(members: Members, random: Random) -> Members | None:
-    """Change one character of an entry's body or hash, or of another member; the manifest is written again."""
-    name = random.choice(["entries.jsonl", "anchor.json", "transitions.json"])
+    """Change one character of a member of the file; the manifest is written again."""
+    name = random.choice(sorted(members))
     body = bytearray(members[name])
     # Only the copy in the vault proves the time of the anchor and the name of its stack.
     first, last = (body.find(b'"heads"'), body.find(b'"stack"')) if name == "anchor.json" else (0, len(body))
-    place = random.choice([at for at in range(first, last) if chr(body[at]).isalnum()])
+    place = random.choice([at for at in range(first, last) if not chr(body[at]).isspace()])
     body[place] = ord("a") if body[place] != ord("a") else ord("b")
     return {**members, name: bytes(body)}
 
@@ -159,7 +160,9 @@ def forge_without_diagnostics(members: Members, random: Random) -> Members | Non
 def forge_a_status(members: Members, random: Random) -> Members | None:
     """Let a status change start from a status that permits no such change, and seal everything again."""
     entries = entries_of(members)
-    changes = [one for one in entries if one["event"]["metadata"]["event_type"].endswith(" Status Change")]
+    changes = [
+        one for one in _own(members, entries) if one["event"]["metadata"]["event_type"].endswith(" Status Change")
+    ]
     random.choice(changes)["event"]["data"]["from"] = "retired"
     return resealed(members, entries)
 
@@ -193,11 +196,75 @@ def forge_the_rule(members: Members, random: Random) -> Members | None:
     return {**members, "policies.json": json.dumps(policies).encode()}
 
 
+def forge_the_policy_with_its_hash(members: Members, random: Random) -> Members | None:
+    """Let a policy require no approval, and give it the hash of its new document as the version."""
+    policies = json.loads(members["policies.json"])
+    for version, document in list(policies.items()):
+        parts = {name: value for name, value in document.items() if name != "version"} | {"note": "changed"}
+        text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        changed_version = hashlib.sha256(text.encode()).hexdigest()[:12]
+        policies[changed_version] = {**parts, "version": changed_version}
+        del policies[version]
+    return {**members, "policies.json": json.dumps(policies).encode()}
+
+
+def name_a_policy_without_a_hash(members: Members, random: Random) -> Members | None:
+    """Name the policies with texts that are no hashes, in the entries too, and seal everything again."""
+    entries, policies = entries_of(members), json.loads(members["policies.json"])
+    for entry in entries:
+        for part in (entry["event"]["data"], entry["event"]["data"].get("facts") or {}):
+            if part.get("policy") in policies:
+                part["policy"] = f"policy {part['policy']}"
+    named = {f"policy {name}": {**document, "version": f"policy {name}"} for name, document in policies.items()}
+    return {**resealed(members, entries), "policies.json": json.dumps(named).encode()}
+
+
 def forge_the_form(members: Members, random: Random) -> Members | None:
-    """Change a value of the form that an entry states."""
+    """Change a value of the form, or the label of one."""
     form = json.loads(members["form.json"])
-    random.choice([one for one in form["fields"] if one["entry"]])["value"] = "something else"
-    return {**members, "form.json": json.dumps(form).encode()}
+    random.choice(form["fields"])[random.choice(["value", "name"])] = "something else"
+    return {**members, "form.json": json.dumps(form, indent=1, ensure_ascii=False).encode()}
+
+
+def exclude_a_cause(members: Members, random: Random) -> Members | None:
+    """Let the form say that a cause was excluded, or how."""
+    form = json.loads(members["form.json"])
+    cause = random.choice([one for one in form["causes"] if one["excluded"] is not True])
+    cause.update({"excluded": True, "how": "tested twice"})
+    return {**members, "form.json": json.dumps(form, indent=1, ensure_ascii=False).encode()}
+
+
+def forge_the_page(members: Members, random: Random) -> Members | None:
+    """Add a row to the page that people read."""
+    row = b"<tr><th>Diagnostics</th><td>passed</td><td></td></tr>\n</table>"
+    return {**members, "form.html": members["form.html"].replace(b"</table>", row, 1)}
+
+
+def forge_the_history(members: Members, random: Random) -> Members | None:
+    """Add a line to the history of the device, or leave one out."""
+    history = json.loads(members["history.json"])
+    if history:
+        history.pop(random.randrange(len(history)))
+    else:
+        history.append({"at": "2026-02-03T04:55:25.942Z", "kind": "fault", "node": "node-1", "text": "fatal xid.79"})
+    return {**members, "history.json": json.dumps(history, indent=1, ensure_ascii=False).encode()}
+
+
+def forge_the_catalog(members: Members, random: Random) -> Members | None:
+    """Change the meaning of the fault's code in the catalog."""
+    catalog, form = json.loads(members["catalog.json"]), json.loads(members["form.json"])
+    code = next(one["value"] for one in form["fields"] if one["name"] == "Fault code")
+    if code not in catalog:
+        return None
+    catalog[code]["name"] = "broken by the tenant"
+    text = json.dumps(catalog, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return {**members, "catalog.json": text.encode()}
+
+
+def forge_the_program(members: Members, random: Random) -> Members | None:
+    """Let the program of the form exclude each cause, or let the verifier in the file accept everything."""
+    name, changed_text = random.choice([("form.py", b"return _cause("), ("verify_case.py", b"raise Defect(")])
+    return {**members, name: members[name].replace(changed_text, b"pass; " + changed_text)}
 
 
 def forge_the_table(members: Members, random: Random) -> Members | None:
@@ -218,9 +285,16 @@ CHANGES: dict[Change, str] = {
     forge_without_diagnostics: "without passed diagnostics",
     forge_a_status: "is not permitted|but the one before it ended",
     forge_without_approval: "requires an approval",
-    forge_the_rule: "does not match the facts|has another hash than its version",
-    forge_the_form: "but its entry states",
-    forge_the_table: "not the published table",
+    forge_the_rule: "has another hash than its version",
+    forge_the_policy_with_its_hash: r"policy [0-9a-f]{12} is not in the file",
+    name_a_policy_without_a_hash: "has another hash than its version",
+    forge_the_form: r"form\.json has the line .* but the entries state",
+    exclude_a_cause: r"form\.json has the line .* but the entries state",
+    forge_the_page: r"form\.html has the line .* but the entries state",
+    forge_the_history: r"history\.json has the line .* but the entries state",
+    forge_the_catalog: r"catalog\.json has another hash than the manifest or this release states",
+    forge_the_program: r"(form|verify_case)\.py has another hash than the manifest or this release states",
+    forge_the_table: r"transitions\.json has another hash than the manifest or this release states",
     drop_the_anchor: "no anchor covers",
 }
 """Each change, and what the verifier says about it."""

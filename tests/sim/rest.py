@@ -11,7 +11,6 @@ from faultbridge.model.cluster.state import SpareStatus
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.codec import dump
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.record.ports.messaging import PageUrgency
@@ -25,7 +24,7 @@ from tests.sim.invariants.cases import is_settled
 from tests.sim.invariants.repairs import unused_launches
 from tests.sim.invariants.view import SystemView
 from tests.sim.journal import Kind
-from tests.sim.policies import LOST
+from tests.sim.policies import LOST, hashed
 from tests.sim.simulated_system import REPAIRED, SimulatedSystem
 from tests.sim.sweep_schedule import SWEEP
 
@@ -198,7 +197,7 @@ def _last_policy() -> Any:
     The agents of a run stop before its end. With this policy, the missing heartbeats have no effect.
     """
     limits = replace(default_policy().limits, heartbeat_timeout=NO_HEARTBEATS)
-    return dump(replace(default_policy(), version="without heartbeats", limits=limits))
+    return hashed(replace(default_policy(), limits=limits))
 
 
 def _return(app: Installation, node: NodeKey) -> None:

@@ -11,7 +11,6 @@ from faultbridge.model.cases import Case
 from faultbridge.model.errors import IllegalTransition, Rejected
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import keys
-from faultbridge.model.storage.codec import dump
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from faultbridge.repair.case_orders import OperatorOrder
@@ -23,6 +22,7 @@ from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import Actions, pick
 from tests.sim.fault_injection import Crash
 from tests.sim.invariants.view import SystemView
+from tests.sim.policies import hashed
 from tests.sim.simulated_system import GROUPS, REPAIRED
 
 ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "seen")
@@ -111,9 +111,11 @@ class OperatorActions(Actions):
             per_hour=1 + action.selector % 7,
             attempts=1 + action.selector % 4,
         )
-        version = f"policy-{action.selector % 84}"
-        self._log(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
-        document: Any = dump(replace(self.system.policy, version=version, limits=limits))
+        number = action.selector % 84
+        self._log(
+            f"policy {number}: {limits.concurrent} at once, {limits.per_hour} an hour, {limits.attempts} attempts"
+        )
+        document = hashed(replace(self.system.policy, limits=limits))
         self.system.checks.limits.append(limits)
         self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 

@@ -7,15 +7,14 @@ in a replacement.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from faultbridge.model.enums import ProviderFailure
-from faultbridge.model.storage.codec import dump
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, CloudActions, pick
 from tests.sim.fault_injection import Outage
+from tests.sim.policies import hashed
 from tests.sim.simulated_system import GROUPS, REPAIRED, SimulatedSystem
 
 NAMED, UNNAMED = "data", "scratch"
@@ -34,8 +33,8 @@ def give_volumes(system: SimulatedSystem) -> None:
     for instance in system.fleet.running(GROUPS[REPAIRED]):
         for name in (NAMED, UNNAMED):
             mover.add(instance.instance_id, name)
-    system.policy = replace(system.policy, version="moving", volumes=(NAMED,))
-    document: Any = dump(system.policy)
+    document = hashed(replace(system.policy, volumes=(NAMED,)))
+    system.policy = replace(system.policy, version=document["version"], volumes=(NAMED,))
     system.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import ProviderFailure, RepairAction
 from faultbridge.model.policy import Rule
 from faultbridge.model.storage import keys
-from faultbridge.model.storage.codec import dump
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.values import replace
 from faultbridge.record.policies import PolicyStore
@@ -18,7 +16,7 @@ from faultbridge.serve.wiring.services import wire_registration
 from tests.sim.environment.action_plan import ExternalAction
 from tests.sim.environment.cloud_actions import HOUR, pick
 from tests.sim.environment.operators import OperatorActions
-from tests.sim.policies import LOST
+from tests.sim.policies import LOST, hashed
 from tests.sim.simulated_system import GROUPS, REPAIRED
 from tests.sim.situations.versions import Version
 
@@ -49,13 +47,12 @@ class SettingActions(OperatorActions):
         self._log(f"the policy changes: variant {number}")
         self.system.policy_changed = True
         self.system.replaces_only |= all(RepairAction.RESET_GPU not in rule.repair_actions for rule in changed)
-        self._put_policy(f"changed-{number}", changed)
-        self._until_undone(action, lambda: self._put_policy(f"restored-{number}", policy.rules))
+        self._put_policy(changed)
+        self._until_undone(action, lambda: self._put_policy(policy.rules))
 
-    def _put_policy(self, version: str, rules: tuple[Rule, ...]) -> None:
+    def _put_policy(self, rules: tuple[Rule, ...]) -> None:
         limits = self.system.checks.limits[-1]
-        version = f"{version}-{limits.concurrent}-{limits.per_hour}-{limits.attempts}"
-        document: Any = dump(replace(self.system.policy, version=version, rules=rules, limits=limits))
+        document = hashed(replace(self.system.policy, rules=rules, limits=limits))
         self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _policy_broken(self, action: ExternalAction) -> None:
@@ -64,9 +61,8 @@ class SettingActions(OperatorActions):
         self.system.workers.misconfigured = True
         table = self.system.ports.table
         table.write(Update(keys.CURRENT_POLICY, set={("version",): LOST}))
-        again = f"again-{action.selector}"
         self.system.schedule.after(
-            HOUR * action.fraction, "operator", lambda: self._put_policy(again, self.system.policy.rules)
+            HOUR * action.fraction, "operator", lambda: self._put_policy(self.system.policy.rules)
         )
 
     def _mode_change(self, action: ExternalAction) -> None:

@@ -1,8 +1,9 @@
 """Verify a case file of Faultbridge: `python3 verify_case.py case.zip [anchor]`. Exit code 1 names a defect.
 
 The program needs only the standard library. It checks that the entries are a hash chain up to an anchor, and that they
-prove the repair: each status change is permitted, the intent came before the release and names the released
-instance, a required approval exists, diagnostics passed before the return, and the policy rule matches the facts.
+prove the repair: each status change is permitted, the intent came before the release and names the released instance, a
+required approval exists, diagnostics passed before the return, and the policy rule matches the facts. The form and the
+history must be what the published program `form.py` computes from the entries; this program has its hash.
 A second argument is a copy of the anchor in your vault, with which the one of the file is compared.
 """
 
@@ -11,18 +12,22 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 import sys
 import zipfile
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-TRANSITIONS = "5202fb7ff12890fd47ff756ca30cefeb613ae65c0bf711534bcb9b69e86c6f24"
-"""SHA-256 of transitions.json, the published tables of permitted status changes (docs/state-machine.md)."""
+PUBLISHED = {
+    "catalog.json": "551164fbd4e4bc5af555f5187e13356d0ac30ce28d7ffefc1d6eb71971fa4360",
+    "form.py": "3baccd64b590faab762cd443355718e53102aba432d92ce9967fcbb647604667",
+    "transitions.json": "5202fb7ff12890fd47ff756ca30cefeb613ae65c0bf711534bcb9b69e86c6f24",
+}
+"""SHA-256 of the catalog, the program of the form, and the tables of permitted status changes, as of this release."""
 
 _JSON = ("anchor", "case", "catalog", "form", "history", "policies", "transitions")
-NAMES = {*(f"{name}.json" for name in _JSON), "entries.jsonl", "form.html", "verify_case.py"}
+NAMES = {*(f"{name}.json" for name in _JSON), "entries.jsonl", "form.html", "form.py", "verify_case.py"}
 IN_SERVICE, IN_PLACE, RELEASE = {"healthy", "degraded"}, {"reset_gpu", "reboot_node"}, "release_instance"
 LIMIT = 200_000_000
 Json = dict[str, Any]
@@ -54,8 +59,9 @@ class Entry:
         stored = PARSER.decode(line)
         self.place = stored["epoch"], stored["sequence"]
         self.hash, self.body, self.evidence = str(stored["hash"]), str(stored["body"]), stored["evidence"]
-        self.metadata, self.data = (PARSER.decode(self.body)[part] for part in ("metadata", "data"))
-        self.type, self.case, self.id = (self.metadata[one] for one in ("event_type", "case_id", "event_id"))
+        self.parts: Json = {**PARSER.decode(self.body), "evidence": self.evidence}
+        self.metadata, self.data = self.parts["metadata"], self.parts["data"]
+        self.type, self.case = self.metadata["event_type"], self.metadata["case_id"]
         self.name = f"entry {self.place[0]}/{self.place[1]} ({self.type})"
 
 
@@ -72,14 +78,19 @@ class CaseFile:
         manifest = PARSER.decode(members.pop("manifest.json", b"{}").decode()).get("files", {})
         if wrong := (set(manifest) ^ NAMES) | (set(members) ^ NAMES):
             raise Defect(f"missing or unknown members: {', '.join(sorted(wrong))}")
+        known = {**manifest, "verify_case.py": sha256(Path(__file__).read_text("utf-8")), **PUBLISHED}
         for name, body in sorted(members.items()):
-            if hashlib.sha256(body).hexdigest() != manifest[name]:
-                raise Defect(f"{name} has another hash than the manifest states")
-        self.members = members
+            if {hashlib.sha256(body).hexdigest()} != {manifest[name], known[name]}:
+                raise Defect(f"{name} has another hash than the manifest or this release states")
+        self.members, self.form = members, Json()
+        exec(compile(members["form.py"], "form.py", "exec"), self.form)  # noqa: S102 - it has the published hash
         self.case: Json = PARSER.decode(members["case.json"].decode())
-        self.entries = [Entry(line) for line in members["entries.jsonl"].decode().split("\n") if line]
-        self.own = [one for one in self.entries if one.case == self.case["case_id"]]
+        self.ends: dict[str, list[Any]] = {**self.case["starts"]}
+        self.all = [Entry(line) for line in members["entries.jsonl"].decode().split("\n") if line]
         self.policies: dict[str, Json] = PARSER.decode(members["policies.json"].decode())
+        self.entries = [one for one in self.all if one.metadata["stream"] == self.case["stream"]]
+        del self.entries[: self.form["first_fault"]([one.parts for one in self.entries], self.case["case_id"])]
+        self.own = [one for one in self.entries if one.case == self.case["case_id"]]
         if not self.own or self.case["missing"]:
             raise Defect(self.case["missing"] or "the file has no entry of the case")
 
@@ -90,24 +101,23 @@ class CaseFile:
 
 def check_chain(file: CaseFile) -> None:
     """Check that the entries follow each other, that their hashes cover them, and that they are where they say."""
-    case = file.case
-    epoch, sequence, previous = (case["start"][name] for name in ("epoch", "sequence", "hash"))
-    for entry in file.entries:
+    for entry in file.all:
+        stream, node = entry.metadata["stream"], entry.metadata["node"]
+        epoch, sequence, previous = file.ends.get(stream, (1, 0, ""))
         if entry.place[0] > epoch and entry.place[1] == 1:
             epoch, sequence = entry.place[0], 0
-        if entry.place != (epoch, sequence + 1):
-            raise Defect(f"{entry.name} does not follow {epoch}/{sequence}")
-        sequence += 1
+        if entry.place != (epoch, sequence := sequence + 1):
+            raise Defect(f"{entry.name} does not follow {epoch}/{sequence - 1}")
         if sequence == 1:
-            previous = sha256("/".join((case["stack_id"], str(epoch), case["cluster"], case["node"])))
+            previous = sha256("/".join((file.case["stack_id"], str(epoch), file.case["cluster"], node)))
         if sha256(previous + entry.body) != entry.hash:
             raise Defect(f"{entry.name}: the hash does not cover the body and the entry before it")
-        expected = {"epoch": epoch, "sequence": sequence, **{n: case[n] for n in ("stream", "cluster", "node")}}
-        if wrong := [name for name, value in expected.items() if entry.metadata[name] != value]:
+        stated = (("epoch", epoch), ("sequence", sequence), ("stream", f"{file.case['cluster']}/{node}"))
+        if wrong := [name for name, value in stated if entry.metadata[name] != value]:
             raise Defect(f"{entry.name}: its {wrong[0]} is another one")
         if entry.evidence is not None and sha256(entry.evidence) != entry.data.get("evidence_sha256"):
             raise Defect(f"{entry.name}: the evidence has another hash")
-        previous = entry.hash
+        file.ends[stream] = [epoch, sequence, entry.hash]
 
 
 def check_anchor(file: CaseFile) -> None:
@@ -118,14 +128,12 @@ def check_anchor(file: CaseFile) -> None:
         raise Defect("the anchor is another one than yours")
     if not anchor:
         raise Defect("no anchor covers the case; write the file again after the next full hour")
-    if (anchor["stack_id"], anchor["cluster"]) != (file.case["stack_id"], file.case["cluster"]):
+    if [anchor["stack_id"], f"{anchor['cluster']}/{file.case['node']}"] != [
+        file.case[n] for n in ("stack_id", "stream")
+    ]:
         raise Defect("the anchor is of another cluster")
-    head = anchor["heads"].get(file.case["stream"])
-    known = {one.place: one.hash for one in file.entries}
-    if head is None or known.get((head[0], head[1])) != head[2]:
-        raise Defect("the anchor names another entry as the last one of the stream")
-    if file.own[-1].place > (head[0], head[1]):
-        raise Defect("the anchor does not cover the end of the case")
+    if wrong := [stream for stream, end in file.ends.items() if anchor["heads"].get(stream) != end]:
+        raise Defect(f"the anchor names another entry as the last one of {wrong[0]}")
     if _root(anchor["heads"]) != anchor["root"]:
         raise Defect("the root of the anchor does not cover its heads")
 
@@ -141,18 +149,14 @@ def _root(heads: Json) -> str:
 
 def check_transitions(file: CaseFile) -> None:
     """Check that each status change is an edge of the published tables, and starts where the one before it ended."""
-    body = file.members["transitions.json"]
-    if hashlib.sha256(body).hexdigest() != TRANSITIONS:
-        raise Defect("transitions.json is not the published table")
-    rows = PARSER.decode(body.decode()).items()
-    edges = {kind: {(s, t, actor) for s, t, actors, _ in table for actor in actors} for kind, table in rows}
+    tables = PARSER.decode(file.members["transitions.json"].decode())
     last: dict[str, str] = {}
     for entry in file.entries:
         kind = entry.type.partition(" Status Change")[0].lower()
-        if kind not in edges:
+        if kind not in tables:
             continue
         subject, source, target = str(entry.case if kind == "case" else "node"), entry.data["from"], entry.data["to"]
-        if (source, target, entry.metadata["recorded_by"]) not in edges[kind]:
+        if not any([source, target] == row[:2] and entry.metadata["recorded_by"] in row[2] for row in tables[kind]):
             raise Defect(f"{entry.name}: {source} to {target} is not permitted")
         if last.get(subject, source) != source:
             raise Defect(f"{entry.name}: it starts at {source}, but the one before it ended at {last[subject]}")
@@ -186,29 +190,33 @@ def check_intents(file: CaseFile) -> None:
 
 def check_approvals(file: CaseFile) -> None:
     """Check that each intent whose rule requires an approval has one, given for its attempt and repair action."""
-    answers: dict[tuple[int, str], Entry] = {}
+    answers: dict[tuple[int, str], bool] = {}
     for entry in file.own:
         data = entry.data
         if entry.type == "Node Note Recorded" and data["kind"] == "approval" and "order" in data["facts"]:
-            answers[data["facts"]["attempt"], data["facts"]["repair_action"]] = entry
+            is_given = data["facts"]["order"] == "approved" and bool(data["operator"])
+            answers[data["facts"]["attempt"], data["facts"]["repair_action"]] = is_given
         if entry.type != "Node Replacement Step" or data["step"] != "intent" or data["outcome"] != "committed":
             continue
-        rule = _rule(file, entry, data["facts"]["policy"], data["facts"]["rule"])
-        answer = answers.get((data["attempt"], data["repair_action"]))
-        is_given = answer is not None and answer.data["facts"]["order"] == "approved" and answer.data["operator"]
-        if data["repair_action"] in rule.get("approval", ()) and not is_given:
-            raise Defect(f"{entry.name}: rule {rule['name']} requires an approval of {data['repair_action']}")
+        name, rules = data["facts"]["rule"], _rules(file, entry, data["facts"]["policy"])
+        required = (action for rule in rules if rule["name"] == name for action in rule.get("approval", ()))
+        if data["repair_action"] in required and not answers.get((data["attempt"], data["repair_action"])):
+            raise Defect(f"{entry.name}: rule {name} requires an approval of {data['repair_action']}")
 
 
-def _rule(file: CaseFile, entry: Entry, version: str, name: str) -> Json:
-    policy = file.policies.get(version)
-    if policy is None:
+def _rules(file: CaseFile, entry: Entry, version: str) -> list[Json]:
+    if version not in file.policies:
         raise Defect(f"{entry.name}: policy {version} is not in the file")
-    parts = {key: value for key, value in policy.items() if key != "version"}
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if re.fullmatch("[0-9a-f]{12}", version) and sha256(text)[:12] != version:
-        raise Defect(f"the document of policy {version} has another hash than its version")
-    return next((rule for rule in policy["rules"] if rule["name"] == name), {"name": name})
+    return list(file.policies[version]["rules"])
+
+
+def check_policies(file: CaseFile) -> None:
+    """Check that the version of each policy is the hash of its document."""
+    for version, policy in file.policies.items():
+        parts = {key: value for key, value in policy.items() if key != "version"}
+        text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if {sha256(text)[:12]} != {version, policy["version"]}:
+            raise Defect(f"the document of policy {version} has another hash than its version")
 
 
 def check_verifications(file: CaseFile) -> None:
@@ -228,16 +236,14 @@ def check_verifications(file: CaseFile) -> None:
 
 def check_rules(file: CaseFile) -> None:
     """Check that the rule of the case's cause is the first rule of its policy that matches the recorded facts."""
-    opened = next((e for e in file.own if e.type == "Case Status Change" and e.data["from"] is None), None)
+    opened = file.form["opening"](one.parts for one in file.own)
     if opened is None:
         raise Defect("the opening of the case is not in the file")
-    cause = opened.data["cause"]
     for entry in file.entries:
         data = entry.data
-        if entry.type != "Node Fault Detected" or data["failure_mode"] != cause["failure_mode"]:
+        if entry.type != "Node Fault Detected" or data["failure_mode"] != opened["data"]["cause"]["failure_mode"]:
             continue
-        _rule(file, entry, data["policy"], data["rule"])
-        for rule in file.policies[data["policy"]]["rules"]:
+        for rule in _rules(file, entry, data["policy"]):
             found = _matches(rule, data, file.case["cluster"])
             if rule["name"] == data["rule"]:
                 if found is False:
@@ -250,9 +256,8 @@ def check_rules(file: CaseFile) -> None:
 def _matches(rule: Json, data: Json, cluster: str) -> bool | None:
     """Return whether a rule matches a fault; None if the entry does not decide it."""
     match = rule.get("match") or {}
-    kind = (data.get("placement") or {}).get("instance_type") or ""
     patterns = (("modes", [data["failure_mode"]]), ("codes", data["codes"]), ("clusters", [cluster]))
-    for name, texts in (*patterns, ("instance_types", [kind])):
+    for name, texts in (*patterns, ("instance_types", [(data.get("placement") or {}).get("instance_type") or ""])):
         if match.get(name) and not any(fnmatchcase(text, one) for text in texts for one in match[name]):
             return False
     if match.get("components") and data["component"]["type"] not in match["components"]:
@@ -264,33 +269,28 @@ def _matches(rule: Json, data: Json, cluster: str) -> bool | None:
     return True if is_decided else None
 
 
-def check_form(file: CaseFile) -> None:
-    """Check that each value of the form is the value in the entry that it names, and that the form is of the case."""
-    form = PARSER.decode(file.members["form.json"].decode())
-    by_id = {one.id: one for one in file.entries}
-    for field in form["fields"]:
-        if field["entry"] not in {None, *by_id}:
-            raise Defect(f"form: {field['name']} names an entry that is not in the file")
-        found: Any = by_id[field["entry"]].data if field["entry"] else field["value"]
-        for part in field["path"]:
-            found = found[part]
-        if found != field["value"]:
-            raise Defect(f"form: {field['name']} is {field['value']}, but its entry states {found}")
+def check_documents(file: CaseFile) -> None:
+    """Check that the form and the history are what the published program computes from the entries."""
+    parts, catalog = [one.parts for one in file.all], PARSER.decode(file.members["catalog.json"].decode())
+    for name, text in file.form["documents"](file.case, parts, catalog, {}).items():
+        pairs = zip_longest(file.members[name].split(b"\n"), text.encode().split(b"\n"))
+        if wrong := next((pair for pair in pairs if pair[0] != pair[1]), None):
+            raise Defect(f"{name} has the line {wrong[0]!r}, but the entries state {wrong[1]!r}")
 
 
-CHECKS = (check_chain, check_anchor, check_transitions, check_intents, check_approvals, check_verifications)
+_RECORD = (check_chain, check_anchor, check_policies, check_transitions)
+CHECKS = (*_RECORD, check_intents, check_approvals, check_verifications, check_rules, check_documents)
 
 
 def verify(path: str, anchor: str | None = None) -> str:
     """Return one line about a case file that holds; raises `Defect` for the first thing that does not hold."""
     try:
         file = CaseFile(path, anchor)
-        for check in (*CHECKS, check_rules, check_form):
+        for check in CHECKS:
             check(file)
     except Exception as error:  # noqa: BLE001 - a forged file can raise any error
-        text = f"the file cannot be read: {type(error).__name__}: {error}"
-        raise (error if isinstance(error, Defect) else Defect(text)) from None
-    return f"{file.case['case_id']}: {len(file.entries)} entries hold, {len(file.own)} of the case"
+        raise (error if isinstance(error, Defect) else Defect(f"the file cannot be read: {error!r}")) from None
+    return f"{file.case['case_id']}: {len(file.all)} entries hold, {len(file.own)} of the case"
 
 
 if __name__ == "__main__":
