@@ -222,17 +222,18 @@ def test_clusters_of_one_name_in_two_accounts_have_clients_of_their_own(monkeypa
     assert connect(others) is connect(others)
 
 
+def described(name: str, provider: str | None, **labels: str) -> dict[str, Any]:
+    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": f"{name}.host"}]
+    return {
+        "metadata": {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}},
+        "spec": {"providerID": provider} if provider else {},
+        "status": {"addresses": addresses},
+    }
+
+
 def test_nodes_are_listed_by_the_instance_they_run_on(
     api: Api, kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def described(name: str, provider: str | None, **labels: str) -> dict[str, Any]:
-        addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": f"{name}.host"}]
-        return {
-            "metadata": {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}},
-            "spec": {"providerID": provider} if provider else {},
-            "status": {"addresses": addresses},
-        }
-
     labels = {
         "topology.kubernetes.io__zone": "us-west-2a",
         "topology.k8s.aws__network-node-layer-1": "nn-top",
@@ -258,3 +259,21 @@ def test_nodes_are_listed_by_the_instance_they_run_on(
     assert (found[first].opted_out, found[second].opted_out) == (True, False)
     assert found[first].opt_out_node == "ip-10-0-0-7.us-west-2.compute.internal"
     assert listing.list_instances(ClusterConfig("train-b")) == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "before", "cordoned"), [(False, False, True), (True, False, False), (True, True, True)]
+)
+def test_a_listed_node_is_cordoned_if_others_than_faultbridge_cordoned_it(
+    api, kubernetes, monkeypatch, ours: bool, before: bool, cordoned: bool
+):
+    instance = "i-0aaaaaaaaaaaaaaa1"
+    node = described(
+        "ip-10-0-0-7", f"aws:///us-west-2a/{instance}", **({"faultbridge__isolated": "true"} if ours else {})
+    )
+    node["spec"]["unschedulable"] = True
+    node["metadata"]["annotations"] = {"faultbridge/cordoned-before": "true"} if before else {}
+    api.answers = [(200, {"items": [node]})]
+    monkeypatch.setattr(client, "eks", lambda *_: kubernetes)
+    found = EksNodeListing(Clients()).list_instances(ClusterConfig("train-a", eks_cluster="train"))
+    assert found[instance].cordoned is cordoned

@@ -8,11 +8,12 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.model.cluster.config import ClusterConfig
+from faultbridge.model.cluster.state import ClusterState
 from faultbridge.model.enums import NodeStatus
 from faultbridge.model.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
 from faultbridge.model.instances import Instance
 from faultbridge.model.records import Outcome
-from faultbridge.model.storage import keys
+from faultbridge.model.storage import items, keys
 from faultbridge.model.values import replace
 from faultbridge.record.cluster_stream import streams_of
 from faultbridge.record.ports import ClusterNode
@@ -372,3 +373,16 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     assert streams == {None, "a", "b"}
     Erase(world.ports.table).erase(KEY.cluster)
     assert [row for row in world.ports.table.items() if str(row["pk"]).startswith("NODE#")] == []
+
+
+def test_the_nodes_that_others_cordoned_are_recorded_without_an_entry_until_they_get_work_again(
+    world, sync, node_listing
+):
+    def record(*, cordoned: bool) -> ClusterState:
+        node_listing.instances = {instance(world): Instance(instance(world), cordoned=cordoned)}
+        sync()
+        return items.read_cluster(KEY.cluster, world.ports.table.get(keys.cluster_state(KEY.cluster)))
+
+    before, during, after = (record(cordoned=one) for one in (False, True, False))
+    assert [one.cordoned for one in (before, during, after)] == [(), (node_of(world).key.node,), ()]
+    assert before.head == during.head == after.head

@@ -85,8 +85,10 @@ class IsolationUse:
         if waiting:
             others = tuple(one for one in self.nodes if one not in waiting)
             return IsolationUse(others, self.sizes, self.percent, evicts=self.evicts).refusal(name, domains)
+        own = next((one.domains for one in self.nodes if one.name == name and one.out and one.expected), ())
         for domain in domains:
-            out, limit = self.out(domain), self.limit(domain)
+            # A node that others cordoned takes no new work already, so it does not stand in its own way.
+            out, limit = self.out(domain) - (domain in own), self.limit(domain)
             if domain in self.sizes and out >= limit and not self._is_exception(name, domain):
                 return f"the isolation budget of {domain.text} is used up: {out} of {limit}"
         return None

@@ -19,6 +19,7 @@ class Instance(Struct, frozen=True):
     - `slot` is the provider's permanent id of the node that the instance backs (HyperPod's logical id).
     - `opted_out` is True if a tag or label excludes the instance from repair. `opt_out_node` is the name of the
       Kubernetes node with this label, or None if a tag excludes the instance.
+    - `cordoned` is True if the orchestrator gives the instance no new work for a reason that is not Faultbridge's.
     - `role_id` is the id of the IAM role in the instance profile.
     """
 
@@ -33,6 +34,7 @@ class Instance(Struct, frozen=True):
     opt_out_node: str | None = None
     has_all_domains: bool = True
     role_id: str | None = None
+    cordoned: bool = False
 
     @property
     def opt_out(self) -> str | bool:

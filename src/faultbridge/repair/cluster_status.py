@@ -122,7 +122,7 @@ def _next_state(
     verified = max(serving - _unverified_in_service(control, rows) + sum(occupied.values()), 0)
     after = replace(reported, status=status, counts=counts, incidents=tuple(open_incidents), verified=verified)
     same_number = len(occupied) == len(_occupied_in_service(before, rows))
-    if same_number and after == replace(before, target=after.target, occupied=after.occupied):
+    if same_number and after == replace(before, target=after.target, occupied=after.occupied, cordoned=after.cordoned):
         return after, ()
     causes = [condition_text(one) for one in reported.provider]
     causes += [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]

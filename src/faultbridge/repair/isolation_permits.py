@@ -43,10 +43,10 @@ class IsolationPermits(Struct, frozen=True):
     def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool, evicts: bool = True) -> IsolationUse:
         """Read the use of the isolation budget; `placed` also reads all nodes, for failure domains."""
         config = rules.config
-        occupied = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster))).occupied
+        state = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))
         rows = unhealthy_nodes(self.table, config)
         roster = tuple(nodes_in_use(self.table, config)) if placed else ()
-        return isolation_use(rules, control, occupied, rows, roster, now, evicts=evicts)
+        return isolation_use(rules, control, (*state.occupied, *state.cordoned), rows, roster, now, evicts=evicts)
 
     def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
@@ -85,7 +85,10 @@ def isolation_use(
     *,
     evicts: bool = True,
 ) -> IsolationUse:
-    """Return the use of the isolation budget; without `roster`, only that of the cluster is known."""
+    """Return the use of the isolation budget; without `roster`, only that of the cluster is known.
+
+    `occupied` are nodes that take no new work for a reason that is not Faultbridge's.
+    """
     config, away = rules.config, frozenset(occupied) | control.permits.keys()
     nodes = {row.node: _node(config, row, away, control, now) for row in rows}
     members = {one.node: one.failure_domains(config) for one in roster}

@@ -19,12 +19,14 @@ from faultbridge.model.policy import Limits, Rule
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.writes import Update
 from faultbridge.model.times import to_text
+from faultbridge.model.values import replace
 from faultbridge.record.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import prepare_isolations
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
+from faultbridge.serve.wiring.repairing import wire_cluster_status
 from tests.builders import CATALOG
 from tests.races import run_before_write, writes_to
 from tests.scenarios.incidents.pages_of_incidents import pages
@@ -256,6 +258,30 @@ def test_lost_nodes_use_up_the_budget_but_one_other_node_at_a_time_is_still_veri
     assert out_of_service(world, 20) == 3
     assert set(world.control().permits) == {"node-4"}
     assert (world.status(4), world.node(4).isolation) == (NodeStatus.DEGRADED, Isolation.CONFIRMED)
+
+
+def cordon_by_others(world: World, *nodes: str) -> None:
+    """Record what an inventory reads from the orchestrator about nodes that others cordoned."""
+    wire_cluster_status(world.app).report_provider(CLUSTER, lambda before: replace(before, cordoned=nodes))
+
+
+def test_nodes_that_others_cordoned_use_up_the_budget() -> None:
+    world = busy_world(20)
+    cordon_by_others(world, "node-19", "node-20")
+    for number in (1, 2):
+        world.fault_and_react(number, DIAGNOSED, action=Action.RUN_DIAGNOSTICS)
+    assert (world.node(1).isolation, world.node(2).isolation) == (Isolation.CONFIRMED, Isolation.NONE)
+    assert world.case(2).waiting_for is WaitingFor.ISOLATION_BUDGET
+    cordon_by_others(world)
+    world.until(lambda: world.node(2).isolation is Isolation.CONFIRMED, minutes=15)
+
+
+def test_a_node_that_others_cordoned_does_not_stand_in_its_own_way() -> None:
+    world = busy_world(20)
+    cordon_by_others(world, "node-20")
+    for number in (1, 20):
+        world.fault_and_react(number, DIAGNOSED, action=Action.RUN_DIAGNOSTICS)
+    assert {world.node(number).isolation for number in (1, 20)} == {Isolation.CONFIRMED}
 
 
 def test_an_operator_orders_a_node_out_beyond_the_budget() -> None:

@@ -176,7 +176,7 @@ class EksNodeListing:
         self._connect = connections(clients)
 
     def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
-        """Return names, domains and opt-outs by instance id, without other nodes; empty without EKS."""
+        """Return names, domains, opt-outs and cordons by instance id, without other nodes; empty without EKS."""
         if not config.eks_cluster:
             return {}
         nodes = self._connect(config).nodes()
@@ -196,13 +196,22 @@ def _name(node: Node) -> str | None:
 
 
 def _instance(instance_id: str, node: Node) -> Instance:
+    from faultbridge.adapters.kubernetes.nodes import stays_cordoned
+
     labels = (node.metadata.labels if node.metadata else None) or {}
     addresses = (node.status.addresses if node.status else None) or ()
     host_names = [one.address for one in addresses if one.type in ADDRESSES]
     names = dict.fromkeys(name for name in (_name(node), *host_names) if name)
     opted_out = labels.get(OPT_OUT_LABEL) == "true"
     opt_out_node = _name(node) if opted_out else None
-    return Instance(instance_id, tuple(names), _domains(labels), opted_out=opted_out, opt_out_node=opt_out_node)
+    return Instance(
+        instance_id,
+        tuple(names),
+        _domains(labels),
+        opted_out=opted_out,
+        opt_out_node=opt_out_node,
+        cordoned=stays_cordoned(node),
+    )
 
 
 def _domains(labels: Mapping[str, str]) -> dict[str, str]:

@@ -172,6 +172,7 @@ class ClusterState(Stored, frozen=True):
     - `verified` is the number of nodes in service that Faultbridge has verified.
     - `occupied` has, by name, the nodes in service that the provider started, updated or tested at its last report, so
       that they got no work. The value is True if Faultbridge never verified the node.
+    - `cordoned` are the names of the nodes that others than Faultbridge kept new work from at the last inventory.
     """
 
     cluster: str
@@ -183,6 +184,7 @@ class ClusterState(Stored, frozen=True):
     target: int = 0
     verified: int = 0
     occupied: Mapping[str, bool] = field(default_factory=dict)
+    cordoned: tuple[str, ...] = ()
 
 
 class Eviction(NamedTuple):

@@ -85,6 +85,8 @@ class SyncInventory(Struct, frozen=True):
                 status = self.provider_check.record_status(config, grouped, reported, ends)
                 config = self.registration.cluster(config.cluster)
             listed = self._orchestrator_instances(config)
+            with self._source(config, result):
+                self.provider_check.record_cordons(config, chain.from_iterable(rows.values()), listed)
             for group in self._groups(config, rows, only):
                 result.nodes += len(group.rows)
                 vacancies = self._vacancies(config, group.missing)

@@ -20,6 +20,7 @@ from faultbridge.decide.provider_conditions import (
 )
 from faultbridge.model.cluster.config import ClusterConfig, UpdateHold
 from faultbridge.model.cluster.state import ClusterState, ProviderCondition, ProviderStatus
+from faultbridge.model.instances import Instance
 from faultbridge.model.nodes import NodeKey
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.writes import Item
@@ -70,6 +71,12 @@ class ProviderCheck(Struct, frozen=True):
 
         self.rollup.report_provider(config.cluster, revise)
         return status
+
+    def record_cordons(self, config: ClusterConfig, rows: Iterable[Item], listed: Mapping[str, Instance]) -> None:
+        """Record the nodes that others than Faultbridge cordoned, which the isolation budget counts."""
+        cordoned = {one.instance_id for one in listed.values() if one.cordoned}
+        names = sorted(str(row["node"]) for row in rows if row.get("instance") in cordoned and not row.get("retired"))
+        self.rollup.report_provider(config.cluster, lambda before: replace(before, cordoned=tuple(names)))
 
     def block_ends(self, config: ClusterConfig, rows: Iterable[Item]) -> Mapping[str, datetime]:
         """Return when the capacity blocks of the cluster end, by id; without any call if no node runs in a block."""
