@@ -17,6 +17,7 @@ import pytest
 
 from faultbridge.model.cluster.config import Mode
 from faultbridge.model.enums import EntryType
+from faultbridge.model.event_data import FaultData
 from faultbridge.model.storage import keys
 from faultbridge.node.agent.agent import Agent, build_agent
 from faultbridge.node.agent.delivery.records import OutgoingRecord
@@ -129,7 +130,8 @@ def fault_entries(world: World) -> list[tuple[str, str]]:
     """Read the (code, PCI address) of each Xid entry of the node."""
     items = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
     faults = [entry_data(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
-    return [(one["code"], one["component"]["pci"]) for one in faults if one["code"].startswith("xid.")]
+    known = [one for one in faults if isinstance(one, FaultData) and one.code.startswith("xid.")]
+    return [(one.code, str(one.component.pci)) for one in known]
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from faultbridge.model.enums import Actor, EntryType, NoteKind
 from faultbridge.model.event_data import NoteData
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
+from faultbridge.model.recorded import read_data
 from faultbridge.model.values import replace
 from tests.builders import NOON, STACK_ID, after
 
@@ -105,7 +106,7 @@ DEVICE = {"component": {"type": "gpu", "serial": "1650", "uuid": "GPU-1"}}
 def test_faults_and_cases_are_found_by_the_serial_number_of_their_device_else_by_its_uuid(
     kind: EntryType, data: dict, device: str | None
 ) -> None:
-    assert device_of(kind, data) == device
+    assert device_of(read_data({"metadata": {"event_type": kind.value}, "data": data})) == device
 
 
 def test_a_short_reason_is_unchanged_and_a_long_one_is_cut() -> None:

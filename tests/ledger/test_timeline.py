@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Rejected
 from faultbridge.model.times import from_text, to_text
 from faultbridge.record import timeline as module
 from faultbridge.record.timeline import Line, Timeline, TimelineQuery, follow, is_late, sort_by_occurrence
-from tests.builders import NOON
+from tests.builders import NOON, fault
 from tests.ingest.world import LedgerFixture
 
 
@@ -137,13 +138,13 @@ def test_the_newest_entries_state_whether_there_are_older_ones(limit: int, older
 
 def test_a_page_ends_after_the_maximum_number_of_entries_that_it_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world, timeline = timeline_of_six_nodes()
-    world.note(world.register_node("n-3"), "wanted", data={"kind": "operator", "text": "wanted", "code": "xid.79"})
+    world.observe_faults(world.register_node("n-3"), fault())
     query, pages, token = TimelineQuery("train-a", "n-3", codes=("xid.79",)), [], None
     monkeypatch.setattr(module, "MAX_READ", 3)
     while not pages or token is not None:
         lines, token = timeline.page(query, 10, token)
         pages.append(texts(lines))
-    assert pages == [[], [], ["wanted"]]
+    assert pages == [[], [], [EntryType.FAULT_DETECTED.value], []]
 
 
 def test_a_page_ends_when_its_entries_are_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,12 +123,12 @@ def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> N
 
 
 def test_a_job_query_with_a_device_leaves_out_entries_of_other_devices_that_name_no_uuid() -> None:
-    data = {"kind": "operator", "text": "", "job_id": "4711", "component": {"type": "gpu", "serial": SERIAL}}
+    data = {"code": "xid.79", "component": {"type": "gpu", "serial": SERIAL}}
     item = {
         "cluster": "train-a",
         "device": SERIAL,
         "recorded_at": "2026-02-03T12:00:00.000Z",
-        "body": json.dumps({"data": data}),
+        "body": json.dumps({"metadata": {"event_type": EntryType.FAULT_DETECTED.value}, "data": data}),
     }
     of_job = {name: TimelineQuery("train-a", job="4711", device=name) for name in (SERIAL, "another", "GPU-another")}
     assert {name: query.covers(item) for name, query in of_job.items()} == {

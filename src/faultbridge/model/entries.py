@@ -19,8 +19,11 @@ from faultbridge.model.canonical_json import canonical_json, event_json
 from faultbridge.model.enums import MAX_JOBS_OF_NODE, SCHEMA_VERSION, Actor, EntryType
 from faultbridge.model.event_data import (
     CaseId,
+    CaseStatusData,
+    Component,
     EventData,
     EventId,
+    FaultData,
     NoteData,
     Positive,
     ReplacementStepData,
@@ -213,7 +216,7 @@ def _seal_one(
         hash=chain(head.hash or stream.genesis(head.epoch), body),
         evidence=draft.evidence,
         case_id=draft.case_id,
-        device=device_of(draft.type, data),
+        device=device_of(draft.data),
         causation_id=draft.causation_id,
     )
 
@@ -228,16 +231,20 @@ def evidence_digest(evidence: str) -> str:
     return hashlib.sha256(evidence.encode()).hexdigest()
 
 
-def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
+def component_of(data: EventData | None) -> Component | None:
+    """Return the component of a fault, or of the fault that caused a case; None for other data."""
+    if isinstance(data, CaseStatusData):
+        return data.cause.component
+    return data.component if isinstance(data, FaultData) else None
+
+
+def device_of(data: EventData | None) -> str | None:
     """Return the serial number, else the UUID, of the device that a fault or case entry is about, or None.
 
     Entries are indexed by this value. The result is None for other entries and for a device with neither.
     """
-    if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
-        return None
-    about = data if kind in FAULT_TYPES else data.get("cause") or {}
-    component: Mapping[str, str | None] = about.get("component") or {}
-    return component.get("serial") or component.get("uuid")
+    component = component_of(data)
+    return (component.serial or component.uuid) if component else None
 
 
 class Transition(Struct, frozen=True):

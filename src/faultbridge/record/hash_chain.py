@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from faultbridge.model.entries import Entry, Stream, chain, device_of, evidence_digest
 from faultbridge.model.enums import EntryType
 from faultbridge.model.errors import Misconfigured, Rejected
 from faultbridge.model.fault_enums import Severity
 from faultbridge.model.nodes import Head
+from faultbridge.model.recorded import read_data
 from faultbridge.model.storage import items, keys
 from faultbridge.model.storage.wire.archive_lines import line_of
 from faultbridge.model.storage.writes import Item
@@ -64,7 +66,7 @@ def place_text(position: Position) -> str:
 
 def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item:
     """Return the table item of a stream's seal; `day` is the last sealed day."""
-    attributes = {
+    attributes: Item = {
         "epoch": seal.head.epoch,
         "seq": seal.head.sequence,
         "hash": seal.head.hash,
@@ -75,13 +77,13 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
     return items.item(keys.stream_anchor(partition), now, attributes)
 
 
-def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
+def read_seal(found: Item | None) -> StreamSeal:
     """Return the seal in a table item; without an item it is (0, 0), a damaged one raises `bad_seal`."""
     if found is None:
         return StreamSeal()
     try:
-        epoch, sequence = found["expires_to"].split("#")
-        head = Head(epoch=found["epoch"], sequence=found["seq"], hash=found["hash"])
+        epoch, sequence = str(found["expires_to"]).split("#")
+        head = Head(epoch=int(str(found["epoch"])), sequence=int(str(found["seq"])), hash=str(found["hash"]))
         seal = StreamSeal(head, (int(epoch), int(sequence)))
         consistent = found["place"] == place_text(seal.position)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -92,7 +94,7 @@ def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
     return seal
 
 
-StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
+StoredForm = Callable[[Entry, Item], Item]
 """Computes the attributes that a stored entry must have, from the entry and its stored attributes."""
 
 _UNDETERMINED = frozenset({"instance_id", "expires_at"})
@@ -102,30 +104,31 @@ _UNDETERMINED = frozenset({"instance_id", "expires_at"})
 def table_form(shard: int) -> StoredForm:
     """Return a function that computes an entry's table attributes, in a shard of the cluster's index."""
 
-    def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
-        return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))
+    def build(entry: Entry, stored: Item) -> Item:
+        instance_id = stored.get("instance_id")
+        return items.entry_item(entry, partition(entry.stream), shard, str(instance_id) if instance_id else None)
 
     return build
 
 
-def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
+def archive_form(entry: Entry, _stored: Item) -> Item:
     """Return the attributes that an entry has in the S3 archive."""
-    document: dict[str, Any] = to_builtins(line_of(items.entry_item(entry, partition(entry.stream), 0)))
-    return document
+    return asdict(line_of(items.entry_item(entry, partition(entry.stream), 0)))
 
 
 class ParsedEntry(Struct, frozen=True):
     """A timeline entry that was recomputed from its stored body, with the metadata and data of the body."""
 
     entry: Entry
-    metadata: Mapping[str, Any]
-    data: Mapping[str, Any]
+    metadata: Item
+    data: Item
 
 
-def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, Any]) -> ParsedEntry:
+def parse_entry(stream: Stream, position: tuple[int, int], stored: Item) -> ParsedEntry:
     """Return the entry that a stored item contains; a body that is not an event raises ValueError."""
     try:
-        body = json.loads(stored["body"])
+        text = str(stored["body"])
+        body = json.loads(text)
         metadata, data = dict(body["metadata"]), dict(body["data"])
         dict(data.get("component") or {})
         kind, severity = EntryType(metadata["event_type"]), metadata["severity"]
@@ -137,11 +140,11 @@ def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, 
             type=kind,
             severity=Severity(severity) if severity else None,
             recorded_at=from_text(metadata["recorded_at"]),
-            body=stored["body"],
+            body=text,
             hash=str(stored.get("hash")),
             evidence=str(stored.get("evidence") or ""),
             case_id=metadata["case_id"],
-            device=device_of(kind, data),
+            device=device_of(read_data(body)),
             causation_id=metadata.get("causation_id"),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -163,7 +166,7 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
     return [name for name, value in expected.items() if parsed.metadata.get(name) != value]
 
 
-def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
+def altered_attributes(parsed: ParsedEntry, stored: Item, form: StoredForm) -> list[str]:
     """Return the names of stored attributes that contradict the body; `schema` for an unknown version."""
     try:
         current = items.upcast(stored)
@@ -176,14 +179,14 @@ def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: Sto
     return sorted(altered)
 
 
-def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def _different(one: Item, other: Item) -> list[str]:
     return [name for name in one.keys() | other.keys() if one.get(name, _MISSING) != other.get(name, _MISSING)]
 
 
 _MISSING = object()
 
 
-def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
+def _unproven(name: str, stored: Item) -> bool:
     """Return whether a difference proves no alteration: the body does not determine the attribute.
 
     Publishing an entry removes the index keys `gsi4pk` and `gsi4sk`, so they may be missing.
@@ -263,7 +266,7 @@ class ChainScan:
         """Return the position of the last checked entry; before that, of `start`, or (0, 0)."""
         return self._epoch, self._sequence
 
-    def check(self, stored: Mapping[str, Any]) -> list[Break]:
+    def check(self, stored: Item) -> list[Break]:
         """Check the next entry, and continue from it as stored, so that a defect is not repeated."""
         position = _position(stored)
         if position is None:
@@ -279,7 +282,7 @@ class ChainScan:
         self._sequence, self._hash = position[1], str(stored.get("hash"))
         return [*breaks, *self._check_known_hash(*position)]
 
-    def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
+    def _check_link(self, position: Position, stored: Item) -> list[Break]:
         """Check an entry's sequence number and hash. The previous entry may be missing if it may have expired."""
         epoch, sequence = position
         expected, before = self._sequence + 1, (epoch, sequence - 1)
@@ -296,7 +299,7 @@ class ChainScan:
             return [self._break(epoch, sequence, BreakKind.HASH, detail)]
         return []
 
-    def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
+    def _check_content(self, position: Position, stored: Item) -> list[Break]:
         """Check an entry's body, position, stream and attributes, and that it expires only if sealed."""
         try:
             parsed = parse_entry(self._stream, position, stored)
@@ -362,8 +365,8 @@ class ChainScan:
         return Break(self._stream.name, epoch, sequence, kind, detail)
 
 
-def _position(stored: Mapping[str, Any]) -> Position | None:
+def _position(stored: Item) -> Position | None:
     """Return the epoch and sequence of a table item or archive line; None if the item is no entry."""
     if "sk" in stored:
         return entry_position(str(stored["sk"]))
-    return stored["epoch"], stored["sequence"]
+    return int(str(stored["epoch"])), int(str(stored["sequence"]))

@@ -5,20 +5,19 @@ Tests: tests/cli/test_device.py, tests/api/test_hardware.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from faultbridge.model.enums import EntryType, NoteKind
+from faultbridge.model.entries import component_of
+from faultbridge.model.enums import EntryType
 from faultbridge.model.event_data import (
     CaseStatusData,
-    Component,
     EventData,
     FaultData,
     NodeStatusData,
-    NoteData,
     ReplacementStepData,
     doc,
 )
@@ -115,10 +114,10 @@ class DeviceHistory(Struct, frozen=True):
         """
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
         for entry in self._entries(query):
-            for seen in _listed_devices(entry.data):
-                if seen["instance_id"] in instances:
-                    card = self._name(str(seen["serial"] or seen["uuid"]))
-                    yield Stay(card, _place(seen["instance_id"], seen["pci"], card))
+            for seen in devices.listed_devices(entry.data):
+                if seen.instance_id in instances:
+                    card = self._name(str(seen.serial or seen.uuid))
+                    yield Stay(card, _place(seen.instance_id, seen.pci, card))
 
     def _entries(self, query: TimelineQuery) -> Iterator[RecordedEvent[EventData | None]]:
         return (line.read() for line in Timeline(self.table).entries(query))
@@ -161,13 +160,6 @@ def _place(instance_id: object, pci: object, card: str) -> Place:
     return Place(str(instance_id), str(pci or f"unknown slot of {card}"))
 
 
-def _listed_devices(data: EventData | None) -> Sequence[dict[str, str | None]]:
-    """Return the devices that a note lists, each with the instance in which it was seen; empty for other data."""
-    if not isinstance(data, NoteData) or data.kind != NoteKind.DEVICES:
-        return ()
-    return [{**seen, "instance_id": data.facts["instance_id"]} for seen in data.facts["devices"]]
-
-
 def _seen(row: Item) -> DeviceEvent:
     instance, slot = (None if row[name] is None else str(row[name]) for name in ("instance_id", "pci"))
     cluster, node, text = str(row["cluster"]), str(row["node"]), "first seen in this instance"
@@ -189,13 +181,6 @@ def event_of_entry(entry: RecordedEvent[EventData | None]) -> DeviceEvent | None
     return _event(entry, "case", f"{data.to}: {data.cause.code}, {data.repair_action}{result}")
 
 
-def _component(data: EventData | None) -> Component | None:
-    """Return the component of a fault, or of the fault that caused a case; None for other data."""
-    if isinstance(data, CaseStatusData):
-        return data.cause.component
-    return data.component if isinstance(data, FaultData) else None
-
-
 def _event(
     entry: RecordedEvent[EventData | None], kind: Kind, text: str, instance_id: str | None = None
 ) -> DeviceEvent:
@@ -204,7 +189,7 @@ def _event(
     `instance_id` is the instance that the line is about, or None if the entry does not prove it. For example, the end
     of a fault may be recorded after the instance was replaced.
     """
-    of, component = entry.metadata, _component(entry.data)
+    of, component = entry.metadata, component_of(entry.data)
     slot = component.pci if component else None
     return DeviceEvent(of.occurred_at, kind, of.cluster, str(of.node), instance_id, slot, text, of.case_id, of.event_id)
 
@@ -249,10 +234,10 @@ class NodeHistory(Struct, frozen=True):
                 instance = current.instance_id
                 text = "this instance backs the node"
                 yield NodeEvent(of.occurred_at, "instance", instance, None, None, text, *place)
-            for seen in _listed_devices(data):
-                named, text = seen["serial"] or seen["uuid"], "first seen in this instance"
-                yield NodeEvent(of.occurred_at, "device", seen["instance_id"], seen["pci"], named, text, *place)
-            found, component = event_of_entry(entry), _component(data)
+            for seen in devices.listed_devices(data):
+                named, text = seen.serial or seen.uuid, "first seen in this instance"
+                yield NodeEvent(of.occurred_at, "device", seen.instance_id, seen.pci, named, text, *place)
+            found, component = event_of_entry(entry), component_of(data)
             if found is not None:
                 named = (component.serial or component.uuid) if component else None
                 yield NodeEvent(found.at, found.kind, found.instance_id, found.slot, named, found.text, *place)

@@ -16,12 +16,12 @@ from typing import Any
 from msgspec import Struct
 
 from faultbridge.model.cluster.jobs import RESUME_WITHIN, Job
+from faultbridge.model.entries import component_of
 from faultbridge.model.errors import Rejected
 from faultbridge.model.event_data import EventData
 from faultbridge.model.nodes import Head, NodeKey
-from faultbridge.model.recorded import RecordedEvent, read_event
+from faultbridge.model.recorded import RecordedEvent, read_data, read_event
 from faultbridge.model.storage import jobs, keys
-from faultbridge.model.storage.devices import component_of, is_of_device
 from faultbridge.model.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 from faultbridge.model.times import from_text, to_text
 from faultbridge.model.values import replace
@@ -192,12 +192,16 @@ class TimelineQuery(Struct, frozen=True):
         In the timeline of a job or case, an entry that names no UUID is about the device under which it is indexed. The
         index of a device selected its other entries.
         """
-        data = entry_data(item)
-        named = component_of(data).get("uuid") is not None or not (self.job or self.case)
-        return item.get("device") is not None and (is_of_device(data, device) if named else item["device"] == device)
+        component = component_of(entry_data(item))
+        uuid = component.uuid if component else None
+        if uuid is None and (self.job or self.case):
+            return item.get("device") == device
+        # Two GPUs can share the serial number under which the index lists an entry.
+        is_same = uuid is None or component is None or device in {uuid, component.serial}
+        return item.get("device") is not None and is_same
 
-    def _names_code(self, data: Mapping[str, Any]) -> bool:
-        names = {data.get("code"), data.get("failure_mode"), *data.get("codes", ())}
+    def _names_code(self, data: EventData | None) -> bool:
+        names = {getattr(data, "code", None), getattr(data, "failure_mode", None), *getattr(data, "codes", ())}
         return not names.isdisjoint(self.codes)
 
 
@@ -332,10 +336,9 @@ class Timeline(Struct, frozen=True):
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
 
-def entry_data(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the field `data` of an entry item's event."""
-    data: Mapping[str, Any] = json.loads(str(item["body"]))["data"]
-    return data
+def entry_data(item: Item) -> EventData | None:
+    """Return the data of an entry item's event; None for an unknown type."""
+    return read_data(json.loads(str(item["body"])))
 
 
 def is_late(event: Mapping[str, Any]) -> bool:

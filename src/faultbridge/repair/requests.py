@@ -13,7 +13,7 @@ from faultbridge.model.entries import Transition
 from faultbridge.model.errors import Rejected
 from faultbridge.model.nodes import NodeState
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Absent, Put
+from faultbridge.model.storage.writes import Absent, Item, Put
 from faultbridge.model.times import to_milliseconds
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Table
@@ -38,7 +38,7 @@ class RequestKey(Struct, frozen=True):
     def executed(self, now: datetime) -> Put:
         """Return the write that records the order as executed; a concurrent execution makes it a conflict."""
         expires_at = to_milliseconds(now + KEPT) // 1000
-        row = {"digest": self.digest, "expires_at": expires_at}
+        row: Item = {"digest": self.digest, "expires_at": expires_at}
         return Put(items.item(keys.order(self.token), now, row), when=Absent())
 
 

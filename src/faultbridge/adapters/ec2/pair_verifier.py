@@ -23,7 +23,7 @@ from faultbridge.decode.verification import DeepResult, PeerChecks, occupants
 from faultbridge.model.errors import Conflict, Transient
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Put
+from faultbridge.model.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Put
 from faultbridge.model.times import from_text, to_milliseconds, to_text
 from faultbridge.model.values import replace
 from faultbridge.record.ports import Clock, Table, Verdict, Verification, Verifier
@@ -86,7 +86,7 @@ class PeerLeases(Struct, frozen=True):
         """Take the lease for a verification; returns False if any verification has it, even this one."""
         now = self.clock.now()
         until = now + LEASE
-        attributes = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}
+        attributes: Item = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}
         free = AnyOf((Absent(), Below("until", to_text(now))))
         try:
             self.table.write(Put(items.item(keys.peer_lease(instance_id), now, attributes), when=free))

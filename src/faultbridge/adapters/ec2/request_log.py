@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from faultbridge.model.errors import Conflict
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Absent, AnyOf, Delete, Equals, Present, Put, Update
+from faultbridge.model.storage.writes import Absent, AnyOf, Delete, Equals, Item, Present, Put, Update
 from faultbridge.model.times import from_text, to_milliseconds, to_text
 from faultbridge.record.ports import Clock, Table
 
@@ -59,7 +59,7 @@ class RequestLog(Struct, frozen=True):
     def record(self, token: str) -> bool:
         """Record a request before it is sent; returns False if the token is already recorded."""
         now, holder = self.clock.now(), self.make_id()
-        attributes = {
+        attributes: Item = {
             "recorded_at": to_text(now),
             "progress": Progress.RECORDED.value,
             "holder": holder,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+
+from msgspec import Struct
 
 from faultbridge.model.cluster.config import shard_of
 from faultbridge.model.entries import Draft, Entry
 from faultbridge.model.enums import EntryType, NoteKind
-from faultbridge.model.event_data import FaultData, NoteData, plain
+from faultbridge.model.event_data import Component, EventData, FaultData, NoteData
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Key, Put
+from faultbridge.model.storage.writes import Item, Key, Put
 from faultbridge.model.times import to_text
 
 LAST_SIGHTING = ":"
@@ -46,24 +47,35 @@ def faulty_device(cluster: str, device: str) -> Key:
     return Key(faulty_partition(cluster, shard_of(device, FAULTY_SHARDS)), device)
 
 
-def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component of a fault from the `data` of an entry; empty if the entry names none.
+class SeenDevice(Struct, frozen=True):
+    """A device as a note or a row lists it; a note names its instance and PCI address too."""
 
-    The component is that of the fault that the entry reports, or else of the fault that caused the entry's case.
-    """
-    return data.get("component") or (data.get("cause") or {}).get("component") or {}
+    uuid: str | None = None
+    serial: str | None = None
+    pci: str | None = None
+    instance_id: str | None = None
 
 
-def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Return whether an entry that the device index lists for a device is really about this device.
+class SeenDevices(Struct, frozen=True):
+    """A row that lists the devices of one entry. It leads to the sighting rows after the entry has expired."""
 
-    `device` is a serial number or a UUID. The index lists an entry by serial number if it is known, and two GPUs can
-    share a serial number. For a UUID, the result is therefore False if the entry names another UUID. An entry without a
-    UUID counts as about the device.
-    """
-    component = component_of(data)
-    uuid = component.get("uuid")
-    return uuid is None or device in {uuid, component.get("serial")}
+    recorded_at: str
+    epoch: int
+    sequence: int
+    devices: tuple[SeenDevice, ...]
+
+    def sightings(self, stream: str) -> Iterator[Key]:
+        """Yield the key of the sighting row of each device; `stream` is the name of the stream of the entry."""
+        position = (self.recorded_at, self.epoch, self.sequence)
+        yield from (_sighting_key(stream, position, one) for one in self.devices)
+
+
+def listed_devices(data: EventData | None) -> tuple[SeenDevice, ...]:
+    """Return the devices of an instance that a note lists; empty for other data."""
+    if not isinstance(data, NoteData) or data.kind != NoteKind.DEVICES:
+        return ()
+    instance_id, listed = data.facts["instance_id"], data.facts["devices"]
+    return tuple(SeenDevice(one["uuid"], one["serial"], one["pci"], instance_id) for one in listed)
 
 
 def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
@@ -77,74 +89,51 @@ def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> It
     if draft.type is EntryType.FAULT_DETECTED and isinstance(data, FaultData):
         device = device_id(data.component.serial, data.component.uuid)
         if device:
-            yield from _link(plain(data.component), now)
+            yield from _link(data.component, now)
             yield Put(items.item(faulty_device(entry.stream.cluster, device), now, {"device": device}))
-    if isinstance(data, NoteData) and data.kind is NoteKind.DEVICES:
-        for seen in data.facts["devices"]:
+    if listed := listed_devices(data):
+        for seen in listed:
             yield from _link(seen, now)
-            yield _sighting(data.facts, seen, entry, partition, now)
-        yield _seen(data.facts["devices"], entry, partition, now)
+            yield _sighting(seen, entry, partition, now)
+        yield _seen(listed, entry, partition, now)
 
 
-def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
-    uuid, serial = component.get("uuid"), component.get("serial")
-    if uuid and serial:
-        yield Put(items.item(keys.device_link(str(uuid)), now, {"serial": str(serial)}))
+def _link(component: Component | SeenDevice, now: datetime) -> Iterator[Put]:
+    if component.uuid and component.serial:
+        yield Put(items.item(keys.device_link(component.uuid), now, {"serial": component.serial}))
 
 
-def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield UUID and serial number of each component that has both identifiers.
-
-    For each of these pairs, the table has a row (the device link) from the UUID to the serial number.
-    """
-    yield from ((str(one["uuid"]), str(one["serial"])) for one in components if one.get("uuid") and one.get("serial"))
-
-
-def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the key of the sighting row of each device that the row `seen` lists.
-
-    A sighting row records that a device was seen in an instance. `seen` is a row that lists the devices of one entry.
-    `stream` is the name of the stream of this entry.
-    """
-    position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
-    yield from (_sighting_key(stream, position, one) for one in seen["devices"])
-
-
-def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the write of the row that lists the devices of an entry.
-
-    By this row, the sighting rows of these devices are found, even after the entry itself has expired.
-    """
+def _seen(devices: Iterable[SeenDevice], entry: Entry, partition: str, now: datetime) -> Put:
+    """Return the write of the row that lists the devices of an entry (`SeenDevices`)."""
     key = keys.entry(partition, entry.epoch, entry.sequence)
-    row = {
+    row: Item = {
         "recorded_at": to_text(entry.recorded_at),
         "epoch": entry.epoch,
         "sequence": entry.sequence,
-        "devices": [{"uuid": one.get("uuid"), "serial": one.get("serial")} for one in devices],
+        "devices": [{"uuid": one.uuid, "serial": one.serial} for one in devices],
     }
     return Put(items.item(Key(partition, SEEN + key.sk), now, row))
 
 
-def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str, Any]) -> Key:
+def _sighting_key(stream: str, position: tuple[str, int, int], seen: SeenDevice) -> Key:
     recorded_at, epoch, sequence = position
-    uuid, serial = seen.get("uuid"), seen.get("serial")
-    return sighting(device_id(serial, uuid) or "", f"{recorded_at}#{stream}#{epoch:04d}#{sequence:012d}#{uuid or ''}")
+    device = device_id(seen.serial, seen.uuid) or ""
+    return sighting(device, f"{recorded_at}#{stream}#{epoch:04d}#{sequence:012d}#{seen.uuid or ''}")
 
 
-def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
+def _sighting(seen: SeenDevice, entry: Entry, partition: str, now: datetime) -> Put:
     """Return the write of the row that records one sighting of a device.
 
-    `facts` are the facts of the entry that lists the devices of an instance, and `seen` is one of these devices. The
-    row is kept longer than the entry. The row therefore contains the instance id from `facts` and the PCI address
-    from `seen`.
+    The row is kept longer than the entry that lists the devices. It therefore contains the id of their instance and the
+    PCI address of the device.
     """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "cluster": stream.cluster,
         "node": stream.node,
-        "instance_id": facts.get("instance_id"),
-        "pci": seen.get("pci"),
-        "uuid": seen.get("uuid"),
+        "instance_id": seen.instance_id,
+        "pci": seen.pci,
+        "uuid": seen.uuid,
         "seen_at": to_text(entry.recorded_at),
         "entry_pk": key.pk,
         "entry_sk": key.sk,

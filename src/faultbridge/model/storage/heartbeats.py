@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 from msgspec import Struct
 
@@ -43,6 +42,11 @@ class LastHeartbeats(Struct, frozen=True):
     last: Mapping[str, datetime]
     silent: frozenset[str] = frozenset()
     version: int = 0
+
+
+class _Content(Struct, frozen=True):
+    last: dict[str, int]
+    silent: Collection[str]
 
 
 def partition(cluster: str) -> str:
@@ -109,10 +113,10 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
     The write fails if another sweep has written the item since the caller read it.
     """
     times = {node: to_milliseconds(at) for node, at in sorted(heartbeats.last.items())}
-    content = {
+    content: Item = {
         "version": heartbeats.version + 1,
         "read_to": to_text(heartbeats.read_to),
-        "last": pack({"last": times, "silent": sorted(heartbeats.silent)}),
+        "last": pack(_Content(times, sorted(heartbeats.silent))),
     }
     unchanged = Equals("version", heartbeats.version) if heartbeats.version else Absent()
     return Put(items.item(last_key(cluster, heartbeats.shard), now, content), when=unchanged)
@@ -120,7 +124,7 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
 
 def read_last(row: Item) -> LastHeartbeats:
     """Return the last heartbeats of one shard that a table item stores."""
-    content = unpack(dict[str, Any], row["last"])
-    last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
+    content = unpack(_Content, row["last"])
+    last = {node: from_milliseconds(at) for node, at in content.last.items()}
     shard, version = int(str(row["sk"]).removeprefix(LAST)), int(str(row["version"]))
-    return LastHeartbeats(shard, from_text(str(row["read_to"])), last, frozenset(content["silent"]), version)
+    return LastHeartbeats(shard, from_text(str(row["read_to"])), last, frozenset(content.silent), version)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from faultbridge.model.cases import Case
 from faultbridge.model.cluster.config import ClusterConfig
@@ -21,13 +21,13 @@ from faultbridge.model.errors import Misconfigured
 from faultbridge.model.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.model.storage import keys
 from faultbridge.model.storage.codec import dump, load, pack, unpack
-from faultbridge.model.storage.writes import Item, Key, Packed, ReadItem, Work
+from faultbridge.model.storage.writes import Item, Key, Packed, ReadItem, Value, Work
 from faultbridge.model.stored import Stored
 from faultbridge.model.times import to_text
 from faultbridge.model.values import replace
 
 T = TypeVar("T")
-Step = Callable[[Mapping[str, Any]], dict[str, Any]]
+Step = Callable[[Item], Item]
 
 LATEST = 1
 """The schema version of new items."""
@@ -43,17 +43,17 @@ CLOSED_ALIAS_RETENTION = timedelta(days=30)
 """How long a closed alias is stored; every late record about its instance arrives earlier."""
 
 
-def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
+def item(key: Key, now: datetime, attributes: Mapping[str, Value]) -> Item:
     """Return a table item with its key, its schema version and the time of the write."""
     return {"pk": key.pk, "sk": key.sk, "schema": LATEST, "updated_at": to_text(now), **attributes}
 
 
-def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
+def upcast(item: Item, steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Item:
     """Return an item in the latest schema version; an item of a newer release raises Misconfigured.
 
     `steps` maps a version to the function that converts an item of this version to the next one.
     """
-    version = int(item.get("schema", 1))
+    version = int(str(item.get("schema", 1)))
     if version > latest:
         raise Misconfigured(
             f"item written by a newer release: {item.get('pk')} has schema {version};"

@@ -78,7 +78,7 @@ def progress_write(job: Job, before: Progress | None, after: Progress, due_at: d
     `before` is the stored progress that the caller has read, which may be of an earlier run of the job, or None. The
     write fails if the stored progress has changed since. The timer is due at `due_at`; with None, there is no timer.
     """
-    row = {
+    row: Item = {
         "version": before.version + 1 if before else 1,
         "run": to_text(after.run),
         "step": after.step,
@@ -122,10 +122,10 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     followed = followed_job_key(job.cluster, job.id)
     if not job.runs and not job.may_resume and not job.callbacks and not job.to_mark:
         return stored, Delete(followed)
-    row = {
+    row: Item = {
         "job_id": job.id,
         "nodes": list(job.nodes),
-        "affected": sorted(job.affected),
+        "affected": [*sorted(job.affected)],
         "callbacks": list(job.callbacks),
         "is_marked": not job.to_mark,
         "ended_at": to_text(job.ended_at) if job.ended_at else None,

@@ -155,7 +155,7 @@ def belongs_to_other(found: Item | None, state: NodeState) -> bool:
 
 def _claim_write(context: StepContext, candidate: LaunchedInstance, now: datetime) -> Put:
     key, case = context.state.key, context.case
-    holder = {"cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
+    holder: Item = {"cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
     return Put(
         items.item(keys.claim(candidate.instance_id), now, holder),
         when=AnyOf((Absent(), Equals("case", case.id))),

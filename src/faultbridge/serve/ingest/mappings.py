@@ -7,7 +7,7 @@ pointer in the table names the current version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, field
 
@@ -15,13 +15,13 @@ from faultbridge.decode.data.counters import Thresholds, thresholds, thresholds_
 from faultbridge.model.errors import Misconfigured, UnknownName
 from faultbridge.model.log import log_cause
 from faultbridge.model.storage import items, keys
-from faultbridge.model.storage.writes import Put
+from faultbridge.model.storage.writes import Item, Put, Value
 from faultbridge.record.rulebook import ItemReader
 
 if TYPE_CHECKING:
     from faultbridge.record.ports import Clock, Table
 
-MappingsByName = Mapping[str, Mapping[str, Any]]
+MappingsByName = Mapping[str, Mapping[str, Value]]
 """Customer mappings, by the name of the packaged mapping that each one extends."""
 
 NO_MAPPINGS: MappingsByName = {}
@@ -36,7 +36,9 @@ class MappingStore(Struct, frozen=True):
     def put(self, version: str, mappings: MappingsByName) -> None:
         """Store validated mappings, and make them the current version; `version` is their content hash."""
         now = self.clock.now()
-        stored = items.item(keys.mapping(version), now, {"mappings": dict(mappings)})
+        stored = items.item(
+            keys.mapping(version), now, {"mappings": {name: dict(one) for name, one in mappings.items()}}
+        )
         pointer = items.item(keys.CURRENT_MAPPING, now, {"version": version})
         self.table.transact([Put(stored), Put(pointer)])
 
@@ -101,6 +103,5 @@ class CustomerThresholds(Struct, frozen=True):
             return thresholds()
 
 
-def _mappings(found: Mapping[str, Any]) -> MappingsByName:
-    mappings: MappingsByName = found["mappings"]
-    return mappings
+def _mappings(found: Item) -> MappingsByName:
+    return cast("MappingsByName", found["mappings"])

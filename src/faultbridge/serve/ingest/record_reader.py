@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,6 +25,7 @@ from faultbridge.model.storage.keys import NO_CLUSTER
 from faultbridge.model.storage.wire.decode_message import decode_message, split_records
 from faultbridge.model.storage.wire.message import MAX_BODY_BYTES, MAX_UNPACKED_BYTES, Message, is_body_of, raw_key
 from faultbridge.model.values import replace
+from faultbridge.serve.ingest.mappings import MappingsByName
 
 if TYPE_CHECKING:
     from faultbridge.record.ports import ObjectStore
@@ -150,7 +151,7 @@ class RecordReader(Struct, frozen=True):
     objects: ObjectStore
     decode: Decode
     trust: Trust = TRUST_ALL
-    mappings: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    mappings: Callable[[], MappingsByName] = dict
     config: Callable[[str], ClusterConfig | None] = lambda _cluster: None
 
     def read(self, delivery: Delivery, budget: BodyBudget | None = None) -> Sequence[RecordPart]:

@@ -6,14 +6,16 @@ an operator deletes these in the archive bucket, by the prefix of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from faultbridge.model.cluster.config import ClusterConfig
 from faultbridge.model.errors import Rejected
+from faultbridge.model.event_data import Component, FaultData
 from faultbridge.model.nodes import NodeKey, NodeState
 from faultbridge.model.storage import devices, heartbeats, items, jobs, keys
+from faultbridge.model.storage.codec import load
+from faultbridge.model.storage.devices import SeenDevice, SeenDevices
 from faultbridge.model.storage.writes import CASES, Delete, Key
 from faultbridge.record.ports import Table
 from faultbridge.record.queries import cluster_config, node_names, query_all
@@ -82,20 +84,20 @@ class Erase:
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)
-        rows: list[Mapping[str, Any]] = list(query_all(self.table, keys.node_partition(key)))
-        for item in rows:
-            seen: list[Mapping[str, Any]] = []
+        for item in list(query_all(self.table, keys.node_partition(key))):
+            seen: list[Component | SeenDevice] = []
             if "body" in item:
                 data = entry_data(item)
-                if data.get("job_id"):
-                    yield from self._partition(jobs.job_partition(key.cluster, str(data["job_id"])))
-                seen.append(data.get("component") or {})
+                if job_id := getattr(data, "job_id", None):
+                    yield from self._partition(jobs.job_partition(key.cluster, job_id))
+                seen += [data.component] if isinstance(data, FaultData) else []
             elif str(item["sk"]).startswith(devices.SEEN):
-                yield from devices.sighting_keys(key.stream, item)
-                seen += item["devices"]
-            for uuid, serial in devices.linked_devices(seen):
-                if not self._in_another_cluster(key.cluster, uuid, serial):
-                    yield keys.device_link(uuid)
+                listed = load(SeenDevices, item)
+                yield from listed.sightings(key.stream)
+                seen += listed.devices
+            for one in seen:
+                if one.uuid and one.serial and not self._in_another_cluster(key.cluster, one.uuid, one.serial):
+                    yield keys.device_link(one.uuid)
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:

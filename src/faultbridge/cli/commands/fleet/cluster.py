@@ -433,7 +433,7 @@ def _set_link_rates(session: Session, cluster: str, texts: list[str]) -> None:
     mappings = store.current()[1]
     # The first pattern that matches a port decides.
     rates = {name: int(rate) for name, rate in stated.items() if int(rate)}
-    rates |= {name: rate for name, rate in mappings.get(LINK_RATES, {}).items() if name not in stated}
+    rates |= {name: int(str(one)) for name, one in mappings.get(LINK_RATES, {}).items() if name not in stated}
     check_rates(LINK_RATES, rates)
     changed = {**mappings, LINK_RATES: rates}
     store.put(version_of(changed), changed)
