@@ -19,9 +19,18 @@ from tests.contracts.aws import fresh
 from tests.sim.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 
 LINE = ArchiveLine(
-    "train-a/n-1", "train-a", "n-1", 1, 1, "e-1", "Node Note Recorded", None, None, None,
-    "2026-02-03T04:05:06.000Z", '{"metadata":{}}', "0" * 64, "é",
-)  # fmt: skip
+    stream="train-a/n-1",
+    cluster="train-a",
+    node="n-1",
+    epoch=1,
+    sequence=1,
+    event_id="e-1",
+    type="Node Note Recorded",
+    recorded_at="2026-02-03T04:05:06.000Z",
+    body='{"metadata":{}}',
+    hash="0" * 64,
+    evidence="é",
+)
 
 
 def bucket(clients: Clients, **others: Any) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
+import msgspec
 from msgspec import Struct, to_builtins
 
 from faultbridge.model.canonical_json import canonical_json
@@ -26,7 +25,7 @@ ANCHORS = "anchors/"
 EPOCHS = "epochs/"
 
 
-class ArchiveLine(Struct, frozen=True):
+class ArchiveLine(Struct, frozen=True, kw_only=True):
     """One archived timeline entry. `recorded_at` is RFC 3339 text.
 
     `hash` covers `body` and the previous entry's hash.
@@ -34,14 +33,14 @@ class ArchiveLine(Struct, frozen=True):
 
     stream: str
     cluster: str
-    node: str | None
+    node: str | None = None
     epoch: int
     sequence: int
     event_id: str
     type: str
-    severity: str | None
-    case_id: str | None
-    device: str | None
+    severity: str | None = None
+    case_id: str | None = None
+    device: str | None = None
     recorded_at: str
     body: str
     hash: str
@@ -58,19 +57,11 @@ class ArchiveLine(Struct, frozen=True):
         return self.epoch, self.sequence
 
 
-_NAMES = ArchiveLine.__struct_fields__
-_REQUIRED = ("stream", "cluster", "event_id", "type", "recorded_at", "body", "hash")
-
-
 def line_of(entry: Item) -> ArchiveLine:
     """Return the archive line for the table item of a timeline entry."""
-    node = entry.get("node")
-    cluster = str(entry["cluster"])
-    values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
-    values["stream"] = cluster if node is None else f"{cluster}/{node}"
-    values["epoch"], values["sequence"] = int(str(entry["epoch"])), int(str(entry["sequence"]))
-    values["evidence"] = str(entry.get("evidence") or "")
-    return ArchiveLine(**values)
+    node, cluster = entry.get("node"), entry["cluster"]
+    stream = cluster if node is None else f"{cluster}/{node}"
+    return msgspec.convert({**entry, "stream": stream, "evidence": entry.get("evidence") or ""}, ArchiveLine)
 
 
 def render(line: ArchiveLine) -> bytes:
@@ -91,18 +82,9 @@ def unpack(body: bytes) -> Iterator[ArchiveLine]:
         raise Rejected("bad_object", f"invalid gzip data: {error}; expected a gzip object of JSON lines") from None
     for number, text in enumerate(texts, 1):
         try:
-            yield _line(json.loads(text))
-        except (ValueError, TypeError, KeyError, AttributeError):
+            yield msgspec.json.decode(text, type=ArchiveLine)
+        except ValueError:
             raise Rejected("bad_object", f"invalid archive line: {number}; expected an entry as JSON") from None
-
-
-def _line(entry: Item) -> ArchiveLine:
-    if not all(isinstance(entry[name], str) for name in _REQUIRED):
-        raise TypeError
-    if not all(isinstance(entry[name], int) for name in ("epoch", "sequence")):
-        raise TypeError
-    values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
-    return ArchiveLine(**values | {"evidence": entry.get("evidence") or ""})
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:

@@ -11,9 +11,12 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from faultbridge.model import names
 from faultbridge.model.errors import Rejected
@@ -48,7 +51,9 @@ _DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}")
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
 
-T = TypeVar("T")
+_MAY_BE_EMPTY = frozenset({"body", "encoding", "pointer"})
+_NAMED = re.compile(r"(?:field `|\$\.)(\w+)")
+"""The name of the field in an error of msgspec."""
 
 
 def split_records(text: str) -> tuple[str, ...]:
@@ -69,27 +74,54 @@ def split_records(text: str) -> tuple[str, ...]:
     return (text,)
 
 
+class _Frame(Struct, frozen=True):
+    record_id: str
+    source: str
+    cluster: str
+    sent_at: str
+    node: str | None = None
+    instance_id: str | None = None
+    boot_id: str | None = None
+    received_at: str | None = None
+    sender: str | None = None
+    digest: str | None = None
+    last_sent: object = UNSET
+    encoding: object = "text"
+    body: object = None
+    pointer: str | UnsetType = UNSET
+
+
+class _Detail(Struct, frozen=True):
+    cluster: object = None
+
+
+class _CloudEvent(Struct, frozen=True, rename="kebab"):
+    detail_type: object
+    detail: _Detail
+    source: object = None
+    id: object = None
+    time: object = None
+
+
 def decode_message(text: str) -> Message:
     """Decode the message in a text; an invalid message raises Rejected with a stable reason."""
     frame = _frame(text)
-    if is_cloud_event(frame):
-        event = _event_fields(frame)
-        record_id = names.record_id(event.pop("record_id"))
-        cluster = event.pop("cluster", NO_CLUSTER)
-        return Message(record_id=record_id, cluster=cluster, body=text.encode(errors="surrogatepass"), **event)
+    if isinstance(frame, _CloudEvent):
+        return _of_event(frame, text)
+    stated = frame.digest is not None or frame.last_sent is not UNSET
     return Message(
-        record_id=names.record_id(_text(frame, "record_id")),
-        source=_source(_text(frame, "source")),
-        cluster=_cluster(_text(frame, "cluster")),
-        node=_optional(frame, "node", names.node_name),
-        instance_id=_optional(frame, "instance_id", names.instance_id),
-        boot_id=_optional(frame, "boot_id", _boot),
-        sent_at=_instant(_text(frame, "sent_at"), "sent_at"),
-        received_at=_optional(frame, "received_at", lambda text: _instant(text, "received_at")),
-        body=None if "pointer" in frame else _body(frame),
-        pointer=_pointer(frame) if "pointer" in frame else None,
-        sender=_optional(frame, "sender", lambda text: text[:_MAX_SENDER]),
-        values=_values(frame) if frame.keys() & {"digest", "last_sent"} else None,
+        record_id=names.record_id(frame.record_id),
+        source=_source(frame.source),
+        cluster=_cluster(frame.cluster),
+        node=names.node_name(frame.node) if frame.node else None,
+        instance_id=names.instance_id(frame.instance_id) if frame.instance_id else None,
+        boot_id=_boot(frame.boot_id) if frame.boot_id else None,
+        sent_at=_instant(frame.sent_at, "sent_at"),
+        received_at=_instant(frame.received_at, "received_at") if frame.received_at else None,
+        body=_body(frame) if frame.pointer is UNSET else None,
+        pointer=None if frame.pointer is UNSET else _pointer(frame.pointer, frame.cluster),
+        sender=frame.sender[:_MAX_SENDER] if frame.sender else None,
+        values=_values(frame) if stated else None,
     )
 
 
@@ -98,27 +130,30 @@ def is_cloud_event(frame: Mapping[str, Any]) -> bool:
     return "v" not in frame and "detail-type" in frame and isinstance(frame.get("detail"), dict)
 
 
-def _event_fields(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """Return source, record id and time of an EventBridge event.
+def _of_event(event: _CloudEvent, text: str) -> Message:
+    """Return an EventBridge event as a message; one without a decoder raises Rejected."""
+    cluster, detail_type = NO_CLUSTER, str(event.detail_type)
+    if detail_type == JOB_REPORT_TYPE:
+        name, cluster = JOB_REPORT, names.cluster_name(str(event.detail.cluster))
+    else:
+        name, prefix = SOURCES.get(str(event.source), ("", ""))
+        if not name or not detail_type.startswith(prefix):
+            raise Rejected("unknown_source", f"no decoder for {event.source!s:.64} {detail_type:.128}")
+    try:
+        at = from_text(str(event.time))
+    except (ValueError, OverflowError):
+        raise Rejected("bad_time", "the event has no valid `time`; expected RFC 3339 with a time zone") from None
+    body = text.encode(errors="surrogatepass")
+    return Message(names.record_id(str(event.id)), name, cluster, at, body=body)
 
-    An event without a decoder raises Rejected. For a job report, the fields include its cluster.
-    """
-    if frame["detail-type"] == JOB_REPORT_TYPE:
-        cluster = {"cluster": names.cluster_name(str(frame["detail"].get("cluster")))}
-        return {"source": JOB_REPORT, "record_id": str(frame.get("id")), "sent_at": _event_time(frame)} | cluster
-    name, detail_type_prefix = SOURCES.get(str(frame.get("source")), (None, ""))
-    if name is None or not str(frame["detail-type"]).startswith(detail_type_prefix):
-        raise Rejected("unknown_source", f"no decoder for {frame.get('source')!s:.64} {frame['detail-type']!s:.128}")
-    return {"source": name, "record_id": str(frame.get("id")), "sent_at": _event_time(frame)}
 
-
-def _frame(text: str) -> Mapping[str, Any]:
+def _frame(text: str) -> _Frame | _CloudEvent:
     try:
         frame = json.loads(text)
     except (ValueError, RecursionError):
         raise Rejected("not_a_record", "the message is not valid JSON") from None
     if isinstance(frame, dict) and is_cloud_event(frame):
-        return frame
+        return msgspec.convert(frame, _CloudEvent)
     if not isinstance(frame, dict) or "v" not in frame:
         raise Rejected("not_a_record", "the message is not a JSON object with a version `v`")
     if frame["v"] == SHARED_VERSION:
@@ -127,18 +162,11 @@ def _frame(text: str) -> Mapping[str, Any]:
     if frame["v"] != VERSION:
         supported = f"supported: {VERSION}, {SHARED_VERSION}"
         raise Rejected("unsupported_version", f"message version {str(frame['v'])[:20]}; {supported}")
-    return frame
-
-
-def _text(frame: Mapping[str, Any], field: str) -> str:
-    value = frame.get(field)
-    if not isinstance(value, str) or not value:
-        raise Rejected("not_a_record", f"`{field}` is missing or not a text")
-    return value
-
-
-def _optional(frame: Mapping[str, Any], field: str, read: Callable[[str], T]) -> T | None:
-    return None if frame.get(field) in (None, "") else read(_text(frame, field))
+    try:
+        return msgspec.convert({name: one for name, one in frame.items() if one != "" or name in _MAY_BE_EMPTY}, _Frame)
+    except msgspec.ValidationError as error:
+        named = _NAMED.search(str(error))
+        raise Rejected("not_a_record", f"`{named[1] if named else '?'}` is missing or not a text") from None
 
 
 def _source(text: str) -> str:
@@ -176,42 +204,34 @@ def _digest(text: str) -> str:
     return text
 
 
-def _values(frame: Mapping[str, Any]) -> SentValues:
-    digest, last_sent = _optional(frame, "digest", _digest), frame.get("last_sent", {})
+def _values(frame: _Frame) -> SentValues:
+    last_sent = {} if frame.last_sent is UNSET else frame.last_sent
     if not isinstance(last_sent, dict) or len(last_sent) > MAX_LAST_SENT:
         raise Rejected("bad_digest", f"invalid `last_sent`; allowed: at most {MAX_LAST_SENT} digests with their times")
-    return SentValues(digest, {_digest(one): _instant(str(at), "last_sent") for one, at in last_sent.items()})
+    sent = {_digest(one): _instant(str(at), "last_sent") for one, at in last_sent.items()}
+    return SentValues(_digest(frame.digest) if frame.digest else None, sent)
 
 
-def _pointer(frame: Mapping[str, Any]) -> str:
+def _pointer(pointer: str, cluster: str) -> str:
     # A message must not choose which S3 objects we read: only raw records of its own cluster are allowed.
-    pointer = _text(frame, "pointer")
-    if _POINTER.fullmatch(pointer) is None or not pointer.startswith(f"raw/{frame['cluster']}/"):
+    if _POINTER.fullmatch(pointer) is None or not pointer.startswith(f"raw/{cluster}/"):
         raise Rejected("bad_pointer", "invalid `pointer`; allowed: the key of a raw record of this cluster")
     return pointer
 
 
-def _body(frame: Mapping[str, Any]) -> bytes:
-    unpack = UNPACK.get(str(frame.get("encoding", "text")))
+def _body(frame: _Frame) -> bytes:
+    unpack = UNPACK.get(str(frame.encoding))
     if unpack is None:
         raise Rejected(
             "unsupported_encoding",
-            f"unsupported encoding: {str(frame['encoding'])[:40]!r}; allowed: {', '.join(UNPACK)}",
+            f"unsupported encoding: {str(frame.encoding)[:40]!r}; allowed: {', '.join(UNPACK)}",
         )
-    body = frame.get("body")
-    if not isinstance(body, str):
+    if not isinstance(frame.body, str):
         raise Rejected("not_a_record", "both `body` and `pointer` are missing; send one of them")
     try:
-        return unpack(body)
+        return unpack(frame.body)
     except (ValueError, binascii.Error, zlib.error) as error:
-        raise Rejected("bad_body", f"the body is not valid {frame.get('encoding', 'text')}: {error}") from None
-
-
-def _event_time(frame: Mapping[str, Any]) -> datetime:
-    try:
-        return from_text(str(frame["time"]))
-    except (KeyError, ValueError, OverflowError):
-        raise Rejected("bad_time", "the event has no valid `time`; expected RFC 3339 with a time zone") from None
+        raise Rejected("bad_body", f"the body is not valid {frame.encoding}: {error}") from None
 
 
 def _may_share(records: Sequence[object]) -> bool:
